@@ -242,5 +242,5 @@ def make_app(
     gate = Authenticator(token, names, Users(home.users).tokens)
     parts = PartFiles(home.uploads)
     parts.sweep(context.backend)
-    log, uploads = AccessLog(home.access_log), UnfinishedUploads(parts)
+    log, uploads = AccessLog(home.access_log), UnfinishedUploads(parts, context.backend)
     return App(context, gate, limits, log, uploads=uploads, is_files_only=is_files_only)

@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 from xml.etree import ElementTree
@@ -20,14 +21,8 @@ from batchai_magics.server.batchai import job_handlers
 from batchai_magics.server.storage import sas, share_files, storage_metadata, storage_request
 from batchai_magics.server.storage.storage_metadata import EMPTY_RECORD, StorageRecord
 from batchai_magics.server.storage.storage_request import StorageRequest, blob_version, version_headers
-from batchai_magics.server.storage.storage_resource import (
-    ByteSpan,
-    StorageApiError,
-    StorageResource,
-    backend_share,
-    resource_of_url,
-)
-from batchai_magics.server.storage.storage_responses import content_response, requested_span
+from batchai_magics.server.storage.storage_resource import StorageApiError, StorageResource, resource_of_url
+from batchai_magics.server.storage.storage_responses import content_response, pieces_of
 
 _PIECE = 1 << 20
 _MAX_BLOCKS = 50_000
@@ -54,12 +49,10 @@ def put_block(request: StorageRequest) -> ApiResponse:
     id = request.call.query.get("blockid", "")
     if not _BLOCK_ID.fullmatch(id):
         raise StorageApiError(400, "InvalidQueryParameterValue", f"blockid must be base64, not {id!r}.")
-    with request.uploads.part_file(request.storage, request.resource, request.share) as part:
+    with request.uploads.part_file(request.resource) as part:
         _make_folders(request, part)
         _write(request, part, _checked_body(request))
-    old = request.uploads.add_block(request.resource, id, part)
-    if old:
-        request.uploads.discard(request.storage, request.share, old)
+    request.uploads.add_block(request.resource, id, part)
     return ApiResponse(201, headers={"x-ms-request-server-encrypted": "true"})
 
 
@@ -74,7 +67,7 @@ def put_block_list(request: StorageRequest) -> ApiResponse:
         raise StorageApiError(400, "InvalidBlockList", "The specified block list is invalid.")
     pieces = (piece for id in ids for piece in _read(request, request.share, blocks[id]))
     stamp = _create_blob(request, pieces, record)
-    request.uploads.drop_blocks(request.storage, request.resource, request.share)
+    request.uploads.drop_blocks(request.resource)
     return ApiResponse(201, headers=stamp)
 
 
@@ -82,21 +75,9 @@ def read(request: StorageRequest) -> ApiResponse:
     """Reads a blob, or a range of it."""
     blob = _get_blob(request)
     storage_request.read_conditions(request.call.headers).check_read(blob_version(blob, request.record))
-
-    mask = job_handlers.byte_mask(request.context, request.path)
-
-    def read_span(span: ByteSpan) -> Iterator[bytes]:
-        start = span.start
-        for data in _read(request, request.share, request.path, span):
-            yield mask(start, data) if mask else data
-            start += len(data)
-
-    return content_response(
-        _blob_headers(request, blob),
-        blob.size_bytes,
-        requested_span(request.call, blob.size_bytes),
-        read_span,
-    )
+    headers, mask = _blob_headers(request, blob), job_handlers.byte_mask(request.context, request.path)
+    read_bytes = partial(request.storage.read, request.share, request.path)
+    return content_response(request.call, headers, blob.size_bytes, read_bytes, mask)
 
 
 def show(request: StorageRequest) -> ApiResponse:
@@ -156,7 +137,7 @@ def commit_blob(request: StorageRequest, part: str, record: StorageRecord) -> Ma
 
 def _create_blob(request: StorageRequest, pieces: Iterator[bytes], record: StorageRecord) -> dict[str, str]:
     """Creates a blob atomically from these chunks; returns the response headers."""
-    with request.uploads.part_file(request.storage, request.resource, request.share) as part:
+    with request.uploads.part_file(request.resource) as part:
         _make_folders(request, part)
         _write(request, part, pieces)
         stamp = commit_blob(request, part, record)
@@ -192,11 +173,9 @@ def _write(request: StorageRequest, part: str, pieces: Iterator[bytes]) -> None:
         offset += len(piece)
 
 
-def _read(request: StorageRequest, share: str, path: str, span: ByteSpan | None = None) -> Iterator[bytes]:
-    start, end = (span.start, span.end or 0) if span else (0, 1 << 62)
-    while start < end and (data := request.storage.read(share, path, start, min(_PIECE, end - start))):
-        yield data
-        start += len(data)
+def _read(request: StorageRequest, share: str, path: str) -> Iterator[bytes]:
+    """All bytes of a file."""
+    return pieces_of(partial(request.storage.read, share, path), 0, 1 << 62)
 
 
 def _block_ids(body: bytes) -> list[str]:
@@ -258,7 +237,7 @@ def copy(request: StorageRequest) -> ApiResponse:
     source, is_blob = _source_resource(request), request.resource.service == "blob"
     request.check_share()
     (check_target if is_blob else share_files.check_create)(request)
-    share = backend_share(source)
+    share = source.backend_share
     file = request.storage.show(share, source.path)
     if not file.is_file:
         raise source_error(request.call)
@@ -267,7 +246,7 @@ def copy(request: StorageRequest) -> ApiResponse:
     record = StorageRecord(
         storage_metadata.parse_metadata(request.call) or record.metadata, record.properties
     )
-    with request.uploads.part_file(request.storage, request.resource, request.share) as part:
+    with request.uploads.part_file(request.resource) as part:
         if is_blob:
             _make_folders(request, part)
         _write(request, part, _read(request, share, source.path))
@@ -289,7 +268,7 @@ def _source_resource(request: StorageRequest) -> StorageResource:
     """The source of the copy, in the same account."""
     source = resource_of_url(request.call.headers[COPY_SOURCE], request.resource.service)
     is_theirs = source.account == request.resource.account and source.path
-    if not is_theirs or backend_share(source) not in request.storage.shares():
+    if not is_theirs or source.backend_share not in request.storage.shares():
         raise source_error(request.call)
     return source
 

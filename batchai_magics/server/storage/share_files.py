@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
+from functools import partial
 
 from batchai_magics.backends.base import Chunk, ShareFile
 from batchai_magics.backends.service.extension_wire import DIGEST, WANT_DIGEST
@@ -31,11 +31,12 @@ from batchai_magics.server.storage.storage_resource import (
     file_size_header,
     parse_span,
     same_share_path,
+    written_span,
 )
-from batchai_magics.server.storage.storage_responses import content_response, requested_span
+from batchai_magics.server.storage.storage_responses import content_response
 
 RENAME_SOURCE = "x-ms-file-rename-source"
-_PIECE = 1 << 20
+_FIRST_BYTES = 1 << 20  # that are read of a job's file to know its size
 
 
 def create(request: StorageRequest) -> ApiResponse:
@@ -47,7 +48,7 @@ def create(request: StorageRequest) -> ApiResponse:
     )
     with request.context.metadata.exclusive(request.resource.key):
         check_create(request)
-        is_whole = request.uploads.begin(request.storage, request.resource, request.share, size, record)
+        is_whole = request.uploads.begin(request.resource, size, record)
         if is_whole:
             request.context.metadata.set_new(request.resource, record)
     return ApiResponse(201, headers=version_headers(_get_file(request)))
@@ -55,9 +56,7 @@ def create(request: StorageRequest) -> ApiResponse:
 
 def put_range(request: StorageRequest) -> ApiResponse:
     """Writes or clears a range of a file."""
-    span, size = parse_span(request.call), _get_file(request).size_bytes
-    if span is None or span.end is None:
-        raise StorageApiError(400, "MissingRequiredHeader", "The header x-ms-range must be bytes=FIRST-LAST.")
+    span, size = written_span(request.call), _get_file(request).size_bytes
     if span.end > size:
         raise StorageApiError(416, "InvalidRange", "The range specified is invalid for the current size.")
     upload = request.uploads.find(request.resource)
@@ -70,9 +69,7 @@ def put_range(request: StorageRequest) -> ApiResponse:
     headers = {"x-ms-request-server-encrypted": "true"}
     if "content-md5" in request.call.headers:
         headers["Content-MD5"] = _md5(request.call.body)
-    whole = request.uploads.record_range(
-        request.storage, request.resource, request.share, (span.start, span.end)
-    )
+    whole = request.uploads.record_range(request.resource, (span.start, span.end))
     if whole:
         request.context.metadata.set_new(request.resource, whole.record)
     return ApiResponse(201, headers={**version_headers(_get_file(request)), **headers})
@@ -134,21 +131,9 @@ def read(request: StorageRequest) -> ApiResponse:
         digest[DIGEST] = request.storage.digest(request.share, path)
     if not source.is_file:
         request.storage.read(request.share, path, 0, 0)  # raises the appropriate error
-
-    def read_span(span: ByteSpan) -> Iterator[bytes]:
-        start, end = span.start, span.end or 0
-        while start < end:
-            data = request.storage.read(request.share, path, start, min(_PIECE, end - start))
-            if not data:  # truncated meanwhile; the client notices the missing bytes
-                return
-            yield mask(start, data) if mask else data
-            start += len(data)
-
-    headers, span = (
-        {**_file_headers(request, source), **digest},
-        requested_span(request.call, source.size_bytes),
-    )
-    return content_response(headers, source.size_bytes, span, read_span)
+    headers = {**_file_headers(request, source), **digest}
+    read_bytes = partial(request.storage.read, request.share, path)
+    return content_response(request.call, headers, source.size_bytes, read_bytes, mask)
 
 
 def ranges(request: StorageRequest) -> ApiResponse:
@@ -163,7 +148,7 @@ def ranges(request: StorageRequest) -> ApiResponse:
 def delete(request: StorageRequest) -> ApiResponse:
     """Deletes a file or an unfinished upload; for our own client, any kind of entry."""
     request.check_share()
-    if request.uploads.drop(request.storage, request.resource, request.share):
+    if request.uploads.drop(request.resource):
         return ApiResponse(202)
     if not request.is_own_client and _get_file(request).is_directory:
         raise _type_mismatch()
@@ -295,9 +280,8 @@ def read_output(request: StorageRequest) -> ApiResponse:
     backend, file = request.context.backend, output_file_at(request.context, request.resource)
     if file is None:
         raise StorageApiError(404, "ResourceNotFound", "The specified resource does not exist.")
-    is_head, span = request.call.method == "HEAD", parse_span(request.call)
-    size_bytes = min(_PIECE, span.end - span.start) if span and span.end else _PIECE
-    first = backend.read(file, span.start if span else 0, 0 if is_head else size_bytes)
+    is_head, span = request.call.method == "HEAD", parse_span(request.call) or ByteSpan(0, _FIRST_BYTES)
+    first = backend.read(file, span.start, 0 if is_head else min(_FIRST_BYTES, span.end - span.start))
     version = _output_version(first)
     read_conditions(request.call.headers).check_read(version)
     time = {"Last-Modified": http_date(version.modified)} if first.modified_ns else {}
@@ -305,17 +289,14 @@ def read_output(request: StorageRequest) -> ApiResponse:
     if is_head:
         return ApiResponse(200, headers={**headers, "Content-Length": str(first.size)}, body=b"")
 
+    def read_bytes(start: int, limit: int) -> bytes:
+        if start == span.start:
+            return first.data[:limit]
+        more = backend.read(file, start, limit)
+        return b"" if _is_rewritten(first, more) else more.data
+
     mask = job_handlers.byte_mask(request.context, request.path)
-
-    def read_span(span: ByteSpan) -> Iterator[bytes]:
-        start, end, data = span.start, span.end or 0, first.data[: (span.end or 0) - span.start]
-        while data:
-            yield mask(start, data) if mask else data
-            start += len(data)
-            more = backend.read(file, start, min(_PIECE, end - start)) if start < end else None
-            data = more.data if more and not _is_rewritten(first, more) else b""
-
-    return content_response(headers, first.size, requested_span(request.call, first.size), read_span)
+    return content_response(request.call, headers, first.size, read_bytes, mask)
 
 
 def _output_version(chunk: Chunk) -> BlobVersion:

@@ -29,60 +29,89 @@ _SHARE_QUOTA_GB = 5120
 _EPOCH = datetime(2018, 5, 1, tzinfo=timezone.utc)
 
 
-def create_share(request: StorageRequest, *, noun: str = "share") -> ApiResponse:
-    """Creates a share, or a container."""
+def create(request: StorageRequest) -> ApiResponse:
+    """Creates a share or container."""
     check_share_name(request.share)
     if request.share in request.storage.shares():
-        code = f"{noun.capitalize()}AlreadyExists"
-        raise StorageApiError(409, code, f"The specified {noun} already exists.")
+        code = f"{request.noun.capitalize()}AlreadyExists"
+        raise StorageApiError(409, code, f"The specified {request.noun} already exists.")
     new_metadata = storage_metadata.parse_metadata(request.call)
     request.storage.make(request.share)
     request.context.metadata.set_metadata(request.resource.key, new_metadata)
     return ApiResponse(201, headers=_share_headers(request))
 
 
-def show_share(request: StorageRequest) -> ApiResponse:
-    """The properties of a share."""
+def delete(request: StorageRequest) -> ApiResponse:
+    """Deletes a share or container with everything in it."""
     request.check_share()
-    more = {**request.metadata_headers, "x-ms-share-quota": str(_SHARE_QUOTA_GB)}
-    return ApiResponse(200, body=b"", headers={**_share_headers(request), **more})
-
-
-def delete_share(request: StorageRequest) -> ApiResponse:
-    """Deletes a share and all files on it."""
-    request.check_share()
+    _check_conditions(request, "if-modified-since", "if-unmodified-since")
     request.storage.remove(request.share)
     request.context.metadata.forget(request.resource.key)
     return ApiResponse(202)
 
 
 def set_metadata(request: StorageRequest) -> ApiResponse:
-    """Replaces the metadata of a share or folder."""
+    """Replaces the metadata of a share, container or folder."""
     new_metadata = storage_metadata.parse_metadata(request.call)
-    folder = show_folder(request)
+    shown = show_folder(request).headers
+    _check_conditions(request, "if-modified-since")
     request.context.metadata.set_metadata(request.resource.key, new_metadata)
-    return ApiResponse(
-        200, body=b"", headers={name: folder.headers[name] for name in ("ETag", "Last-Modified")}
-    )
+    return ApiResponse(200, body=b"", headers={name: shown[name] for name in ("ETag", "Last-Modified")})
+
+
+def _check_conditions(request: StorageRequest, *supported: str) -> None:
+    """Raises StorageApiError (412) unless the conditions of a request hold, which containers alone have."""
+    if request.resource.service == "file":
+        return
+    stamp = _share_headers(request)
+    version = storage_request.BlobVersion(stamp["ETag"], parsedate_to_datetime(stamp["Last-Modified"]))
+    storage_request.container_conditions(request.call.headers, *supported).check_write(version)
 
 
 def list_shares(request: StorageRequest) -> ApiResponse:
-    """Lists the shares of the account."""
+    """Lists the shares of the account; for our own client, its containers as if they were shares."""
     page = name_page(request.call, _share_names(request))
-    entries = _share_entries(request, page)
-    return list_response(request.call, {"ServiceEndpoint": f"{request.call.origin}/"}, entries)
+    return _list_response(request, _share_entries(request, page, "Share"))
 
 
-def _share_entries(request: StorageRequest, page: NamePage) -> ListEntries:
-    """The shares of a page as XML."""
-    now = _share_headers(request)
+def list_containers(request: StorageRequest) -> ApiResponse:
+    """Lists the containers of the account."""
+    page = name_page(request.call, _share_names(request))
+    return _list_response(request, _share_entries(request, page, "Container"))
+
+
+def list_account(request: StorageRequest) -> ApiResponse:
+    """Lists shares and containers of the account in one response.
+
+    Such a request does not tell which of them is meant; clients read the list they know.
+    """
+    files, blobs = (request.with_service(service) for service in ("file", "blob"))
+    backend = request.context.backend
+    shares = _share_names(files) if backend.storage else []
+    containers = _share_names(blobs) if backend.containers else []
+    page = name_page(request.call, sorted({*shares, *containers}))
+    return _list_response(
+        request,
+        _share_entries(files, page.of(shares), "Share"),
+        _share_entries(blobs, page.of(containers), "Container"),
+    )
+
+
+def _list_response(request: StorageRequest, *lists: ListEntries) -> ApiResponse:
+    return list_response(request.call, {"ServiceEndpoint": f"{request.call.origin}/"}, *lists)
+
+
+def _share_entries(request: StorageRequest, page: NamePage, element: str) -> ListEntries:
+    """The shares or containers of a page as XML."""
+    stamp = _share_headers(request)
+    times = f"<Last-Modified>{stamp['Last-Modified']}</Last-Modified><Etag>{escape(stamp['ETag'])}</Etag>"
+    quota = f"<Quota>{_SHARE_QUOTA_GB}</Quota>" if element == "Share" else ""
     inner = [
-        f"<Share><Name>{name}</Name><Properties><Last-Modified>{now['Last-Modified']}</Last-Modified>"
-        f"<Etag>{escape(now['ETag'])}</Etag><Quota>{_SHARE_QUOTA_GB}</Quota></Properties>"
-        f"{_listed_metadata(request, name)}</Share>"
+        f"<{element}><Name>{name}</Name><Properties>{times}{quota}</Properties>"
+        f"{_listed_metadata(request, name)}</{element}>"
         for name in page.items
     ]
-    return ListEntries("Shares", inner, page.next)
+    return ListEntries(f"{element}s", inner, page.next)
 
 
 def _share_names(request: StorageRequest) -> list[str]:
@@ -107,10 +136,12 @@ def create_folder(request: StorageRequest) -> ApiResponse:
 
 
 def show_folder(request: StorageRequest) -> ApiResponse:
-    """The properties of a folder, or of the share's root."""
+    """The properties of a folder, of a share or of a container."""
     request.check_share()
     if not request.path:
-        return ApiResponse(200, body=b"", headers={**_share_headers(request), **request.metadata_headers})
+        quota = {"x-ms-share-quota": str(_SHARE_QUOTA_GB)} if request.resource.service == "file" else {}
+        headers = {**_share_headers(request), **request.metadata_headers, **quota}
+        return ApiResponse(200, body=b"", headers=headers)
     folder = request.storage.show(request.share, request.path)
     if not folder.is_directory:
         raise StorageApiError(404, "ResourceNotFound", "The specified resource does not exist.")
@@ -178,72 +209,6 @@ def _listed_metadata(request: StorageRequest, name: str) -> str:
     return storage_metadata.metadata_element(
         request.call, request.context.metadata.metadata_of(replace(request.resource, share=name).key)
     )
-
-
-def create_container(request: StorageRequest) -> ApiResponse:
-    """Creates a container."""
-    return create_share(request, noun="container")
-
-
-def show_container(request: StorageRequest) -> ApiResponse:
-    """The properties of a container."""
-    request.check_share()
-    return ApiResponse(200, body=b"", headers={**_share_headers(request), **request.metadata_headers})
-
-
-def set_container_metadata(request: StorageRequest) -> ApiResponse:
-    """Replaces the metadata of a container."""
-    new_metadata = storage_metadata.parse_metadata(request.call)
-    request.check_share()
-    _check_conditions(request, "if-modified-since")
-    request.context.metadata.set_metadata(request.resource.key, new_metadata)
-    return ApiResponse(200, body=b"", headers=_share_headers(request))
-
-
-def delete_container(request: StorageRequest) -> ApiResponse:
-    """Deletes a container and its blobs."""
-    request.check_share()
-    _check_conditions(request, "if-modified-since", "if-unmodified-since")
-    request.storage.remove(request.share)
-    request.context.metadata.forget(request.resource.key)
-    return ApiResponse(202)
-
-
-def _check_conditions(request: StorageRequest, *supported: str) -> None:
-    stamp = _share_headers(request)
-    version = storage_request.BlobVersion(stamp["ETag"], parsedate_to_datetime(stamp["Last-Modified"]))
-    storage_request.container_conditions(request.call.headers, *supported).check_write(version)
-
-
-def list_containers(request: StorageRequest) -> ApiResponse:
-    """Lists the containers of the account."""
-    entries = _container_entries(request, name_page(request.call, _share_names(request)))
-    return list_response(request.call, {"ServiceEndpoint": f"{request.call.origin}/"}, entries)
-
-
-def list_account(request: StorageRequest) -> ApiResponse:
-    """Lists shares and containers of the account in one response.
-
-    Such a request does not tell which of them is meant; clients read the list they know.
-    """
-    files, blobs = (request.with_service(service) for service in ("file", "blob"))
-    backend = request.context.backend
-    shares = _share_names(files) if backend.storage else []
-    names = _share_names(blobs) if backend.containers else []
-    page = name_page(request.call, sorted({*shares, *names}))
-    lists = _share_entries(files, page.of(shares)), _container_entries(blobs, page.of(names))
-    return list_response(request.call, {"ServiceEndpoint": f"{request.call.origin}/"}, *lists)
-
-
-def _container_entries(request: StorageRequest, page: NamePage) -> ListEntries:
-    stamp = _share_headers(request)
-    times = f"<Last-Modified>{stamp['Last-Modified']}</Last-Modified><Etag>{escape(stamp['ETag'])}</Etag>"
-    properties = f"<Properties>{times}</Properties>"
-    inner = [
-        f"<Container><Name>{name}</Name>{properties}{_listed_metadata(request, name)}</Container>"
-        for name in page.items
-    ]
-    return ListEntries("Containers", inner, page.next)
 
 
 def list_blobs(request: StorageRequest) -> ApiResponse:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from batchai_magics.backends.base import CONTAINERS, STORAGE, ShareFile, Storage, api_errors
+from batchai_magics.backends.base import ShareFile, Storage, api_errors
 from batchai_magics.backends.service import extension_bodies
 from batchai_magics.backends.service.extension_wire import DIGEST, RECEIVED
 from batchai_magics.errors import NotFoundError
@@ -20,8 +20,9 @@ from batchai_magics.server.storage.storage_resource import (
     StorageApiError,
     check_path,
     file_size_header,
-    parse_span,
     resource_of_share,
+    storage_of,
+    written_span,
 )
 
 
@@ -35,9 +36,7 @@ def begin_upload(request: StorageRequest) -> ApiResponse:
 
 def write_upload(request: StorageRequest) -> ApiResponse:
     """Writes the next chunk of an upload."""
-    span = parse_span(request.call)
-    if span is None or span.end is None:
-        raise StorageApiError(400, "MissingRequiredHeader", "The header x-ms-range must be bytes=FIRST-LAST.")
+    span = written_span(request.call)
     check_body(request, span.end - span.start)
     request.check_share()
     request.storage.write(request.share, request.path, span.start, request.call.body)
@@ -55,8 +54,8 @@ def finish_upload(request: StorageRequest) -> ApiResponse:
 
 def upload_whole(request: StorageRequest) -> ApiResponse:
     """Uploads a file in a single request."""
-    span, body = parse_span(request.call), request.call.body
-    if span is None or span.end is None or span.start:
+    span, body = written_span(request.call), request.call.body
+    if span.start:
         raise StorageApiError(400, "InvalidHeaderValue", "The header x-ms-range must be bytes=0-LAST.")
     check_body(request, span.end)
     request.check_share()
@@ -128,10 +127,10 @@ def fetch_files(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 def _storage_of(context: HandlerContext, call: ApiCall, share: str) -> Storage:
     """The backend's shares or containers; raises if the share does not exist."""
-    is_blob = _service_of(call) == "blob"
-    storage = (CONTAINERS if is_blob else STORAGE).of(context.backend)
+    service = _service_of(call)
+    storage = storage_of(context.backend, service)
     if share not in storage.shares():
-        raise api_errors.share_not_found(share, "container" if is_blob else "share")
+        raise api_errors.share_not_found(share, "container" if service == "blob" else "share")
     return storage
 
 

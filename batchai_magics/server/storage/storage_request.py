@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from email.utils import format_datetime, parsedate_to_datetime
 
-from batchai_magics.backends.base import CONTAINERS, STORAGE, ShareFile, Storage
+from batchai_magics.backends.base import ShareFile, Storage
 from batchai_magics.backends.service.extension_wire import OWN_CLIENT
 from batchai_magics.server.api_call import ApiCall, ApiResponse
 from batchai_magics.server.handler_context import HandlerContext
 from batchai_magics.server.storage import sas, storage_metadata
 from batchai_magics.server.storage.sas import SasRule
 from batchai_magics.server.storage.storage_metadata import EMPTY_RECORD, StorageRecord
-from batchai_magics.server.storage.storage_resource import StorageApiError, StorageResource, backend_share
+from batchai_magics.server.storage.storage_resource import StorageApiError, StorageResource, storage_of
 from batchai_magics.server.storage.unfinished_uploads import UnfinishedUploads
 
 _MATCH, _NONE_MATCH = "if-match", "if-none-match"
@@ -175,13 +175,12 @@ class StorageRequest:
     @property
     def storage(self) -> Storage:
         """The backend's shares or containers; CapabilityError if it has none."""
-        facet = CONTAINERS if self.resource.service == "blob" else STORAGE
-        return facet.of(self.context.backend)
+        return storage_of(self.context.backend, self.resource.service)
 
     @property
     def share(self) -> str:
         """The backend's name of the share or container."""
-        return backend_share(self.resource)
+        return self.resource.backend_share
 
     @property
     def path(self) -> str:
@@ -212,12 +211,16 @@ class StorageRequest:
         if not sas.may_replace(self.call.query, rule):
             raise sas.permission_error()
 
+    @property
+    def noun(self) -> str:
+        """What the service calls its shares."""
+        return "container" if self.resource.service == "blob" else "share"
+
     def check_share(self) -> None:
         """Raises StorageApiError (404) unless the share or container exists."""
         if self.share not in self.storage.shares():
-            word = "Container" if self.resource.service == "blob" else "Share"
-            message = f"The specified {word.lower()} does not exist."
-            raise StorageApiError(404, f"{word}NotFound", message)
+            message = f"The specified {self.noun} does not exist."
+            raise StorageApiError(404, f"{self.noun.capitalize()}NotFound", message)
 
 
 def has_account_key(call: ApiCall) -> bool:

@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from urllib.parse import urlsplit
 from xml.sax.saxutils import escape
 
+from batchai_magics.backends.base import CONTAINERS, STORAGE, Backend, Storage
 from batchai_magics.backends.service.extension_wire import HINT, SHARE_FULL, kind_of
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import DISK_FULL, BatchAIError, ServiceError, SpecError, StorageError, quoted
@@ -91,6 +92,7 @@ OUTPUTS = "batchai-outputs"  # its virtual share with job output, read-only
 FILE_SIZE = "x-ms-content-length"  # the header of a file's size
 _MAX_FILE_BYTES = 4 << 40  # 4 TiB, as in Azure
 _MAX_DIGITS = 18  # of a size in a header
+_END = 10**_MAX_DIGITS + 1  # beyond every range that a header can name
 _MAX_PATH_LENGTH, _MAX_DEPTH = 2048, 250  # as in Azure Files
 
 
@@ -112,6 +114,11 @@ class StorageResource:
     def kind(self) -> str:
         """The resource type in account SAS: service, container, object."""
         return "o" if self.path else "c" if self.share else "s"
+
+    @property
+    def backend_share(self) -> str:
+        """The backend's name of the share or container."""
+        return self.share if self.account == OWN_ACCOUNT else f"{self.account}/{self.share}"
 
 
 @dataclass(frozen=True)
@@ -146,10 +153,10 @@ _SERVICES = {
 
 @dataclass(frozen=True)
 class ByteSpan:
-    """A byte range; `end` is exclusive, None for the rest of the file."""
+    """A byte range; `end` is exclusive, and beyond every file for the rest of one."""
 
     start: int
-    end: int | None
+    end: int
 
 
 def parse_resource(call: ApiCall, host: str) -> StorageResource:
@@ -197,7 +204,15 @@ def parse_span(call: ApiCall) -> ByteSpan | None:
     start, last = int(match[1]), match[2]
     if last and int(last) < start:
         return None
-    return ByteSpan(start, int(last) + 1 if last else None)
+    return ByteSpan(start, int(last) + 1 if last else _END)
+
+
+def written_span(call: ApiCall) -> ByteSpan:
+    """The range that a request writes, with its first and its last byte; StorageApiError (400) without."""
+    span = parse_span(call)
+    if span is None or span.end == _END:
+        raise StorageApiError(400, "MissingRequiredHeader", "The header x-ms-range must be bytes=FIRST-LAST.")
+    return span
 
 
 def check_path(path: str) -> str:
@@ -250,10 +265,9 @@ def _is_encodable(path: str) -> bool:
     return True
 
 
-def backend_share(resource: StorageResource) -> str:
-    """The backend's name of the share or container of a resource."""
-    is_own = resource.account == OWN_ACCOUNT
-    return resource.share if is_own else f"{resource.account}/{resource.share}"
+def storage_of(backend: Backend, service: str) -> Storage:
+    """The backend's shares, or containers for the service `blob`; CapabilityError if it has none."""
+    return (CONTAINERS if service == "blob" else STORAGE).of(backend)
 
 
 def resource_of_share(service: str, share: str, path: str) -> StorageResource:

@@ -13,6 +13,7 @@ from batchai_magics.server.api_call import ApiCall, ApiResponse
 from batchai_magics.server.storage.storage_resource import ByteSpan, StorageApiError, parse_span
 
 _INLINE_BYTES = 256 << 10
+_PIECE_BYTES = 1 << 20
 
 
 def requested_span(call: ApiCall, size: int) -> ByteSpan | None:
@@ -26,25 +27,43 @@ def requested_span(call: ApiCall, size: int) -> ByteSpan | None:
         return None
     if span.start >= size:
         raise StorageApiError(416, "InvalidRange", "The range specified is invalid for the current size.")
-    return ByteSpan(span.start, min(size, span.end or size))
+    return ByteSpan(span.start, min(size, span.end))
 
 
 def content_response(
+    call: ApiCall,
     headers: Mapping[str, str],
     size: int,
-    span: ByteSpan | None,
-    pieces: Callable[[ByteSpan], Iterator[bytes]],
+    read: Callable[[int, int], bytes],
+    mask: Callable[[int, bytes], bytes] | None,
 ) -> ApiResponse:
-    """The response with the bytes of a span, or of the whole file; short ones are read at once."""
-    whole = span or ByteSpan(0, size)
-    end = whole.end or 0
-    more = {"Accept-Ranges": "bytes", "Content-Length": str(end - whole.start)}
+    """The response with the requested range of a file, or the whole; a short one is read at once.
+
+    `read` gets an offset and a number of bytes, `mask` the offset of bytes that it may change.
+    """
+    span = requested_span(call, size)
+    start, end = (span.start, span.end) if span else (0, size)
+    more = {"Accept-Ranges": "bytes", "Content-Length": str(end - start)}
     if span:
-        more["Content-Range"] = f"bytes {span.start}-{end - 1}/{size}"
+        more["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
     response = ApiResponse(206 if span else 200, headers={**headers, **more})
-    if end - whole.start <= _INLINE_BYTES:
-        return replace(response, body=b"".join(pieces(whole)))
-    return replace(response, chunks=pieces(whole))
+    pieces = _masked(pieces_of(read, start, end), start, mask) if mask else pieces_of(read, start, end)
+    if end - start <= _INLINE_BYTES:
+        return replace(response, body=b"".join(pieces))
+    return replace(response, chunks=pieces)
+
+
+def pieces_of(read: Callable[[int, int], bytes], start: int, end: int) -> Iterator[bytes]:
+    """The bytes from `start` to `end`; fewer if the file was truncated meanwhile, which clients notice."""
+    while start < end and (data := read(start, min(_PIECE_BYTES, end - start))):
+        yield data
+        start += len(data)
+
+
+def _masked(pieces: Iterator[bytes], start: int, mask: Callable[[int, bytes], bytes]) -> Iterator[bytes]:
+    for data in pieces:
+        yield mask(start, data)
+        start += len(data)
 
 
 MAX_LIST_SIZE = 5000

@@ -31,7 +31,6 @@ from batchai_magics.server.storage.storage_resource import (
     StorageApiError,
     StorageResource,
     authentication_failed,
-    backend_share,
     parse_resource,
     resource_of_url,
     storage_error_response,
@@ -55,11 +54,11 @@ class StorageAction:
 # (resource type: s, c or o; method; `restype`; `comp`) → action.
 _FILE_ACTIONS: Mapping[tuple[str, str, str, str], StorageAction] = {
     ("s", "GET", "", "list"): StorageAction(shares.list_shares, sas.LIST_SHARES),
-    ("c", "PUT", "share", ""): StorageAction(shares.create_share, sas.CREATE_SHARE),
-    ("c", "GET", "share", ""): StorageAction(shares.show_share, sas.READ_SHARE),
-    ("c", "DELETE", "share", ""): StorageAction(shares.delete_share, sas.DELETE_SHARE),
+    ("c", "PUT", "share", ""): StorageAction(shares.create, sas.CREATE_SHARE),
+    ("c", "GET", "share", ""): StorageAction(shares.show_folder, sas.READ_SHARE),
+    ("c", "DELETE", "share", ""): StorageAction(shares.delete, sas.DELETE_SHARE),
     ("c", "PUT", "share", "metadata"): StorageAction(shares.set_metadata, sas.CHANGE_SHARE),
-    ("c", "GET", "share", "metadata"): StorageAction(shares.show_share, sas.READ_SHARE),
+    ("c", "GET", "share", "metadata"): StorageAction(shares.show_folder, sas.READ_SHARE),
     ("c", "GET", "directory", ""): StorageAction(shares.show_folder, sas.READ_FOLDER),
     ("c", "GET", "directory", "list"): StorageAction(shares.list_folder, sas.LIST_FILES),
     ("o", "PUT", "directory", ""): StorageAction(shares.create_folder, sas.CREATE_FOLDER),
@@ -87,11 +86,11 @@ _FILE_ACTIONS: Mapping[tuple[str, str, str, str], StorageAction] = {
 }
 _BLOB_ACTIONS: Mapping[tuple[str, str, str, str], StorageAction] = {
     ("s", "GET", "", "list"): StorageAction(shares.list_containers, sas.LIST_SHARES),
-    ("c", "PUT", "container", ""): StorageAction(shares.create_container, sas.CREATE_SHARE),
-    ("c", "GET", "container", ""): StorageAction(shares.show_container, sas.READ_SHARE),
-    ("c", "PUT", "container", "metadata"): StorageAction(shares.set_container_metadata, sas.CHANGE_SHARE),
-    ("c", "GET", "container", "metadata"): StorageAction(shares.show_container, sas.READ_SHARE),
-    ("c", "DELETE", "container", ""): StorageAction(shares.delete_container, sas.DELETE_SHARE),
+    ("c", "PUT", "container", ""): StorageAction(shares.create, sas.CREATE_SHARE),
+    ("c", "GET", "container", ""): StorageAction(shares.show_folder, sas.READ_SHARE),
+    ("c", "PUT", "container", "metadata"): StorageAction(shares.set_metadata, sas.CHANGE_SHARE),
+    ("c", "GET", "container", "metadata"): StorageAction(shares.show_folder, sas.READ_SHARE),
+    ("c", "DELETE", "container", ""): StorageAction(shares.delete, sas.DELETE_SHARE),
     ("c", "GET", "container", "list"): StorageAction(shares.list_blobs, sas.LIST_FILES),
     ("o", "PUT", "", ""): StorageAction(blobs.put, sas.CREATE_FILE),
     ("o", "PUT", "", "block"): StorageAction(blobs.put_block, sas.CHANGE_FILE),
@@ -130,7 +129,7 @@ class AuthorizedRequest:
         """Runs the handler with the complete request."""
         request = replace(self.request, call=call)
         if self.action.rule is sas.LIST_FILES:
-            request.uploads.drop_stale(request.storage, request.resource.service)
+            request.uploads.drop_stale(request.resource.service)
         return self.action.handler(request)
 
 
@@ -162,7 +161,7 @@ class StorageRouter:
             return replace(resource, service=resource.service or "file")
         if resource.service or not resource.share:
             return resource
-        name, backend = backend_share(resource), self.context.backend
+        name, backend = resource.backend_share, self.context.backend
         if not _has_share(backend.containers, name):
             return replace(resource, service="file")
         is_ambiguous = _has_share(backend.storage, name)
@@ -170,7 +169,7 @@ class StorageRouter:
 
     def _find_service(self, call: ApiCall, resource: StorageResource) -> str:
         """The service that has the requested file; requests that change files must name the service."""
-        backend, name = self.context.backend, backend_share(resource)
+        backend, name = self.context.backend, resource.backend_share
         storages = {"file": backend.storage, "blob": backend.containers}
         if call.method in ("GET", "HEAD") and resource.path:
             services = [
@@ -300,7 +299,7 @@ class StorageEndpoint:
     def __init__(
         self, router: StorageRouter, limits: ServerLimits, *, bodies: RequestBodies, waiting: LongPolling
     ) -> None:
-        self._router, self._limits, self._bodies, self._waiting = router, limits, bodies, waiting
+        self._router, self._limits, self._bodies, self._waiting = (router, limits, bodies, waiting)
         self.threads = ThreadPool(limits.threads)
 
     async def respond(self, request: Request) -> ApiResponse:

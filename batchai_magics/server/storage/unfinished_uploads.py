@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from batchai_magics.backends.base import CONTAINERS, STORAGE, Backend, Storage
+from batchai_magics.backends.base import Backend, Storage
 from batchai_magics.backends.base.storage import STALE_S
 from batchai_magics.backends.folders.private_files import write
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.server.storage.storage_metadata import EMPTY_RECORD, StorageRecord
-from batchai_magics.server.storage.storage_resource import StorageResource, backend_share
+from batchai_magics.server.storage.storage_resource import StorageResource, storage_of
 
 _PREFIX = ".part-"
 _NAME = re.compile(rf"{re.escape(_PREFIX)}[0-9a-f]{{32}}")
@@ -39,11 +39,12 @@ class PartFiles:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def begin(self, service: str, share: str, path: str) -> str:
-        """Registers a new part file beside `path` and returns its unique path."""
+    def begin(self, resource: StorageResource) -> str:
+        """Registers a new part file beside a file and returns its unique path."""
         name = uuid.uuid4().hex
-        part = str(PurePosixPath(path).with_name(f"{_PREFIX}{name}"))
-        note = {"service": service, "share": share, "path": part, "pid": os.getpid()}
+        part = str(PurePosixPath(resource.path).with_name(f"{_PREFIX}{name}"))
+        place = {"service": resource.service, "share": resource.backend_share, "path": part}
+        note = {**place, "pid": os.getpid()}
         write(self._folder / f"{name}.json", json.dumps(note))
         return part
 
@@ -57,7 +58,7 @@ class PartFiles:
         for note in self._folder.glob("*.json") if self._folder.exists() else ():
             with contextlib.suppress(BatchAIError, ValueError, KeyError):  # its share may be gone
                 data = json.loads(note.read_text(encoding="utf-8"))
-                storage = (CONTAINERS if data["service"] == "blob" else STORAGE).of(backend)
+                storage = storage_of(backend, data["service"])
                 share, part = data["share"], data["path"]
                 if _is_running(int(data["pid"])) and not _is_stale(storage, share, part):
                     continue
@@ -116,24 +117,18 @@ class UncommittedBlocks:
 class UnfinishedUploads:
     """All unfinished uploads of a server. They do not survive a restart."""
 
-    def __init__(self, parts: PartFiles, *, clock: Callable[[], float] = time.time) -> None:
-        self.parts, self._clock = parts, clock
+    def __init__(self, parts: PartFiles, backend: Backend, *, clock: Callable[[], float] = time.time) -> None:
+        self.parts, self._backend, self._clock = parts, backend, clock
         self._lock = threading.Lock()
         self._open: dict[StorageResource, UnfinishedFile] = {}
         self._blocks: dict[StorageResource, UncommittedBlocks] = {}
 
-    def begin(
-        self,
-        storage: Storage,
-        resource: StorageResource,
-        share: str,
-        size_bytes: int,
-        record: StorageRecord = EMPTY_RECORD,
-    ) -> bool:
+    def begin(self, resource: StorageResource, size_bytes: int, record: StorageRecord = EMPTY_RECORD) -> bool:
         """Starts an upload; an existing file stays until it completes. True if it already has (empty)."""
-        self.drop(storage, resource, share)
-        self.drop_stale(storage, resource.service)
-        with self.part_file(storage, resource, share) as part:
+        self.drop(resource)
+        self.drop_stale(resource.service)
+        storage, share = self._storage(resource), resource.backend_share
+        with self.part_file(resource) as part:
             storage.resize(share, part, size_bytes)
             if size_bytes == 0:
                 storage.rename(share, part, resource.path)
@@ -144,19 +139,19 @@ class UnfinishedUploads:
         return False
 
     @contextlib.contextmanager
-    def part_file(self, storage: Storage, resource: StorageResource, share: str) -> Iterator[str]:
+    def part_file(self, resource: StorageResource) -> Iterator[str]:
         """The path of a new part file; it is deleted if the block raises."""
-        part = self.parts.begin(resource.service, share, resource.path)
+        part = self.parts.begin(resource)
         try:
             yield part
         except BaseException:
-            self.discard(storage, share, part)
+            self.discard(resource, part)
             raise
 
-    def discard(self, storage: Storage, share: str, part: str) -> None:
-        """Deletes a part file."""
+    def discard(self, resource: StorageResource, part: str) -> None:
+        """Deletes a part file of a resource."""
         with contextlib.suppress(NotFoundError):
-            storage.delete(share, part)
+            self._storage(resource).delete(resource.backend_share, part)
         self.parts.end(part)
 
     def find(self, resource: StorageResource) -> UnfinishedFile | None:
@@ -164,9 +159,7 @@ class UnfinishedUploads:
         with self._lock:
             return self._open.get(resource)
 
-    def record_range(
-        self, storage: Storage, resource: StorageResource, share: str, span: tuple[int, int]
-    ) -> UnfinishedFile | None:
+    def record_range(self, resource: StorageResource, span: tuple[int, int]) -> UnfinishedFile | None:
         """Records a received range; if it was the last, moves the file into place and returns it."""
         with self._lock:
             upload = self._open.get(resource)
@@ -176,17 +169,18 @@ class UnfinishedUploads:
             if not upload.add(*span):
                 return None
             del self._open[resource]
-            storage.rename(share, upload.part, resource.path)
+            self._storage(resource).rename(resource.backend_share, upload.part, resource.path)
         self.parts.end(upload.part)
         return upload
 
-    def add_block(self, resource: StorageResource, id: str, part: str) -> str | None:
-        """Records a block of a blob; returns the part file it replaces."""
+    def add_block(self, resource: StorageResource, id: str, part: str) -> None:
+        """Records a block of a blob; deletes the part file that it replaces."""
         with self._lock:
             uncommitted = self._blocks.setdefault(resource, UncommittedBlocks({}, 0.0))
             old = uncommitted.parts.get(id)
             uncommitted.parts[id], uncommitted.last_write = part, self._clock()
-        return old
+        if old:
+            self.discard(resource, old)
 
     def blocks(self, resource: StorageResource) -> dict[str, str]:
         """The part files of a blob's blocks, by id."""
@@ -194,29 +188,32 @@ class UnfinishedUploads:
             uncommitted = self._blocks.get(resource)
             return dict(uncommitted.parts) if uncommitted else {}
 
-    def drop_blocks(self, storage: Storage, resource: StorageResource, share: str) -> None:
+    def drop_blocks(self, resource: StorageResource) -> None:
         """Deletes the uncommitted blocks of a blob."""
         with self._lock:
             uncommitted = self._blocks.pop(resource, None)
         for part in uncommitted.parts.values() if uncommitted else ():
-            self.discard(storage, share, part)
+            self.discard(resource, part)
 
-    def drop(self, storage: Storage, resource: StorageResource, share: str) -> bool:
+    def drop(self, resource: StorageResource) -> bool:
         """Cancels an upload; False if there was none."""
         with self._lock:
             upload = self._open.pop(resource, None)
         if upload:
-            self.discard(storage, share, upload.part)
+            self.discard(resource, upload.part)
         return upload is not None
 
-    def drop_stale(self, storage: Storage, service: str) -> None:
+    def drop_stale(self, service: str) -> None:
         """Cancels uploads not written to for a day."""
         with self._lock:
             files, blobs = self._stale(self._open, service), self._stale(self._blocks, service)
         for stale, drop in ((files, self.drop), (blobs, self.drop_blocks)):
             for resource in stale:
                 with contextlib.suppress(BatchAIError):  # cancelled concurrently, or its share is gone
-                    drop(storage, resource, backend_share(resource))
+                    drop(resource)
+
+    def _storage(self, resource: StorageResource) -> Storage:
+        return storage_of(self._backend, resource.service)
 
     def _stale(
         self, unfinished: Mapping[StorageResource, UnfinishedFile | UncommittedBlocks], service: str

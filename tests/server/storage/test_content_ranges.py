@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from batchai_magics.server.api_call import ApiCall, ApiResponse
-from batchai_magics.server.storage import storage_responses
-from batchai_magics.server.storage.storage_resource import ByteSpan, StorageApiError
-from batchai_magics.server.storage.storage_responses import requested_span
+from batchai_magics.server.storage.storage_resource import StorageApiError
+from batchai_magics.server.storage.storage_responses import content_response
 
 DATA = b"0123456789"
 
 
 def sent(text: str, data: bytes = DATA) -> ApiResponse:
     """The answer to a request with such a header `Range`."""
-
-    def pieces(span: ByteSpan) -> Iterator[bytes]:
-        yield data[span.start : span.end]
-
-    span = requested_span(ApiCall("GET", "/", headers={"range": text} if text else {}), len(data))
-    return storage_responses.content_response({"ETag": "e"}, len(data), span, pieces)
+    call = ApiCall("GET", "/", headers={"range": text} if text else {})
+    return content_response(
+        call, {"ETag": "e"}, len(data), lambda start, limit: data[start : start + limit], None
+    )
 
 
 @pytest.mark.parametrize(

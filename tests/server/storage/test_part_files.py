@@ -56,8 +56,8 @@ def test_what_a_killed_server_had_half_of_is_swept_by_the_next_one(tmp_path: Pat
 def test_who_lists_a_share_sees_to_it_that_nothing_stale_lies_there(server: Running, tmp_path: Path) -> None:
     storage, now = server.world.backend.storage, [0.0]
     storage.make("listed")
-    uploads = UnfinishedUploads(PartFiles(tmp_path), clock=lambda: now[0])
-    uploads.begin(storage, StorageResource("local", "file", "listed", "a"), "listed", 9)
+    uploads = UnfinishedUploads(PartFiles(tmp_path), server.world.backend, clock=lambda: now[0])
+    uploads.begin(StorageResource("local", "file", "listed", "a"), 9)
     router = StorageRouter(server.context, uploads)
     caller = RequestOrigin(datetime.now(timezone.utc), "127.0.0.1")
     query = {"restype": "directory", "comp": "list", **account_sas(server)}
@@ -74,7 +74,9 @@ def test_a_server_that_starts_gives_up_what_has_not_grown_for_a_day(
 ) -> None:
     storage, parts = server.world.backend.storage, PartFiles(tmp_path)
     storage.make("aged")
-    part = parts.begin("file", "aged", "a")  # by this process, which goes on: another one may have its number
+    part = parts.begin(
+        StorageResource("local", "file", "aged", "a")
+    )  # by this process, which goes on: another one may have its number
     storage.resize("aged", part, 9)
     file = next(server.world.home.rglob(part))
     os.utime(file, (time.time() - age_s,) * 2)

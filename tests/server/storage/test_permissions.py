@@ -121,7 +121,8 @@ def signed(key: str, service: str, path: str, permissions: str, kind: str) -> di
 
 @pytest.fixture(scope="module")
 def router(server: Running, tmp_path_factory: pytest.TempPathFactory) -> StorageRouter:
-    return StorageRouter(server.context, UnfinishedUploads(PartFiles(tmp_path_factory.mktemp("parts"))))
+    parts = PartFiles(tmp_path_factory.mktemp("parts"))
+    return StorageRouter(server.context, UnfinishedUploads(parts, server.world.backend))
 
 
 def is_let_in(router: StorageRouter, service: str, found: Row, permissions: str, kind: str) -> bool:

@@ -42,7 +42,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
 @pytest.fixture
 def make_call(service: Service, tmp_path: Path):
     """Makes a request about one file."""
-    uploads = UnfinishedUploads(PartFiles(tmp_path / "notes"))
+    uploads = UnfinishedUploads(PartFiles(tmp_path / "notes"), service.backend)
 
     def make(body: bytes = b"", **headers: str) -> StorageRequest:
         named = {name.replace("_", "-"): value for name, value in headers.items()}

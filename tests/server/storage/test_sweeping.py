@@ -11,6 +11,7 @@ import pytest
 
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.server.storage.storage_resource import StorageResource
 from batchai_magics.server.storage.unfinished_uploads import PartFiles, is_part
 
 GONE = 2**22 + 1  # no process of Linux has such a number
@@ -25,7 +26,8 @@ def backend(tmp_path: Path) -> Iterator[LocalBackend]:
 
 def begun_upload(parts: PartFiles, folder: Path, pid: int, *place: str) -> str:
     """A file that the process of that number has begun."""
-    part = parts.begin(*place)
+    service, share, path = place
+    part = parts.begin(StorageResource("local", service, share, path))
     (note,) = (file for file in folder.glob("*.json") if json.loads(file.read_text())["path"] == part)
     note.write_text(json.dumps({**json.loads(note.read_text()), "pid": pid}))
     return part
@@ -67,7 +69,7 @@ def test_what_a_server_that_goes_on_is_about_to_make_keeps_its_note(
 ) -> None:
     parts = PartFiles(tmp_path / "notes")
     backend.storage.make("data")
-    part = parts.begin("file", "data", "a")
+    part = parts.begin(StorageResource("local", "file", "data", "a"))
     parts.sweep(backend)
     assert len(list((tmp_path / "notes").iterdir())) == 1
     for _ in range(2):  # once more is no error

@@ -33,8 +33,8 @@ def now() -> list[float]:
 
 
 @pytest.fixture
-def uploads(tmp_path: Path, now: list[float]) -> UnfinishedUploads:
-    return UnfinishedUploads(PartFiles(tmp_path / "notes"), clock=lambda: now[0])
+def uploads(backend: LocalBackend, tmp_path: Path, now: list[float]) -> UnfinishedUploads:
+    return UnfinishedUploads(PartFiles(tmp_path / "notes"), backend, clock=lambda: now[0])
 
 
 def remaining_counts(storage: Storage, tmp_path: Path) -> tuple[int, int]:
@@ -61,33 +61,31 @@ def test_a_file_that_is_begun_anew_leaves_nothing_of_its_first_try(
     backend: LocalBackend, uploads: UnfinishedUploads, tmp_path: Path
 ) -> None:
     for _ in range(2):
-        uploads.begin(backend.storage, FILE, "data", 4)
-        assert uploads.record_range(backend.storage, FILE, "data", (0, 2)) is None
+        uploads.begin(FILE, 4)
+        assert uploads.record_range(FILE, (0, 2)) is None
     assert remaining_counts(backend.storage, tmp_path) == (1, 1)
-    assert uploads.record_range(backend.storage, FILE, "data", (2, 4))
+    assert uploads.record_range(FILE, (2, 4))
     assert remaining_counts(backend.storage, tmp_path) == (1, 0)
     assert [file.path for file in backend.storage.list("data")] == ["a"]
 
 
-def test_a_file_whose_bytes_keep_coming_is_not_given_up(
-    backend: LocalBackend, uploads: UnfinishedUploads, now: list[float]
-) -> None:
-    uploads.begin(backend.storage, FILE, "data", 4)
+def test_a_file_whose_bytes_keep_coming_is_not_given_up(uploads: UnfinishedUploads, now: list[float]) -> None:
+    uploads.begin(FILE, 4)
     for day in range(1, 4):
         now[0] = day * (STALE_S - 1)
-        uploads.drop_stale(backend.storage, "file")
-        assert uploads.record_range(backend.storage, FILE, "data", (0, day)) is None
+        uploads.drop_stale("file")
+        assert uploads.record_range(FILE, (0, day)) is None
     assert uploads.find(FILE).ranges == [(0, 3)]
 
 
 def test_stale_blobs_are_given_up_by_who_asks_for_blobs(
     backend: LocalBackend, uploads: UnfinishedUploads, now: list[float], tmp_path: Path
 ) -> None:
-    uploads.begin(backend.containers, BLOB, "data", 4)
+    uploads.begin(BLOB, 4)
     now[0] = STALE_S + 1
-    uploads.drop_stale(backend.storage, "file")
+    uploads.drop_stale("file")
     assert uploads.find(BLOB)
-    uploads.drop_stale(backend.containers, "blob")
+    uploads.drop_stale("blob")
     assert (uploads.find(BLOB), remaining_counts(backend.containers, tmp_path)) == (None, (0, 0))
 
 
@@ -95,7 +93,7 @@ def test_what_fails_while_it_is_begun_leaves_nothing(
     backend: LocalBackend, uploads: UnfinishedUploads, tmp_path: Path
 ) -> None:
     def fill() -> None:
-        with uploads.part_file(backend.storage, FILE, "data") as part:
+        with uploads.part_file(FILE) as part:
             backend.storage.resize("data", part, 4)
             raise RuntimeError("full")
 
