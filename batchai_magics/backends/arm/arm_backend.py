@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 from batchai_magics.backends.arm.connection import (
     Endpoint,
     EndpointConnection,
     collection_path,
+    is_loopback,
     parse_resource,
     request_body,
     resource_path,
 )
-from batchai_magics.backends.arm.extended_storage import extended_storage
-from batchai_magics.backends.arm.published_api import PublishedApi, output_listing
+from batchai_magics.backends.arm.extended_storage import ExtendedStorage
 from batchai_magics.backends.arm.published_storage import PublishedStorage
 from batchai_magics.backends.arm.server_extensions import ServerDiscovery, ServerExtensions
-from batchai_magics.backends.arm.share_clients import ShareClients
+from batchai_magics.backends.arm.settings import NAME
+from batchai_magics.backends.arm.share_clients import (
+    ResponseHeaders,
+    ShareClients,
+    signed_file_client,
+    translated_errors,
+)
 from batchai_magics.backends.arm.subscription_facets import ServerAccounts, ServerGroups, ServerUsages
 from batchai_magics.backends.azure.arm_client import list_items, list_pages
 from batchai_magics.backends.azure.arm_protocol import ArmRequest, check_inside
@@ -29,14 +37,17 @@ from batchai_magics.backends.base import (
     FileRef,
     JobNeeds,
     Listing,
+    Pace,
     Page,
     Patch,
     Spec,
     StatusSnapshot,
+    Storage,
 )
 from batchai_magics.backends.service.extension_bodies import RECORDS_KEY
 from batchai_magics.backends.service.extension_wire import AT_ONCE, ServerInfo
 from batchai_magics.config import Settings
+from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.models.job_execution import STDOUTERR, OutputFile
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -46,14 +57,31 @@ if TYPE_CHECKING:
     from batchai_magics.backends.base.facets import NodeCommands, Preemption, Records, SetupLogs, Telemetry
 
 _LONGEST_PAGE = 1000
+_SHORTEST_LINK_MIN, _LONGEST_LINK_MIN = 5, 600  # limits of the API
+_TOTAL = re.compile(r"/(\d+)\s*$")
+
+
+def _offered(facet: str) -> Any:
+    """A facet that an endpoint has if it is a server of our own and offers it."""
+    return property(lambda backend: getattr(backend.server, facet, None))
 
 
 class ArmBackend(Backend):
-    """Jobs at an endpoint. It keeps no state: all processes and machines see the same."""
+    """Jobs at an endpoint. It keeps no state: all processes and machines see the same.
+
+    A server of our own has extensions. Of any other endpoint the published API is used alone, and what that
+    has no operation for is composed of its operations, as `Backend` does.
+    """
 
     accounts: ServerAccounts
     groups: ServerGroups
     usages: ServerUsages
+    containers: Storage | None = _offered("containers")
+    node_commands: NodeCommands | None = _offered("node_commands")
+    preemption: Preemption | None = _offered("preemption")
+    setup_logs: SetupLogs | None = _offered("setup_logs")
+    telemetry: Telemetry | None = _offered("telemetry")
+    records: Records | None = _offered("records")
 
     def __init__(self, endpoint: Endpoint, settings: Settings) -> None:
         self._connection = EndpointConnection(endpoint, settings.subscription)
@@ -61,54 +89,31 @@ class ArmBackend(Backend):
         self.groups = ServerGroups(self._connection)
         self.accounts = ServerAccounts(self._connection, self.groups)
         self.usages = ServerUsages(self._connection)
-        published = PublishedStorage(ShareClients(self._connection, self.accounts))
-        self._discovery = ServerDiscovery(
-            self._connection, PublishedApi(self, self._connection, published), self._extended_api
-        )
+        self._published_storage = PublishedStorage(ShareClients(self._connection, self.accounts))
+        self._discovery = ServerDiscovery(self._connection, self._extensions)
+
+    @property
+    def server(self) -> ServerExtensions | None:
+        """The extensions of the endpoint, None if it has none; may send one request."""
+        return self._discovery.server
 
     @property
     def capabilities(self) -> Capabilities:  # type: ignore[override]  # discovered on first use
-        """The capabilities of the endpoint."""
-        return self._api.capabilities
+        """The capabilities of the endpoint; of any other than our own server the minimum."""
+        server = self.server
+        pace = Pace(poll_interval_s=self._connection.endpoint.settings.look_s)
+        return server.capabilities if server else Capabilities(name=NAME, pace=pace)
 
     @property
     def storage(self) -> PublishedStorage | None:  # type: ignore[override]  # as above
         """The shares of all storage accounts, where the endpoint has any."""
-        return self._api.storage
-
-    @property
-    def containers(self) -> PublishedStorage | None:  # type: ignore[override]  # as above
-        """The blob containers, where the endpoint has them as folders."""
-        return self._api.containers
-
-    @property
-    def node_commands(self) -> NodeCommands | None:  # type: ignore[override]  # as above
-        """Shell commands on nodes, where the endpoint runs them."""
-        return self._api.node_commands
-
-    @property
-    def preemption(self) -> Preemption | None:  # type: ignore[override]  # as above
-        """Preemption of nodes, where the endpoint can simulate it."""
-        return self._api.preemption
-
-    @property
-    def setup_logs(self) -> SetupLogs | None:  # type: ignore[override]  # as above
-        """The output of setup tasks, where the endpoint serves it."""
-        return self._api.setup_logs
-
-    @property
-    def telemetry(self) -> Telemetry | None:  # type: ignore[override]  # as above
-        """The resource usage of jobs, where the endpoint measures it."""
-        return self._api.telemetry
-
-    @property
-    def records(self) -> Records | None:  # type: ignore[override]  # as above
-        """The records of runs, where the endpoint keeps them."""
-        return self._api.records
+        server = self.server
+        return server.storage if server else self._published_storage
 
     def host_note(self, job: JobSpec) -> str:
-        """The note of the server on a job whose image it cannot run."""
-        return self._api.host_note(job)
+        """The note of the server on a job whose image it cannot run; any other endpoint runs every image."""
+        server = self.server
+        return server.host_note(job) if server else ""
 
     def _create(self, id: ResourceId, spec: Spec, owner: str, records: Mapping[str, str]) -> Resource:
         """Creates a resource, or returns an identical one that exists."""
@@ -121,7 +126,8 @@ class ArmBackend(Backend):
 
     def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:
         """Creates the missing resources of a job, in one request where the endpoint can."""
-        return self._api.ensure(needs)
+        server = self.server
+        return server.ensure(needs) if server else super().ensure(needs)
 
     def show(self, id: ResourceId) -> Resource:
         """The current resource."""
@@ -142,17 +148,24 @@ class ArmBackend(Backend):
 
     def names(self, parent: ResourceId, kind: Kind, prefix: str = "") -> Sequence[str]:
         """The names inside `parent` with a prefix, matched case-insensitively."""
-        return self._api.names(parent, kind, prefix)
+        server = self.server
+        if server and kind is not Kind.WORKSPACE:
+            return server.names(parent, kind, prefix)
+        return super().names(parent, kind, prefix)
 
     def jobs_ahead_of(self, job: JobResource) -> Sequence[ResourceId]:
         """The jobs ahead of a queued one."""
-        return self._api.jobs_ahead_of(job)
+        server = self.server
+        return server.jobs_ahead_of(job) if server else super().jobs_ahead_of(job)
 
     def status(
         self, ids: Collection[ResourceId], *, since: StatusSnapshot | None = None, wait_s: float = 0.0
     ) -> StatusSnapshot:
         """The current state of jobs and clusters, in one request where the endpoint can."""
-        return self._api.status(ids, since=since, wait_s=wait_s) if ids else StatusSnapshot({})
+        if not ids:
+            return StatusSnapshot({})
+        server = self.server
+        return server.status(ids, since=since, wait_s=wait_s) if server else super().status(ids)
 
     def _update(self, id: ResourceId, patch: Patch) -> Resource:
         """Tags a workspace, or resizes a cluster."""
@@ -186,14 +199,33 @@ class ArmBackend(Backend):
         limit: int | None = None,
     ) -> Sequence[OutputFile]:
         """One level of a job's output directory, sorted by name."""
-        request = output_listing(job, directory_id, path, expiry_min, limit)
+        check_inside(path)
+        query = {
+            "outputdirectoryid": directory_id,
+            "directory": path.strip("/") or ".",
+            "linkexpiryinminutes": str(min(max(expiry_min, _SHORTEST_LINK_MIN), _LONGEST_LINK_MIN)),
+            "maxresults": str(min(_LONGEST_PAGE, max(1, limit or _LONGEST_PAGE))),
+        }
+        request = ArmRequest("POST", resource_path(job, "listOutputFiles"), query)
         items = islice(list_items(self._connection, request), limit)
         return [OutputFile.from_wire(item, folder=path) for item in items]
 
     def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
-        """At most `limit` bytes of a file from `offset`."""
+        """At most `limit` bytes of a file from `offset`, in one ranged request."""
         check_inside(file.path)
-        return self._api.read(file, offset, limit)
+        if server := self.server:
+            return server.read(file, offset, limit)
+        job = self.show(file.job)  # first: a job that has ended by now writes no more
+        is_complete = isinstance(job, JobResource) and job.state.is_final
+        folder, _, name = file.path.strip("/").rpartition("/")
+        same_name = [item for item in self.files(file.job, file.directory_id, folder) if item.name == name]
+        listed = min(same_name, key=lambda item: item.is_directory, default=None)
+        if listed is None:
+            return Chunk(b"", offset, 0, is_complete)
+        if not listed.is_file or not listed.download_url:
+            raise NotFoundError(f"{listed.name} is {listed.kind.words}, not a file", code="FileNotFound")
+        data, size = _read_address(self._connection.endpoint, listed, offset, limit)
+        return Chunk(data, offset, size, is_complete)
 
     def tail(
         self,
@@ -204,19 +236,38 @@ class ArmBackend(Backend):
         wait_s: float = 0.0,
     ) -> Mapping[str, Chunk]:
         """The new bytes of all logs of a job; an endpoint that can waits up to `wait_s` for some."""
-        return self._api.tail(job, positions, limit, wait_s=wait_s)
+        if server := self.server:
+            return server.tail(job, positions, limit, wait_s=wait_s)
+        return super().tail(job, positions, limit)
 
     def close(self) -> None:
         """Closes the connection; jobs run on."""
         self._connection.close()
 
-    @property
-    def _api(self) -> PublishedApi:
-        return self._discovery.api
-
-    def _extended_api(self, info: ServerInfo) -> ServerExtensions:
+    def _extensions(self, info: ServerInfo) -> ServerExtensions:
         shares, containers = (
-            extended_storage(self._connection, self.accounts, self._resource_group, service)
+            ExtendedStorage(self._connection, self.accounts, self._resource_group, service)
             for service in ("file", "blob")
         )
-        return ServerExtensions(self, self._connection, info, storage=shares, containers=containers)
+        return ServerExtensions(self._connection, info, storage=shares, containers=containers)
+
+
+def _read_address(endpoint: Endpoint, file: OutputFile, offset: int, limit: int) -> tuple[bytes, int]:
+    """Bytes of a file by its download URL, and its current size: the listed size may be out of date."""
+    from azure.core.exceptions import HttpResponseError
+
+    address = urlsplit(file.download_url or "")
+    if address.scheme != "https" and not is_loopback(address.hostname or ""):
+        name = unquote(address.path.rpartition("/")[2])
+        raise StorageError(f"the address of {name} is plain http on another machine: it is not asked")
+    headers = ResponseHeaders()
+    with signed_file_client(endpoint, address) as client, translated_errors():
+        try:
+            stream = client.download_file(offset=offset, length=max(1, limit), raw_response_hook=headers.keep)
+            data = stream.readall()[:limit]
+        except HttpResponseError as error:
+            if error.status_code != 416:  # the offset is at or past the end
+                raise
+            return b"", min(file.size_bytes, offset)
+    total = _TOTAL.search(headers.get("content-range"))
+    return data, int(total[1]) if total else offset + len(data)

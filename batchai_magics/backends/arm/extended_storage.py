@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from batchai_magics.backends.arm.connection import EndpointConnection, provider_path
-from batchai_magics.backends.arm.published_storage import PublishedStorage
+from batchai_magics.backends.arm.published_storage import PublishedStorage, Steps, read_local, save_local
 from batchai_magics.backends.arm.share_clients import (
     ResponseHeaders,
     ShareClients,
@@ -16,8 +17,8 @@ from batchai_magics.backends.arm.share_clients import (
 )
 from batchai_magics.backends.arm.subscription_facets import ServerAccounts
 from batchai_magics.backends.azure.arm_protocol import ArmRequest
-from batchai_magics.backends.base import ShareFile
-from batchai_magics.backends.base.storage import BLOCK_BYTES
+from batchai_magics.backends.base import Copy, ShareFile
+from batchai_magics.backends.base.storage import BLOCK_BYTES, PartialDownloads, transfer_error
 from batchai_magics.backends.service import extension_bodies
 from batchai_magics.backends.service.extension_bodies import PackedFile
 from batchai_magics.backends.service.extension_wire import (
@@ -34,21 +35,18 @@ from batchai_magics.models.response_object import ResponseObject, unreadable
 from batchai_magics.models.wire_times import parse_time
 
 
-def extended_storage(
-    connection: EndpointConnection, accounts: ServerAccounts, group: str, service: str
-) -> ExtendedStorage:
-    """The shares of a server, or with the service `blob` its containers; `group` has its default account."""
-    clients = ServerShareClients(connection, accounts, group, service)
-    noun = "container" if service == "blob" else "share"
-    return ExtendedStorage(clients, ServerPacks(connection, service), noun)
-
-
 class ExtendedStorage(PublishedStorage):
-    """Shares or containers of our own server, which keeps unfinished uploads out of sight."""
+    """The shares of our own server, or with the service `blob` its containers; `group` has its own account.
 
-    def __init__(self, clients: ShareClients, packed: ServerPacks, noun: str) -> None:
-        super().__init__(clients, noun)
-        self.packed = packed
+    The server keeps unfinished uploads out of sight.
+    """
+
+    def __init__(
+        self, connection: EndpointConnection, accounts: ServerAccounts, group: str, service: str
+    ) -> None:
+        clients = ServerShareClients(connection, accounts, group, service)
+        super().__init__(clients, "container" if service == "blob" else "share")
+        self._connection, self._service = connection, service
 
     def upload(self, share: str, files: Mapping[str, bytes]) -> None:
         """Writes files; each that fits into one request appears whole or not at all."""
@@ -94,6 +92,63 @@ class ExtendedStorage(PublishedStorage):
         written = parse_time(response.get("x-ms-file-last-write-time"))
         return ShareFile(place, FileKind.FILE, len(data), written)
 
+    def store_pack(self, share: str, files: Mapping[str, bytes]) -> Sequence[ShareFile]:
+        """Uploads small files in one request: all of them, or none if one is corrupted in transit."""
+        request = self._pack_request("batchaiStoreFiles", share, content=extension_bodies.pack_files(files))
+        response = self._connection.request_json(request)
+        times = ResponseObject.of(response, "the files that were sent").items("value")
+        return [
+            ShareFile(path, FileKind.FILE, len(data), parse_time(str(time)))
+            for (path, data), time in zip(files.items(), times, strict=True)
+        ]
+
+    def fetch_pack(self, share: str, paths: Sequence[str]) -> Mapping[str, PackedFile]:
+        """Downloads the files that the server packs into one response; the others need a request each."""
+        request = self._pack_request("batchaiFetchFiles", share, body={"paths": list(paths)})
+        with self._connection.translated_errors():
+            body = self._connection.send(request, is_streamed=True).read()
+        try:
+            return {file.path: file for file in extension_bodies.unpack_files(body)}
+        except ValueError as error:
+            raise unreadable("the files that were fetched", str(error)) from error
+
+    def _pack_request(self, action: str, share: str, **body: Any) -> ArmRequest:
+        path = provider_path(self._connection.subscription, action)
+        return ArmRequest("POST", path, {"share": share, "service": self._service}, **body)
+
+    def _groups(self, copies: Sequence[Copy]) -> Iterator[Sequence[Copy]]:
+        """Groups of neighbouring small files, in order, each of which fits into one pack."""
+        group: list[Copy] = []
+        room = 0
+        for copy in copies:
+            if group and (copy.size_bytes > room or len(group) == extension_bodies.MAX_FILES):
+                yield group
+                group = []
+            room = (room if group else extension_bodies.MAX_BYTES) - copy.size_bytes
+            group.append(copy)
+        if group:
+            yield group
+
+    def _send_group(self, share: str, group: Sequence[Copy]) -> Steps[Sequence[ShareFile]]:
+        if len(group) > 1:
+            files = {copy.path: read_local(copy) for copy in group}
+            if sum(map(len, files.values())) <= extension_bodies.MAX_BYTES:  # else a file has grown
+                sent = self.store_pack(share, files)
+                yield sum(copy.size_bytes for copy in group)
+                return sent
+        return (yield from super()._send_group(share, group))
+
+    def _fetch_group(self, share: str, group: Sequence[Copy], unfinished: PartialDownloads) -> Steps[None]:
+        packed = self.fetch_pack(share, [copy.path for copy in group]) if len(group) > 1 else {}
+        for copy in group:
+            file = packed.get(copy.path)
+            if file is None:
+                yield from super()._fetch_group(share, [copy], unfinished)
+            elif not file.is_intact:
+                raise transfer_error(copy, is_changed=False)
+            else:
+                yield save_local(copy, file.data, unfinished)
+
     def _delete(self, share: str, path: str) -> None:
         with self.file(share, path) as client:  # the server deletes folders with their contents
             client.delete_file()
@@ -124,42 +179,3 @@ class ServerShareClients(ShareClients):
         if name == DEFAULT_ACCOUNT:
             return self._accounts.keys_in(name, self._group)[0]
         return super()._key(name)
-
-
-class ServerPacks:
-    """Transfers of many small files in one request."""
-
-    def __init__(self, connection: EndpointConnection, service: str) -> None:
-        self._connection, self._service = connection, service
-
-    def store(self, share: str, files: Mapping[str, bytes]) -> Sequence[ShareFile]:
-        """Uploads files in one request: all of them, or none if one is corrupted in transit."""
-        request = self._request("batchaiStoreFiles", share, content=extension_bodies.pack_files(files))
-        response = self._connection.request_json(request)
-        times = ResponseObject.of(response, "the files that were sent").items("value")
-        return [
-            ShareFile(path, FileKind.FILE, len(data), parse_time(str(time)))
-            for (path, data), time in zip(files.items(), times, strict=True)
-        ]
-
-    def fetch(self, share: str, paths: Sequence[str]) -> Mapping[str, PackedFile]:
-        """Downloads the files that the server packs into one response; the others need a request each."""
-        request = self._request("batchaiFetchFiles", share, body={"paths": list(paths)})
-        with self._connection.translated_errors():
-            body = self._connection.send(request, is_streamed=True).read()
-        try:
-            return {file.path: file for file in extension_bodies.unpack_files(body)}
-        except ValueError as error:
-            raise unreadable("the files that were fetched", str(error)) from error
-
-    def _request(
-        self,
-        action: str,
-        share: str,
-        body: Mapping[str, object] | None = None,
-        *,
-        content: bytes | None = None,
-    ) -> ArmRequest:
-        path = provider_path(self._connection.subscription, action)
-        query = {"share": share, "service": self._service}
-        return ArmRequest("POST", path, query, body, content=content)

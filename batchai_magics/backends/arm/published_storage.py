@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from batchai_magics.backends.arm.share_clients import (
     NO_SHARE,
@@ -32,8 +32,6 @@ from batchai_magics.backends.base.storage import (
     naming,
     transfer_error,
 )
-from batchai_magics.backends.service import extension_bodies
-from batchai_magics.backends.service.extension_bodies import PackedFile
 from batchai_magics.backends.service.extension_wire import DIGEST, WANT_DIGEST
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import ConflictError, NotFoundError, ServiceError
@@ -55,8 +53,6 @@ Counts = queue.SimpleQueue["int | None"]  # None: a task has ended
 
 class PublishedStorage(Storage):
     """The shares of all storage accounts, through the published API of Azure Files."""
-
-    packed: PackedFiles | None = None  # transfers of many small files in one request
 
     def __init__(self, clients: ShareClients, noun: str = "share") -> None:
         self._clients, self._noun = clients, noun
@@ -200,7 +196,10 @@ class PublishedStorage(Storage):
 
     def upload_small(self, share: str, path: str, data: bytes) -> ShareFile:
         """Uploads a file of one piece; it appears when it is complete."""
-        return PartUploads(self).upload(share, checked_path(path), data)
+        self.begin(share, path, len(data))
+        self.write(share, path, 0, data)
+        self.rename(share, _part(path), path)
+        return self.show(share, path)
 
     def download_with_digest(self, share: str, path: str) -> tuple[bytes, str]:
         """A file's content, and its SHA-256 or an empty string, in one request."""
@@ -210,25 +209,50 @@ class PublishedStorage(Storage):
             data = _read_content(stream, client.url)
         return data, response_headers.get(DIGEST)
 
-    def send(self, share: str, copies: Sequence[Copy]) -> Generator[int, None, Sequence[ShareFile]]:
+    def send(self, share: str, copies: Sequence[Copy]) -> Steps[Sequence[ShareFile]]:
         """Uploads files in parallel; each appears when it is complete and its digest matches."""
-        return send(self, share, copies)
+        groups = self._groups(copies)
+        sent = yield from run_parallel([partial(self._send_group, share, group) for group in groups])
+        return [file for group in sent for file in group]
 
-    def fetch(self, share: str, copies: Sequence[Copy]) -> Iterator[int]:
+    def fetch(self, share: str, copies: Sequence[Copy]) -> Steps[None]:
         """Downloads files in parallel; each appears when it is complete and its digest matches."""
-        return fetch(self, share, copies)
+        groups, unfinished = self._groups(copies), PartialDownloads()
+        yield from run_parallel([partial(self._fetch_group, share, group, unfinished) for group in groups])
 
     def begin(self, share: str, path: str, size_bytes: int) -> int:
-        """Starts or resumes an upload in pieces; returns the offset to send from."""
-        return PartUploads(self).begin(share, checked_path(path), size_bytes)
+        """Starts or resumes an upload in pieces, which are appended to a part file beside the target.
+
+        Returns the offset to send from.
+        """
+        part = _part(path)
+        try:
+            received = self.show(share, part).size_bytes
+        except NotFoundError:
+            received = size_bytes + 1
+        if received <= size_bytes:
+            return received
+        self.make_parents(share, path)
+        self.resize(share, part, 0)
+        return 0
 
     def write(self, share: str, path: str, offset: int, data: bytes) -> None:
-        """Sends the next piece of an upload that `begin` started."""
-        PartUploads(self).write(share, checked_path(path), offset, data)
+        """Sends the next piece of an upload that `begin` started; remains of an earlier one are cut off."""
+        part = _part(path)
+        self.resize(share, part, offset + len(data))
+        self.change(share, part, offset, data)
 
     def finish(self, share: str, path: str, sha256: str) -> None:
-        """Moves an uploaded file into place if its digest matches."""
-        PartUploads(self).finish(share, checked_path(path), sha256)
+        """Moves an uploaded file into place if its digest matches; reads it once more to compute that."""
+        part = _part(path)
+        digest, offset = hashlib.sha256(), 0
+        while data := self.read(share, part, offset, BLOCK_BYTES):
+            digest.update(data)
+            offset += len(data)
+        if digest.hexdigest() != sha256:
+            self.delete(share, part)
+            raise api_errors.damaged_upload(share, path)
+        self.rename(share, part, path)
 
     @contextlib.contextmanager
     def file(self, share: str, path: str) -> Iterator[ShareFileClient]:
@@ -246,6 +270,31 @@ class PublishedStorage(Storage):
             if error.code == "AuthenticationFailed":
                 self._clients.forget()
             raise
+
+    def _groups(self, copies: Sequence[Copy]) -> Iterator[Sequence[Copy]]:
+        """Groups of files that are transferred together, in order."""
+        return ([copy] for copy in copies)
+
+    def _send_group(self, share: str, group: Sequence[Copy]) -> Steps[Sequence[ShareFile]]:
+        sent: list[ShareFile] = []
+        for copy in group:
+            if 0 < copy.size_bytes <= BLOCK_BYTES:
+                data = read_local(copy)
+                sent.append(self.upload_small(share, copy.path, data))
+                yield len(data)
+            else:
+                sent += yield from super().send(share, [copy])
+        return sent
+
+    def _fetch_group(self, share: str, group: Sequence[Copy], unfinished: PartialDownloads) -> Steps[None]:
+        for copy in group:
+            if not 0 < copy.size_bytes <= BLOCK_BYTES:
+                yield from super().fetch(share, [copy])
+                continue
+            data, digest = self.download_with_digest(share, copy.path)
+            if digest not in ("", hashlib.sha256(data).hexdigest()):
+                raise transfer_error(copy, is_changed=False)
+            yield save_local(copy, data, unfinished)
 
     def _upload(self, share: str, path: str, content: bytes) -> None:
         with self.file(share, path) as client:
@@ -274,66 +323,6 @@ def _read_content(stream: Any, url: str) -> bytes:
     """The content of a file that is returned as one value; larger ones are fetched or read in pieces."""
     check_size(url, stream.size)
     return bytes(stream.readall())
-
-
-class PackedFiles(Protocol):
-    """Transfers of many small files in one request."""
-
-    def store(self, share: str, files: Mapping[str, bytes]) -> Sequence[ShareFile]:
-        """Uploads files: all of them or none."""
-
-    def fetch(self, share: str, paths: Sequence[str]) -> Mapping[str, PackedFile]:
-        """Downloads files; those left out have to be downloaded one by one."""
-
-
-class TransferStorage(Storage, Protocol):
-    """A storage that transfers small files in a single request."""
-
-    @property
-    def packed(self) -> PackedFiles | None:
-        """Many small files in one request, if the service can."""
-
-    def upload_small(self, share: str, path: str, data: bytes) -> ShareFile:
-        """Uploads a file of one piece."""
-
-    def download_with_digest(self, share: str, path: str) -> tuple[bytes, str]:
-        """A file's content, and its SHA-256 if the service has it."""
-
-
-class PartStorage(Storage, Protocol):
-    """A storage that makes parent folders."""
-
-    def make_parents(self, share: str, path: str) -> None:
-        """Makes the folders above a path."""
-
-
-def send(storage: TransferStorage, share: str, copies: Sequence[Copy]) -> Steps[Sequence[ShareFile]]:
-    """Uploads files in parallel; each appears on the share when it is complete and its digest matches."""
-    sent = yield from run_parallel(
-        [partial(_send_group, storage, share, group) for group in _groups(storage, copies)]
-    )
-    return [file for group in sent for file in group]
-
-
-def fetch(storage: TransferStorage, share: str, copies: Sequence[Copy]) -> Steps[None]:
-    """Downloads files in parallel; each appears when it is complete and its digest matches."""
-    unfinished = PartialDownloads()
-    groups = _groups(storage, copies)
-    yield from run_parallel([partial(_fetch_group, storage, share, group, unfinished) for group in groups])
-
-
-def _groups(storage: TransferStorage, copies: Sequence[Copy]) -> Iterator[list[Copy]]:
-    """Groups of neighbouring small files, in order, if the storage packs files; else one file each."""
-    group: list[Copy] = []
-    room = 0
-    for copy in copies:
-        if group and (copy.size_bytes > room or len(group) == extension_bodies.MAX_FILES):
-            yield group
-            group = []
-        room = (room if group else extension_bodies.MAX_BYTES if storage.packed else 0) - copy.size_bytes
-        group.append(copy)
-    if group:
-        yield group
 
 
 def run_parallel(tasks: Sequence[Callable[[], Steps[T]]]) -> Steps[list[T]]:
@@ -378,62 +367,14 @@ def _end(counts: Counts, stop: threading.Event, future: Future[T | None]) -> Non
     counts.put(None)
 
 
-def _send_group(storage: TransferStorage, share: str, group: Sequence[Copy]) -> Steps[Sequence[ShareFile]]:
-    if storage.packed and len(group) > 1:
-        files = {copy.path: _read_file(copy) for copy in group}
-        if sum(map(len, files.values())) <= extension_bodies.MAX_BYTES:  # else a file has grown
-            sent = storage.packed.store(share, files)
-            yield sum(copy.size_bytes for copy in group)
-            return sent
-    sent_alone = []
-    for copy in group:
-        sent_alone.append((yield from _send_one(storage, share, copy)))
-    return sent_alone
-
-
-def _send_one(storage: TransferStorage, share: str, copy: Copy) -> Steps[ShareFile]:
-    if not 0 < copy.size_bytes <= BLOCK_BYTES:
-        (file,) = yield from Storage.send(storage, share, [copy])
-        return file
-    data = _read_file(copy)
-    sent = storage.upload_small(share, copy.path, data)
-    yield len(data)
-    return sent
-
-
-def _read_file(copy: Copy) -> bytes:
+def read_local(copy: Copy) -> bytes:
+    """The content of the file of this machine."""
     with naming(copy, "read"):
         return copy.local_path.read_bytes()
 
 
-def _fetch_group(
-    storage: TransferStorage, share: str, group: Sequence[Copy], unfinished: PartialDownloads
-) -> Steps[None]:
-    packed: Mapping[str, PackedFile] = {}
-    if storage.packed and len(group) > 1:
-        packed = storage.packed.fetch(share, [copy.path for copy in group])
-    for copy in group:
-        file = packed.get(copy.path)
-        if file is None:
-            yield from _fetch_one(storage, share, copy, unfinished)
-        elif not file.is_intact:
-            raise transfer_error(copy, is_changed=False)
-        else:
-            yield _save(copy, file.data, unfinished)
-
-
-def _fetch_one(storage: TransferStorage, share: str, copy: Copy, unfinished: PartialDownloads) -> Steps[None]:
-    if not 0 < copy.size_bytes <= BLOCK_BYTES:
-        yield from Storage.fetch(storage, share, [copy])
-        return
-    data, digest = storage.download_with_digest(share, copy.path)
-    if digest not in ("", hashlib.sha256(data).hexdigest()):
-        raise transfer_error(copy, is_changed=False)
-    yield _save(copy, data, unfinished)
-
-
-def _save(copy: Copy, data: bytes, unfinished: PartialDownloads) -> int:
-    """Writes a complete file and moves it into place; returns its size in bytes."""
+def save_local(copy: Copy, data: bytes, unfinished: PartialDownloads) -> int:
+    """Writes a complete file of this machine and moves it into place; returns its size in bytes."""
     with naming(copy, "written"):
         part = PartialDownloads.name(copy.local_path, copy.path)
         part.parent.mkdir(parents=True, exist_ok=True)
@@ -441,51 +382,6 @@ def _save(copy: Copy, data: bytes, unfinished: PartialDownloads) -> int:
         part.replace(copy.local_path)
         unfinished.drop(copy.local_path)
     return len(data)
-
-
-class PartUploads:
-    """Resumable uploads with plain Azure Files: pieces are appended to a part file beside the target."""
-
-    def __init__(self, storage: PartStorage) -> None:
-        self._storage = storage
-
-    def begin(self, share: str, path: str, size_bytes: int) -> int:
-        """Starts or resumes; returns the offset to send from."""
-        part = _part(path)
-        try:
-            received = self._storage.show(share, part).size_bytes
-        except NotFoundError:
-            received = size_bytes + 1
-        if received <= size_bytes:
-            return received
-        self._storage.make_parents(share, path)
-        self._storage.resize(share, part, 0)
-        return 0
-
-    def write(self, share: str, path: str, offset: int, data: bytes) -> None:
-        """Writes the next piece; the remains of an earlier attempt are truncated."""
-        part = _part(path)
-        self._storage.resize(share, part, offset + len(data))
-        self._storage.change(share, part, offset, data)
-
-    def finish(self, share: str, path: str, sha256: str) -> None:
-        """Moves the file into place if its digest matches; reads it once more to compute that."""
-        part = _part(path)
-        digest, offset = hashlib.sha256(), 0
-        while data := self._storage.read(share, part, offset, BLOCK_BYTES):
-            digest.update(data)
-            offset += len(data)
-        if digest.hexdigest() != sha256:
-            self._storage.delete(share, part)
-            raise api_errors.damaged_upload(share, path)
-        self._storage.rename(share, part, path)
-
-    def upload(self, share: str, path: str, data: bytes) -> ShareFile:
-        """Uploads a file of one piece."""
-        self.begin(share, path, len(data))
-        self.write(share, path, 0, data)
-        self._storage.rename(share, _part(path), path)
-        return self._storage.show(share, path)
 
 
 def is_part(path: str) -> bool:
@@ -496,5 +392,6 @@ def is_part(path: str) -> bool:
 
 def _part(path: str) -> str:
     """The part file of a path, derived from it so that another process can resume."""
-    mark = hashlib.sha256(path.encode()).hexdigest()[:_MARK_LENGTH]
-    return str(PurePosixPath(path).with_name(f"{_PART}{mark}"))
+    target = checked_path(path)
+    mark = hashlib.sha256(target.encode()).hexdigest()[:_MARK_LENGTH]
+    return str(PurePosixPath(target).with_name(f"{_PART}{mark}"))

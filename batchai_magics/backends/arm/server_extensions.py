@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass
+from typing import Any
 
 from batchai_magics.backends.arm.connection import (
     EndpointConnection,
@@ -15,7 +16,6 @@ from batchai_magics.backends.arm.connection import (
     resource_path,
 )
 from batchai_magics.backends.arm.extended_storage import ExtendedStorage
-from batchai_magics.backends.arm.published_api import PublishedApi
 from batchai_magics.backends.arm.settings import NAME
 from batchai_magics.backends.azure.arm_client import list_items
 from batchai_magics.backends.azure.arm_protocol import ArmRequest, check_inside
@@ -27,8 +27,6 @@ from batchai_magics.backends.base import (
     SETUP_LOGS,
     STORAGE,
     TELEMETRY,
-    Backend,
-    Capabilities,
     Chunk,
     CommandBytes,
     CommandOutput,
@@ -39,7 +37,6 @@ from batchai_magics.backends.base import (
 )
 from batchai_magics.backends.service import extension_bodies, extension_wire
 from batchai_magics.backends.service.extension_wire import (
-    ENSURE,
     PREFER,
     SINCE,
     STATE,
@@ -61,31 +58,33 @@ _ACCESS_DENIED = (
     "NoCredentials",
     "AuthorizationFailed",
 )
-Api = TypeVar("Api")
+_MAX_IDS = 5000  # in one request
+_MAX_JOBS = 500  # whose states are kept for the next request
+_KEEP_ALIVE = CommandBytes(b"")
 
 
-class ServerDiscovery(Generic[Api]):
-    """The API to use with an endpoint: `extended`, made from its offer, for our own server, else `published`.
+class ServerDiscovery:
+    """Whether an endpoint is a server of our own: `make` gets its offer.
 
-    The endpoint is queried on first use. While it is unreachable or denies access, the published API is
-    used and each use queries again. Thread-safe.
+    The endpoint is queried on first use. While it is unreachable or denies access, it counts as any other
+    endpoint, and each use queries again. Thread-safe.
     """
 
     def __init__(
-        self, connection: EndpointConnection, published: Api, extended: Callable[[ServerInfo], Api]
+        self, connection: EndpointConnection, make: Callable[[ServerInfo], ServerExtensions]
     ) -> None:
-        self._connection, self._extended = connection, extended
+        self._connection, self._make = connection, make
         self._lock = threading.Lock()
-        self._api = published
+        self._server: ServerExtensions | None = None
         self._is_settled = False
 
     @property
-    def api(self) -> Api:
-        """The API that the endpoint understands; may send one request."""
+    def server(self) -> ServerExtensions | None:
+        """The extensions of the endpoint, None if it has none; may send one request."""
         with self._lock:
             if not self._is_settled:
                 self._query()
-            return self._api
+            return self._server
 
     def _query(self) -> None:
         try:
@@ -96,50 +95,38 @@ class ServerDiscovery(Generic[Api]):
             self._is_settled = error.code not in _ACCESS_DENIED
             return
         info = extension_wire.info_from_wire(data, NAME)
-        if info is not None:
-            self._api = self._extended(info)
+        self._server = self._make(info) if info else None
         self._is_settled = True
 
 
-_MAX_IDS = 5000  # in one request
-_MAX_JOBS = 500  # whose states are kept for the next request
-_KEEP_ALIVE = CommandBytes(b"")
+class ServerExtensions:
+    """What a server of our own offers beyond the published API: fewer requests, more facets.
 
-
-class ServerExtensions(PublishedApi):
-    """The published API with the extensions that a server's offer names: fewer requests, more facets."""
+    Remembers the state and the logs of each job as of its last tail.
+    """
 
     def __init__(
         self,
-        backend: Backend,
         connection: EndpointConnection,
         info: ServerInfo,
         *,
         storage: ExtendedStorage,
         containers: ExtendedStorage,
     ) -> None:
-        super().__init__(backend, connection, storage)
-        self._info = info
-        self.storage = storage if STORAGE.attribute in info.facets else None
-        self._logs = LogReader(connection)
-        self.containers = containers if CONTAINERS.attribute in info.facets else None
-        self.node_commands = (
-            ServerNodeCommands(connection) if NODE_COMMANDS.attribute in info.facets else None
-        )
-        self.preemption = ServerPreemption(connection) if PREEMPTION.attribute in info.facets else None
-        self.setup_logs = ServerSetupLogs(connection) if SETUP_LOGS.attribute in info.facets else None
-        self.telemetry = ServerTelemetry(connection) if TELEMETRY.attribute in info.facets else None
-        self.records = ServerRecords(connection) if RECORDS.attribute in info.facets else None
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """What the server's own backend can do."""
-        return self._info.capabilities
+        self._connection = connection
+        self.capabilities = info.capabilities
+        self._states: dict[str, tuple[str, Collection[str]]] = {}
+        offered = info.facets
+        self.storage = storage if STORAGE.attribute in offered else None
+        self.containers = containers if CONTAINERS.attribute in offered else None
+        self.node_commands = ServerNodeCommands(connection) if NODE_COMMANDS.attribute in offered else None
+        self.preemption = ServerPreemption(connection) if PREEMPTION.attribute in offered else None
+        self.setup_logs = ServerSetupLogs(connection) if SETUP_LOGS.attribute in offered else None
+        self.telemetry = ServerTelemetry(connection) if TELEMETRY.attribute in offered else None
+        self.records = ServerRecords(connection) if RECORDS.attribute in offered else None
 
     def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:
-        """Creates the missing resources of a job in one request; older servers need one each."""
-        if ENSURE not in self._info.facets:
-            return super().ensure(needs)
+        """Creates the missing resources of a job in one request."""
         for _, spec in needs.resources:
             check_supported(self.capabilities, spec)
         specs = [{"id": str(id), "body": request_body(spec)} for id, spec in needs.resources]
@@ -162,8 +149,6 @@ class ServerExtensions(PublishedApi):
 
     def names(self, parent: ResourceId, kind: Kind, prefix: str) -> Sequence[str]:
         """The names inside `parent` with a prefix, without listing the resources."""
-        if kind is Kind.WORKSPACE:
-            return super().names(parent, kind, prefix)
         request = ArmRequest("GET", collection_path(parent, kind), {"batchaiNames": prefix})
         return [str(name) for name in self._connection.request_json(request).get("value", ())]
 
@@ -188,33 +173,9 @@ class ServerExtensions(PublishedApi):
 
     def read(self, file: FileRef, offset: int, limit: int) -> Chunk:
         """A chunk of an output file, in one request."""
-        return self._logs.read(file, offset, limit)
-
-    def tail(
-        self, job: ResourceId, positions: Mapping[str, int], limit: int, *, wait_s: float
-    ) -> Mapping[str, Chunk]:
-        """The new bytes of all logs of a job, in one request."""
-        return self._logs.tail(job, positions, limit, wait_s=wait_s)
-
-    def _provider(self, action: str) -> str:
-        return provider_path(self._connection.subscription, action)
-
-
-class LogReader:
-    """Reads and tails logs; remembers each job's state and logs as of its last tail."""
-
-    def __init__(self, connection: EndpointConnection) -> None:
-        self._connection = connection
-        self._states: dict[str, tuple[str, Collection[str]]] = {}
-
-    def read(self, file: FileRef, offset: int, limit: int) -> Chunk:
-        """A chunk of one file."""
         body = {"path": file.path, "directoryId": file.directory_id, "offset": offset, "limit": limit}
-        return extension_bodies.chunk_from_wire(
-            self._connection.request_json(
-                ArmRequest("POST", resource_path(file.job, "batchaiRead"), body=body)
-            )
-        )
+        request = ArmRequest("POST", resource_path(file.job, "batchaiRead"), body=body)
+        return extension_bodies.chunk_from_wire(self._connection.request_json(request))
 
     def tail(
         self, job: ResourceId, positions: Mapping[str, int], limit: int, *, wait_s: float
@@ -222,15 +183,8 @@ class LogReader:
         """The new bytes of all logs. With `wait_s` the server waits for some, or for a change of the job."""
         body = {"positions": dict(positions), "limit": limit}
         headers = {PREFER: prefer_wait(wait_s), SINCE: self._state_of(job, positions)} if wait_s else {}
-        response = self._connection.send(
-            ArmRequest(
-                "POST",
-                resource_path(job, "batchaiTail"),
-                body=body,
-                headers=headers,
-                is_polled=True,
-            )
-        )
+        path = resource_path(job, "batchaiTail")
+        response = self._connection.send(ArmRequest("POST", path, body=body, headers=headers, is_polled=True))
         pieces = response.json()["value"]
         if wait_s:
             self._states.pop(job.key, None)  # re-inserted last: the dict is in least-recently-used order
@@ -244,22 +198,27 @@ class LogReader:
         state, logs = self._states.get(job.key, ("", ()))
         return state if all(path in positions for path in logs) else ""
 
+    def _provider(self, action: str) -> str:
+        return provider_path(self._connection.subscription, action)
 
-class ServerNodeCommands:
+
+@dataclass(frozen=True)
+class _ServerFacet:
+    connection: EndpointConnection
+
+
+class ServerNodeCommands(_ServerFacet):
     """Shell commands on nodes."""
-
-    def __init__(self, connection: EndpointConnection) -> None:
-        self._connection = connection
 
     def execute(self, id: ResourceId, node_id: str, command: str, *, tick_s: float = 0.0) -> CommandOutput:
         """Runs a shell command on a node and streams its output; the server sets the interval of ticks."""
         body = {"nodeId": node_id, "command": command}
         request = ArmRequest("POST", resource_path(id, "batchaiExecute"), body=body, is_endless=True)
-        return self._output(self._connection.send(request, is_streamed=True), is_ticking=bool(tick_s))
+        return self._output(self.connection.send(request, is_streamed=True), is_ticking=bool(tick_s))
 
     def _output(self, response: Any, *, is_ticking: bool) -> CommandOutput:
         try:
-            with self._connection.translated_errors():
+            with self.connection.translated_errors():
                 for part in extension_bodies.output_from_lines(response.iter_raw()):
                     if is_ticking or part != _KEEP_ALIVE:
                         yield part
@@ -267,24 +226,18 @@ class ServerNodeCommands:
             response.close()
 
 
-class ServerPreemption:
+class ServerPreemption(_ServerFacet):
     """Preemption of nodes of low-priority clusters."""
-
-    def __init__(self, connection: EndpointConnection) -> None:
-        self._connection = connection
 
     def preempt(self, cluster: ResourceId, node_id: str) -> None:
         """Preempts a node of a low-priority cluster."""
-        self._connection.request_json(
+        self.connection.request_json(
             ArmRequest("POST", resource_path(cluster, "batchaiPreempt"), body={"nodeId": node_id})
         )
 
 
-class ServerSetupLogs:
+class ServerSetupLogs(_ServerFacet):
     """The output of setup tasks."""
-
-    def __init__(self, connection: EndpointConnection) -> None:
-        self._connection = connection
 
     def files(self, cluster: ResourceId, path: str = "", *, expiry_min: int = 60) -> Sequence[OutputFile]:
         """One level of the output of a cluster's setup task, sorted by name."""
@@ -294,51 +247,45 @@ class ServerSetupLogs:
             resource_path(cluster, "batchaiSetupFiles"),
             {"directory": path.strip("/") or "."},
         )
-        return [OutputFile.from_wire(item, folder=path) for item in list_items(self._connection, request)]
+        return [OutputFile.from_wire(item, folder=path) for item in list_items(self.connection, request)]
 
 
-class ServerTelemetry:
+class ServerTelemetry(_ServerFacet):
     """The resource usage of the processes of jobs."""
-
-    def __init__(self, connection: EndpointConnection) -> None:
-        self._connection = connection
 
     def read(self, job: ResourceId, *, after: float = 0.0) -> TelemetryRecord:
         """The samples taken later than `after`."""
         request = ArmRequest("POST", resource_path(job, "batchaiTelemetry"), body={"after": after})
-        return TelemetryRecord.from_wire(self._connection.request_json(request))
+        return TelemetryRecord.from_wire(self.connection.request_json(request))
 
 
-class ServerRecords:
+class ServerRecords(_ServerFacet):
     """The records of runs."""
-
-    def __init__(self, connection: EndpointConnection) -> None:
-        self._connection = connection
 
     def read(self, job: ResourceId, names: Collection[str]) -> Mapping[str, bytes]:
         """The record files with these names, and those in these folders."""
         request = ArmRequest("POST", resource_path(job, "batchaiRecords"), body={"names": list(names)})
         try:
-            return extension_bodies.files_from_wire(self._connection.request_json(request).get("value"))
+            return extension_bodies.files_from_wire(self.connection.request_json(request).get("value"))
         except ValueError as error:
             raise unreadable("the records of a run", str(error)) from None
 
     def labels(self, jobs: Collection[ResourceId]) -> Mapping[str, Labels]:
         """The labels of those jobs that have any, by key."""
         labels: dict[str, Labels] = {}
-        path = provider_path(self._connection.subscription, "batchaiLabels")
+        path = provider_path(self.connection.subscription, "batchaiLabels")
         ids = [str(id) for id in jobs]
         for start in range(0, len(ids), _MAX_IDS):
             request = ArmRequest("POST", path, body={"ids": ids[start : start + _MAX_IDS]})
-            labels |= extension_bodies.labels_from_wire(self._connection.request_json(request))
+            labels |= extension_bodies.labels_from_wire(self.connection.request_json(request))
         return labels
 
     def relabel(self, job: ResourceId, change: LabelChange) -> Labels:
         """Changes the labels of a job."""
         request = ArmRequest("POST", resource_path(job, "batchaiRelabel"), body=change.to_json())
-        return Labels.from_json(self._connection.request_json(request))
+        return Labels.from_json(self.connection.request_json(request))
 
     def baseline(self, experiment: ResourceId) -> str:
         """The name of the run that others are compared with; empty without one."""
         request = ArmRequest("POST", resource_path(experiment, "batchaiBaseline"), body={})
-        return str(self._connection.request_json(request).get("value", ""))
+        return str(self.connection.request_json(request).get("value", ""))

@@ -46,9 +46,6 @@ def prefer_wait(seconds: float) -> str:
     return f"wait={max(1, round(seconds))}"
 
 
-ENSURE = "ensure"  # a facet of servers that create what a job needs in one request
-
-
 @dataclass(frozen=True)
 class ServerInfo:
     """What a server supports: the capabilities and facets of its backend."""
@@ -68,7 +65,7 @@ def info_to_wire(backend: Backend, pace: Pace) -> ServerInfoWire:
     """The JSON of what a backend supports; `pace` is the server's own rate limit."""
     known = {**asdict(backend.capabilities), "pace": asdict(pace)}
     facets = [facet.attribute for facet in FACETS if getattr(backend, facet.attribute)]
-    return {"capabilities": known, "facets": [*facets, ENSURE]}
+    return {"capabilities": known, "facets": facets}
 
 
 def info_from_wire(data: Mapping[str, Any], name: str) -> ServerInfo | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from batchai_magics.backends.arm import server_extensions
-from batchai_magics.backends.arm.server_extensions import LogReader
-from batchai_magics.backends.base import Chunk, FileRef
+from batchai_magics.backends.arm.server_extensions import ServerExtensions
+from batchai_magics.backends.base import Capabilities, Chunk, FileRef
 from batchai_magics.backends.service import extension_bodies
-from batchai_magics.backends.service.extension_wire import PREFER, SINCE, STATE
+from batchai_magics.backends.service.extension_wire import PREFER, SINCE, STATE, ServerInfo
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from tests.backends.arm.scripted_connection import ScriptedConnection, ScriptedResponse
 from tests.server.running import WORKSPACE
@@ -21,16 +21,21 @@ def job(name: str = "j") -> ResourceId:
     return EXPERIMENT.child(Kind.JOB, name)
 
 
-def tails(*states: str) -> tuple[LogReader, ScriptedConnection]:
+def server_of(connection: ScriptedConnection) -> ServerExtensions:
+    info = ServerInfo(Capabilities(name="arm"), ())
+    return ServerExtensions(connection, info, storage=None, containers=None)
+
+
+def tails(*states: str) -> tuple[ServerExtensions, ScriptedConnection]:
     """Logs whose tails come one after the other, with these states."""
     told = {"value": {"stdout.txt": extension_bodies.chunk_to_wire(PIECE)}}
     connection = ScriptedConnection(*(ScriptedResponse(told, {STATE: state}) for state in states))
-    return LogReader(connection), connection
+    return server_of(connection), connection
 
 
 def test_a_piece_is_asked_for_by_its_place_and_length() -> None:
     connection = ScriptedConnection(extension_bodies.chunk_to_wire(PIECE))
-    assert LogReader(connection).read(FileRef(job(), "a/b.txt", "OUT"), 3, 5) == PIECE
+    assert server_of(connection).read(FileRef(job(), "a/b.txt", "OUT"), 3, 5) == PIECE
     (request,) = connection.requests
     assert request.body == {"path": "a/b.txt", "directoryId": "OUT", "offset": 3, "limit": 5}
     assert request.path.endswith("/jobs/j/batchaiRead")

@@ -11,8 +11,7 @@ import pytest
 
 from batchai_magics.backends.arm.arm_backend import ArmBackend
 from batchai_magics.backends.arm.connection import Endpoint
-from batchai_magics.backends.arm.published_api import PublishedApi
-from batchai_magics.backends.arm.server_extensions import ServerDiscovery, ServerExtensions
+from batchai_magics.backends.arm.server_extensions import ServerDiscovery
 from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.backends.base import FACETS, Capabilities, Pace
 from batchai_magics.backends.service.extension_wire import ServerInfo
@@ -28,9 +27,9 @@ OFFER = {
 ANY = ("accounts", "groups", "storage", "usages")
 
 
-def discovery(connection: ScriptedConnection) -> ServerDiscovery[str | ServerInfo]:
-    """Gives the offer of an extended server, or `published`."""
-    return ServerDiscovery(connection, "published", lambda info: info)
+def discovery(connection: ScriptedConnection) -> ServerDiscovery:
+    """Gives the offer of a server of our own."""
+    return ServerDiscovery(connection, lambda info: info)
 
 
 def facets_of(backend: ArmBackend) -> list[str]:
@@ -53,8 +52,8 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ArmBackend]:
 def test_a_server_with_an_offer_gets_the_extended_api_and_is_queried_once() -> None:
     connection = ScriptedConnection(OFFER)
     found = discovery(connection)
-    assert (found.api.capabilities.pace, found.api.facets) == (Pace(poll_interval_s=0.25), ("storage",))
-    assert found.api is found.api
+    assert (found.server.capabilities.pace, found.server.facets) == (Pace(poll_interval_s=0.25), ("storage",))
+    assert found.server is found.server
     assert len(connection.requests) == 1
 
 
@@ -62,7 +61,7 @@ def test_a_server_with_an_offer_gets_the_extended_api_and_is_queried_once() -> N
 def test_any_other_endpoint_gets_the_published_api_and_is_queried_once(answer: object) -> None:
     connection = ScriptedConnection(answer)
     found = discovery(connection)
-    assert (found.api, found.api) == ("published", "published")
+    assert (found.server, found.server) == (None, None)
     assert len(connection.requests) == 1
 
 
@@ -70,14 +69,14 @@ def test_the_published_api_has_the_minimum_of_facets_and_capabilities(
     backend: Callable[..., ArmBackend],
 ) -> None:
     made = backend({})
-    assert (type(made._api), facets_of(made)) == (PublishedApi, sorted(ANY))
+    assert (made.server, facets_of(made)) == (None, sorted(ANY))
     assert made.capabilities == Capabilities(name="arm", pace=Pace(poll_interval_s=2.0))
 
 
 @pytest.mark.parametrize("facet", ["containers", "node_commands", "preemption", "setup_logs", "telemetry"])
 def test_extensions_have_the_facets_of_the_offer(backend: Callable[..., ArmBackend], facet: str) -> None:
     made = backend({**OFFER, "facets": ["storage", facet]})
-    assert (type(made._api), facets_of(made)) == (ServerExtensions, sorted([*ANY, facet]))
+    assert facets_of(made) == sorted([*ANY, facet])
     assert made.capabilities.pace == Pace(poll_interval_s=0.25)
 
 
@@ -100,7 +99,7 @@ def test_extensions_have_the_facets_of_the_offer(backend: Callable[..., ArmBacke
 def test_an_endpoint_that_is_unreachable_or_denies_access_is_queried_again(error: Exception) -> None:
     connection = ScriptedConnection(error, error, OFFER)
     found = discovery(connection)
-    assert [found.api == "published" for _ in range(4)] == [True, True, False, False]
+    assert [found.server is None for _ in range(4)] == [True, True, False, False]
     assert len(connection.requests) == 3
 
 
@@ -118,12 +117,12 @@ def test_concurrent_callers_share_one_query() -> None:
 
     def want() -> None:
         begun.wait(PATIENCE_S)
-        told.append(found.api)
+        told.append(found.server)
 
     threads = [threading.Thread(target=want) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(PATIENCE_S)
-    assert (told, len(connection.requests)) == ([found.api] * 4, 1)
-    assert isinstance(found.api, ServerInfo)
+    assert (told, len(connection.requests)) == ([found.server] * 4, 1)
+    assert isinstance(found.server, ServerInfo)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.arm.published_storage import fetch, run_parallel
+from batchai_magics.backends.arm.extended_storage import ExtendedStorage
+from batchai_magics.backends.arm.published_storage import run_parallel
 from batchai_magics.backends.azure import bounded_transport
 from batchai_magics.backends.base import Copy
 from batchai_magics.backends.service.extension_bodies import PackedFile
@@ -74,32 +75,32 @@ def test_who_wants_no_more_ends_all() -> None:
     assert ended.is_set()
 
 
-class Damaging:
-    """Storage behind a line that changes every byte, where the files of a pack come or come alone."""
+class Damaging(ExtendedStorage):
+    """Storage behind a line that changes every byte."""
 
     DIGEST = hashlib.sha256(b"sent").hexdigest()
 
-    def __init__(self, *, is_packed: bool) -> None:
-        self.packed = self if is_packed else None
+    def __init__(self) -> None:
+        pass
 
-    def fetch(self, share: str, paths: Sequence[str]) -> dict[str, PackedFile]:
+    def fetch_pack(self, share: str, paths: Sequence[str]) -> dict[str, PackedFile]:
         return {path: PackedFile(path, b"came", is_intact=False) for path in paths}
 
     def download_with_digest(self, share: str, path: str) -> tuple[bytes, str]:
         return b"came", self.DIGEST
 
 
-@pytest.mark.parametrize("is_packed", [True, False])
-def test_a_file_that_was_damaged_on_its_way_here_is_not_kept(is_packed: bool, tmp_path: Path) -> None:
-    copies = [Copy(tmp_path / name, name, 4) for name in ("a", "b")]
+@pytest.mark.parametrize("names", [["packed", "together"], ["alone"]])
+def test_a_file_that_was_damaged_on_its_way_here_is_not_kept(names: list[str], tmp_path: Path) -> None:
+    copies = [Copy(tmp_path / name, name, 4) for name in names]
     with pytest.raises(StorageError, match="was corrupted in transit"):
-        drained(fetch(Damaging(is_packed=is_packed), "share", copies))
+        drained(Damaging().fetch("share", copies))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_without_a_digest_is_kept_as_it_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Damaging, "DIGEST", "")
-    drained(fetch(Damaging(is_packed=False), "share", [Copy(tmp_path / "a", "a", 4)]))
+    drained(Damaging().fetch("share", [Copy(tmp_path / "a", "a", 4)]))
     assert (tmp_path / "a").read_bytes() == b"came"
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from batchai_magics.backends.arm.arm_backend import ArmBackend
 from batchai_magics.backends.arm.connection import Endpoint
-from batchai_magics.backends.arm.extended_storage import ServerPacks
+from batchai_magics.backends.arm.extended_storage import ExtendedStorage
 from batchai_magics.backends.arm.server_extensions import ServerNodeCommands
 from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.backends.arm.share_clients import signed_file_client, translated_errors
@@ -124,7 +124,9 @@ REQUESTS: dict[str, Callable[[ArmBackend, EndlessServer], object]] = {
     "show": lambda backend, _: backend.show(ID),
     "list": lambda backend, _: list(backend.list(ID, Kind.EXPERIMENT)),
     "delete": lambda backend, _: backend.delete(ID),
-    "pack of files": lambda backend, _: ServerPacks(backend._connection, "file").fetch("share", ["a", "b"]),
+    "pack of files": lambda backend, _: ExtendedStorage(
+        backend._connection, backend.accounts, "batchai", "file"
+    ).fetch_pack("share", ["a", "b"]),
     "command on a node": lambda backend, _: list(
         ServerNodeCommands(backend._connection).execute(ID, "0", "ls")
     ),
