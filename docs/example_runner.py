@@ -86,7 +86,8 @@ class ProcessRunner(runner.Runner):
         if isinstance(request, runner.ClusterRequest):
             return {}
         check_texts(request.backend_options, (NOFILE,), what=request.what)
-        return {"priority": request.priority, "nofile": request.backend_options.get(NOFILE.name, "")}
+        limit = request.backend_options.get(NOFILE.name, "")
+        return {"priority": request.scheduling_priority.rank, "nofile": limit}
 
     def apply(self, cluster: ClusterRef, change: runner.ClusterChange | None) -> None:
         if change is None:

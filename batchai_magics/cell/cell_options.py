@@ -86,7 +86,8 @@ def _seed(option: str, text: str) -> int:
 
 _SPACE = (
     JobOption(("--sweep",), "run a job for each of these values: \"lr=1e-4,1e-3 batch=32,64\","
-              " \"lr=log(1e-5,1e-1)\", or the rows of a DataFrame", "PARAMETERS", field="space"),
+              " \"lr=log(1e-5,1e-1)\", or the rows of a DataFrame", "PARAMETERS", is_repeatable=True,
+              read=lambda _, given: " ".join(given), field="space"),
     JobOption(("--seeds",), "run each trial, or the job, N times, with $BATCHAI_SEED from 0 to N-1", "N",
               read=count),
 )  # fmt: skip
@@ -351,8 +352,3 @@ def words_of(line: str) -> list[str]:
         return shlex.split(line)
     except ValueError:
         return []
-
-
-def is_given(flag: str, words: Sequence[str]) -> bool:
-    """Whether an option is among the words of a line."""
-    return any(word.partition("=")[0] == flag for word in words)

@@ -6,10 +6,10 @@ import hashlib
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from batchai_magics.cell.cell_options import GRID, RANDOM, ROWS, TPE, SweepOptions, is_given, words_of
+from batchai_magics.cell.cell_options import GRID, OPTIONS, RANDOM, ROWS, TPE, SweepOptions, words_of
 from batchai_magics.cell.cell_request import CellRequest, Notebook, parse
 from batchai_magics.cell.command_values import filled_fields, is_plain
 from batchai_magics.cell.notebook_variables import NAME
@@ -26,12 +26,13 @@ from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.runs.parameters import Parameter
-from batchai_magics.options.option_parsing import expand
+from batchai_magics.options.option_parsing import expand, join_dashed_values, parse_options
 
 SEED = "seed"  # the parameter of --seeds
 SEED_VARIABLE = "BATCHAI_SEED"
 _MARKER = "__param_{}__"  # stands for a value in the template: a Python name, so that the script stays valid
 _MARKERS = re.compile(r"__param_(\w+?)__")
+_WRITTEN = tuple(option for option in OPTIONS if option.name in ("sweep", "seeds", "args"))
 
 
 @dataclass(frozen=True)
@@ -77,22 +78,22 @@ def parse_sweep(line: str, body: str, *, settings: Settings, notebook: Notebook)
         UsageError: The line or the cell is wrong.
         SpecError: A value of a trial's job is impossible.
     """
-    words = _joined("--sweep", words_of(line))
-    text = expand(_value_of("--sweep", words), notebook.names)
-    has_space = is_given("--sweep", words)
-    space, trials = _space_or_rows(text, notebook) if has_space else (SearchSpace({}), [])
+    words = words_of(line)
+    written, _ = parse_options(_WRITTEN, join_dashed_values(words, OPTIONS), make_error=UsageError)
+    text = expand(" ".join(written.sweep or ()), notebook.names)
+    space, trials = (SearchSpace({}), []) if written.sweep is None else _space_or_rows(text, notebook)
     names = tuple(space.domains) if space else parameter_names(trials)
-    seed: dict[str, Parameter] = {SEED: 0} if is_given("--seeds", words) else {}
+    seed: dict[str, Parameter] = {} if written.seeds is None else {SEED: 0}
     if seed and SEED in names:
         raise UsageError(f"--seeds: the sweep has a parameter {SEED} already", hint="Give one of both.")
     names = (*names, *seed)
     variables = [f"--env=PARAM_{name.upper()}={{{name}}}" for name in names]
-    words = with_arguments([*_with_value("--sweep", text, words), *variables], names, body)
+    words += [*variables, *_arguments(written.args or "", names, words, body)]
     words += [f"--env={SEED_VARIABLE}={{{SEED}}}"] if seed else []
     cell = _Cell(shlex.join(words), body, settings, notebook, line)
     first = cell.request({**(space.lowest if space else trials[0]), **seed})
-    options = first.sweep
-    assert options is not None  # the line has --sweep or --seeds
+    assert first.sweep is not None  # the line has --sweep or --seeds
+    options = replace(first.sweep, space=text)
     _check_uses(first, names)
     search, trials, count = _search(options, space, trials)
     if seed:
@@ -228,52 +229,14 @@ def _text(match: re.Match[str], parameters: Mapping[str, Parameter]) -> str:
     return str(parameters[match[1]]) if match[1] in parameters else match[0]
 
 
-def _joined(flag: str, words: Sequence[str]) -> list[str]:
-    """The words with the values of an option that is given several times as one."""
-    others, values = [], []
-    rest = iter(words)
-    for word in rest:
-        name, sign, value = word.partition("=")
-        if name == flag:
-            values.append(value if sign else next(rest, ""))
-        else:
-            others.append(word)
-    return [*others, f"{flag}={' '.join(values)}"] if len(values) > 1 else [*words]
+def _arguments(written: str, names: Iterable[str], words: Sequence[str], body: str) -> list[str]:
+    """The option with the arguments of a script that defines `"--lr"`, which gets `--lr {lr}`.
 
-
-def _value_of(flag: str, words: Sequence[str]) -> str:
-    """The value of an option that takes one; empty if it is missing, which `parse` reports."""
-    for word, following in zip(words, [*words[1:], ""], strict=True):
-        if word == flag:
-            return following
-        if word.startswith(f"{flag}="):
-            return word.partition("=")[2]
-    return ""
-
-
-def _with_value(flag: str, text: str, words: Sequence[str]) -> list[str]:
-    """The words with another value of an option; braces in it are literal."""
-    value = text.replace("{", "{{").replace("}", "}}")
-    if flag in words:
-        index = words.index(flag)
-        return [*words[:index], f"{flag}={value}", *words[index + 2 :]]
-    return [f"{flag}={value}" if word.startswith(f"{flag}=") else word for word in words]
-
-
-def with_arguments(words: Sequence[str], names: Sequence[str], body: str) -> list[str]:
-    """The words with the parameters that the script has options for and the line does not mention.
-
-    A script that defines `"--lr"` gets `--lr {lr}`.
+    Only parameters that the line does not mention are added; without any, there is no option.
     """
-    kept = [word for word in words if not word.startswith("--env=PARAM_")]
-    given = [(name, _option_in(body, name)) for name in names if not any(f"{{{name}}}" in w for w in kept)]
-    more = " ".join(f"{option} {{{name}}}" for name, option in given if option)
-    if not more:
-        return list(words)
-    args = _value_of("--args", words)
-    changed = _with_value("--args", "", words) if args else list(words)
-    joined = f"--args={args} {more}" if args else f"--args={more}"
-    return [joined if word == "--args=" else word for word in changed] if args else [*changed, joined]
+    unmentioned = [name for name in names if not any(f"{{{name}}}" in word for word in words)]
+    added = [f"{option} {{{name}}}" for name in unmentioned if (option := _option_in(body, name))]
+    return [f"--args={' '.join(filter(None, (written, *added)))}"] if added else []
 
 
 def _option_in(body: str, name: str) -> str:

@@ -53,6 +53,11 @@ class JobPriority(enum.Enum):
     NORMAL = "normal"
     HIGH = "high"
 
+    @property
+    def rank(self) -> int:
+        """Its rank in the queue: 0 for high, 1 for normal and 2 for low."""
+        return (JobPriority.HIGH, JobPriority.NORMAL, JobPriority.LOW).index(self)
+
 
 class RegistryCredentials(WireModel):
     """The login of a private registry. The password is write-only."""

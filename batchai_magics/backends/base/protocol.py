@@ -244,8 +244,6 @@ class Backend(Protocol):
 
     def jobs_ahead_of(self, job: JobResource) -> Sequence[ResourceId]:
         """The jobs, of any experiment, that get nodes before this queued one, next job first."""
-        from batchai_magics.models.job_spec import JobPriority  # who names runs does without the models
-
         own = job.id.parent
         names = self.names(own.parent, Kind.EXPERIMENT)
         others = [name for name in names if name.lower() != own.name.lower()][-MAX_EXPERIMENTS:]
@@ -257,10 +255,9 @@ class Backend(Protocol):
         queue = [other for other in queue if other.state is ExecutionState.QUEUED and other.id != job.id]
         cluster = job.spec.cluster.id.lower()
         queue = [other for other in queue if other.spec.cluster.id.lower() == cluster]
-        order = (JobPriority.HIGH, JobPriority.NORMAL, JobPriority.LOW)
 
         def queue_key(queued: JobResource) -> tuple[int, object]:
-            return order.index(queued.spec.scheduling_priority), queued.provisioning.created
+            return queued.spec.scheduling_priority.rank, queued.provisioning.created
 
         return [other.id for other in sorted(queue, key=queue_key) if queue_key(other) < queue_key(job)]
 

@@ -160,13 +160,14 @@ class LocalRunner(Runner):
         """What the queue needs to know of a run; nothing of a cluster, whose nodes are folders."""
         if cluster is None or isinstance(request, ClusterRequest):
             return {}
-        state = {"node_count": request.node_count, "priority": request.priority}
-        if not request.gpu_count:
+        state = {"node_count": request.node_count, "priority": request.scheduling_priority.rank}
+        wanted = request.batchai_gpus
+        if not wanted:
             return state
         from batchai_magics.backends.local import machine_devices
         from batchai_magics.errors import Problem, SpecError
 
-        count, nodes, wanted = len(machine_devices.machine().gpus), cluster.scale.maximum, request.gpu_count
+        count, nodes = len(machine_devices.machine().gpus), cluster.scale.maximum
         own = count // max(1, nodes)
         if wanted > own:
             text = f"--gpus {wanted}: a node of {cluster.name} has {own or 'no'} GPU{'s' * (own > 1)}"
@@ -175,7 +176,7 @@ class LocalRunner(Runner):
                 text += f": its {nodes} nodes share this machine's {count if count > 1 else 'one'}"
                 hint = f"for more, batchai cluster resize -n {cluster.name} --target {count // wanted}"
             raise SpecError([Problem("properties.batchaiGpus", text, hint)], what=request.what)
-        return {**state, "gpu_count": request.gpu_count}
+        return {**state, "gpu_count": wanted}
 
     # -- clusters
 

@@ -129,9 +129,9 @@ class RayRunner(Runner):
             cores = [node.cpus for node in self.gateway.nodes() if node.cpus]
             return {CORE_COUNT: min(cores, default=1)}
         return {
-            "priority": request.priority,
+            "priority": request.scheduling_priority.rank,
             "node_count": request.node_count,
-            "gpus": request.gpu_count,
+            "gpus": request.batchai_gpus or 0,
         }
 
     # -- clusters

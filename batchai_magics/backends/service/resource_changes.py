@@ -33,7 +33,6 @@ from batchai_magics.backends.service.runner import (
     EngineState,
     PlannedSetup,
     Predecessor,
-    RunRequest,
 )
 from batchai_magics.cell.cell_script import FOLDER, PROGRAM
 from batchai_magics.errors import CapabilityError, NotFoundError, Problem, SpecError, did_you_mean
@@ -216,7 +215,7 @@ def _admitted(
         notes.append(host_note(spec, context.facts.host_runs))
         more[HOST_NOTE] = notes[-1]
         spec = without_preparation(spec, context.facts.host_runs)
-    state = context.runner.check(RunRequest.of(spec), cluster_of(cluster))
+    state = context.runner.check(spec, cluster_of(cluster))
     record = record.changed({**more, **state})
     site = replace(context.site(cluster_of(cluster)), container_engine=engine)
     return AdmittedJob(context.layout, record, spec, cluster, site, notes, records, after)

@@ -12,11 +12,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from batchai_magics.backends.base import Capabilities
 from batchai_magics.backends.service.host_runs import NO_CONTAINERS, HostRuns
-from batchai_magics.launch.plan import Limits
 from batchai_magics.models.states import DeallocationOption, ExecutionState, NodeState
 
 if TYPE_CHECKING:
@@ -69,39 +68,7 @@ class ClusterRef:
     state: EngineState
 
 
-@dataclass(frozen=True)
-class RunRequest:
-    """What a job requests from the engine.
-
-    `backend_options` are the engine's native options, as text by name, see `models.backend_options`.
-    `what` names the job's description in errors. `priority` is 0 for high, 1 for normal and 2 for low.
-    `gpu_count` is how many GPUs of each node are requested, 0 for all of them with the node to itself.
-    """
-
-    node_count: int
-    priority: int
-    limits: Limits
-    backend_options: Mapping[str, str]
-    what: str
-    gpu_count: int = 0
-
-    @classmethod
-    def of(cls, job: JobSpec) -> RunRequest:
-        """What a job requests."""
-        from batchai_magics.launch import planning  # only who creates jobs needs these
-        from batchai_magics.models.job_spec import JobPriority
-
-        return cls(
-            node_count=job.node_count,
-            priority=(JobPriority.HIGH, JobPriority.NORMAL, JobPriority.LOW).index(job.scheduling_priority),
-            limits=planning.limits(job),
-            backend_options=job.backend_options,
-            what=job.what,
-            gpu_count=job.batchai_gpus or 0,
-        )
-
-
-Request = RunRequest | ClusterRequest
+Request: TypeAlias = "JobSpec | ClusterRequest"
 
 
 class JobGroup(NamedTuple):
@@ -339,7 +306,7 @@ class Runner(Protocol):
         Nothing is changed yet: the state is recorded first, then `submit` or `apply` is called.
 
         Args:
-            request: A run, or the nodes of a new or resized cluster.
+            request: A job, or the nodes of a new or resized cluster.
             cluster: The cluster of the run, or the one to resize; None for a new one.
 
         Raises:

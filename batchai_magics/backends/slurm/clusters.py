@@ -19,7 +19,6 @@ from batchai_magics.backends.service.runner import (
     ClusterWarning,
     EngineState,
     NodeStatus,
-    RunRequest,
     Scale,
 )
 from batchai_magics.backends.slurm.parse import NodeLine, minutes, node_state
@@ -36,6 +35,7 @@ from batchai_magics.backends.slurm.settings import (
 )
 from batchai_magics.errors import CapabilityError, ConflictError, Problem, SpecError, did_you_mean
 from batchai_magics.models.cluster_spec import ClusterSpec
+from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.states import NodeState
 
 SILENT = "SlurmUnavailable"  # the code of a warning
@@ -119,18 +119,17 @@ class SlurmClusters:
             leaving = oversized_nodes(busy, count)
         return {"target": count, "nodes": chosen, "leaving": sorted(leaving)}
 
-    def check(self, cluster: ClusterRef, request: RunRequest) -> None:
+    def check(self, cluster: ClusterRef, job: JobSpec, text: str) -> None:
         """Raises a SpecError for options that a job must not set, or that its partition cannot satisfy."""
-        text = request.backend_options.get(SBATCH.name, "")
         try:
             words = slurm_words(text, {**OWN, **OF_CLUSTERS, **(OF_FIXED if self._is_fixed else {})})
         except ValueError as error:
-            raise SpecError([Problem(SBATCH.field, str(error))], what=request.what) from None
+            raise SpecError([Problem(SBATCH.field, str(error))], what=job.what) from None
         lines = self._lines(cluster.state["partition"])
-        problems = option_problems(words, lines, request.node_count, field=SBATCH.field)
+        problems = option_problems(words, lines, job.node_count, field=SBATCH.field)
         general = shlex.split(self._settings.options)
         if problems := problems or option_problems(general, lines, 0, field="slurm.options"):
-            raise SpecError(problems, what=request.what)
+            raise SpecError(problems, what=job.what)
 
     def placement(self, cluster: ClusterRef) -> Placement:
         """Where the jobs of a cluster may run."""

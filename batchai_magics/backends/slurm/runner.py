@@ -20,6 +20,7 @@ from batchai_magics.backends.service.file_repository import FileClock, FileRepos
 from batchai_magics.backends.service.runner import (
     ClusterChange,
     ClusterRef,
+    ClusterRequest,
     ClusterWarning,
     EngineFacts,
     EngineSite,
@@ -30,7 +31,6 @@ from batchai_magics.backends.service.runner import (
     Request,
     Run,
     Runner,
-    RunRequest,
     RunStatus,
 )
 from batchai_magics.backends.service.service import Service
@@ -42,6 +42,7 @@ from batchai_magics.backends.slurm.queries import QueryCache
 from batchai_magics.backends.slurm.runs import Runs
 from batchai_magics.backends.slurm.settings import SBATCH, SlurmSettings, slurm_values
 from batchai_magics.errors import Problem, SpecError
+from batchai_magics.launch import planning
 from batchai_magics.launch.job_bounds import JobBounds
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.models.states import DeallocationOption
@@ -142,27 +143,26 @@ class SlurmRunner(Runner):
 
     def check(self, request: Request, cluster: ClusterRef | None) -> EngineState:
         """What the submission of a run needs; the partition of a cluster and its nodes if they are fixed."""
-        if isinstance(request, RunRequest):
-            assert cluster, "every run has one"
-            text, general = request.backend_options.get(SBATCH.name, ""), self._settings.options
-            if request.gpu_count:  # Slurm keeps the GPUs of jobs apart that share a node
-                general = " ".join(word for word in general.split() if word != "--exclusive")
-                text = f"--gpus-per-node={request.gpu_count} {text}".rstrip()
-                request = replace(request, backend_options={**request.backend_options, SBATCH.name: text})
-            self._clusters.check(cluster, request)
-            more, limits = cluster.state, request.limits
-            return {
-                "partition": more["partition"],
-                "options": " ".join((general, more["options"], text)),
-                "minutes": sbatch.minutes(limits.wall_s, more["limit"], grace_s=limits.grace_s),
-                "niceness": sbatch.NICENESS[request.priority],
-                "is_restarted": bool(limits.max_restarts),
-                "grace_s": limits.grace_s,
-                "notice_s": min(MAX_SIGNAL_S, math.ceil(limits.warn_s)),
-                "node_count": request.node_count,
-                "python": self.facts.python,
-            }
-        return self._clusters.state_of(request, cluster)
+        if isinstance(request, ClusterRequest):
+            return self._clusters.state_of(request, cluster)
+        assert cluster, "every run has one"
+        text, general = request.backend_options.get(SBATCH.name, ""), self._settings.options
+        if request.batchai_gpus:  # Slurm keeps the GPUs of jobs apart that share a node
+            general = " ".join(word for word in general.split() if word != "--exclusive")
+            text = f"--gpus-per-node={request.batchai_gpus} {text}".rstrip()
+        self._clusters.check(cluster, request, text)
+        more, limits = cluster.state, planning.limits(request)
+        return {
+            "partition": more["partition"],
+            "options": " ".join((general, more["options"], text)),
+            "minutes": sbatch.minutes(limits.wall_s, more["limit"], grace_s=limits.grace_s),
+            "niceness": sbatch.NICENESS[request.scheduling_priority.rank],
+            "is_restarted": bool(limits.max_restarts),
+            "grace_s": limits.grace_s,
+            "notice_s": min(MAX_SIGNAL_S, math.ceil(limits.warn_s)),
+            "node_count": request.node_count,
+            "python": self.facts.python,
+        }
 
     # -- clusters
 

@@ -26,7 +26,6 @@ from batchai_magics.backends.service.runner import (
     Request,
     Run,
     Runner,
-    RunRequest,
     RunStatus,
 )
 from batchai_magics.backends.service.service import Service
@@ -80,7 +79,6 @@ class Engine(Runner):
     facts: Facts = field(default_factory=Facts)
     statuses: dict[str, RunStatus] = field(default_factory=dict)
     planned: dict[str, PlannedRun] = field(default_factory=dict)
-    asked: list[RunRequest] = field(default_factory=list)
     allocations: list[tuple[ClusterRequest, ClusterRef | None, dict[str, str], list[EngineState]]] = field(
         default_factory=list
     )
@@ -108,7 +106,6 @@ class Engine(Runner):
         if isinstance(request, ClusterRequest):
             self.allocations.append((request, cluster, dict(request.busy), list(request.others)))
             return {"size": request.scale.maximum}
-        self.asked.append(request)
         return {"node_count": request.node_count}
 
     def apply(self, cluster: ClusterRef, change: ClusterChange | None) -> None:

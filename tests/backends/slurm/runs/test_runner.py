@@ -15,7 +15,6 @@ import pytest
 from batchai_magics.backends.base import CommandEnd, NewJob
 from batchai_magics.backends.folders import installed_programs, private_files
 from batchai_magics.backends.service.context import cluster_of
-from batchai_magics.backends.service.runner import RunRequest
 from batchai_magics.backends.slurm import sbatch
 from batchai_magics.backends.slurm.node.run_files import AttemptStart, RunFiles
 from batchai_magics.backends.slurm.runner import SlurmBackend
@@ -27,7 +26,6 @@ from batchai_magics.errors import (
     SpecError,
     StorageError,
 )
-from batchai_magics.launch.plan import Limits
 from batchai_magics.models.cluster_spec import ClusterPatch
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster, ExperimentSpec, JobResource, WorkspaceSpec
@@ -302,12 +300,12 @@ def test_without_own_nodes_any_node_of_the_partition_takes_commands(world: World
 
 def test_a_job_that_shares_nodes_asks_slurm_for_gpus(world: World) -> None:
     cluster = cluster_of(world.backend.context.repository.get(CLUSTER))
-    request = RunRequest(2, 0, Limits(wall_s=60.0), {"slurm": "--qos=high"}, "a job", gpu_count=2)
+    job = job_spec(nodeCount=2, batchaiGpus=2, batchaiSlurm="--qos=high")
     world.slurm.gres = "gpu:a100:4"
-    state = world.backend.runner.check(request, cluster)
+    state = world.backend.runner.check(job, cluster)
     assert state["options"].split() == ["--gpus-per-node=2", "--qos=high"]
     with pytest.raises(SpecError, match="--gpus-per-node: no node of the partition batch has"):
-        world.backend.runner.check(replace(request, gpu_count=5), cluster)
+        world.backend.runner.check(job.model_copy(update={"batchai_gpus": 5}), cluster)
 
 
 # -- what the home has
