@@ -26,8 +26,8 @@ from batchai_magics.cell.cell_job_spec import (
 from batchai_magics.cell.cell_options import MAGIC, CellOptions, SubmitOptions, read_options
 from batchai_magics.cell.cell_script import check_script, script_file, sets_result, with_environment
 from batchai_magics.cell.cell_uploads import left_out_notes, read_uploads
-from batchai_magics.cell.command_values import ArgumentNames
-from batchai_magics.cell.notebook_variables import NamesRead, names_of_notebook, variables_file
+from batchai_magics.cell.command_values import MARKER, filled_fields, is_plain
+from batchai_magics.cell.notebook_variables import names_of_notebook, variables_file
 from batchai_magics.config import DEFAULT_ACCOUNT, Settings
 from batchai_magics.errors import UsageError, translate_file_errors
 from batchai_magics.models.backend_options import BackendOption, check_texts, declared_by
@@ -47,7 +47,7 @@ from batchai_magics.models.runs.scalar_export import export_targets
 from batchai_magics.models.runs.watch_request import WatchRequest
 from batchai_magics.models.secret_masking import SecretMask
 from batchai_magics.options.job_options import with_grace
-from batchai_magics.options.option_parsing import expand, split_line
+from batchai_magics.options.option_parsing import expand, names_in, split_line
 
 _MAX_LISTED = 20  # uploaded files that a dry run lists
 MODULE_PROGRAM = ".batchai/run_module.py"  # in a folder of its own: the project may have such a name
@@ -177,15 +177,20 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
     notebook = notebook or Notebook()
     words = split_line(line, notebook.names)
     options = read_options(words, notebook.env, _declared(settings), command=notebook.command)
-    values = (ArgumentNames if options.is_described else NamesRead)(notebook.names)
-    body = expand(body, values, place="in the cell") if options.is_template else body
+    names = notebook.names
+    expanded = {name: names[name] for name in names_in(body) if options.is_template and name in names}
+    texts = {name: value for name, value in expanded.items() if isinstance(value, str)}
+    # what a shell reads is put into the command lines of a description as arguments, when they are known
+    arguments = {name: text for name, text in texts.items() if options.is_described and not is_plain(text)}
+    names = {**names, **{name: MARKER.format(name) for name in arguments}}
+    body = expand(body, names, place="in the cell") if options.is_template else body
     id, share_path = _job_id(options, settings, notebook), _share_path(settings)
     account = _account_key(options, notebook.env, settings)
     if options.is_described:
         if options.packages:
             raise UsageError("--with does not go with --spec or --file", hint="use --prep or --python")
         source = _described(options, body, notebook.folder, account)
-        read = CellSource(notebook.folder, line, options.file or "", expanded=values.read)
+        read = CellSource(notebook.folder, line, options.file or "", expanded=expanded)
     else:
         is_function = notebook.is_function
         script = f"{id.name}{OF_FUNCTION}.py" if is_function else script_file(id.name, body)
@@ -201,14 +206,15 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
             script=body,
             arguments=options.args or "",
             uses={name: notebook.names[name] for name in options.uses},
-            expanded=values.read,
+            expanded=expanded,
             remedies=remedies,
         )
     exports = exports_below(options.exports, settings, notebook.folder)
     request = replace(_request(options, source, id, settings, account=account), source=read, exports=exports)
-    if isinstance(values, ArgumentNames):
-        return replace(request, spec=values.filled(request.spec))
-    return request
+    if not arguments:
+        return request
+    wire = filled_fields(request.spec.to_wire(secrets=True), arguments)
+    return replace(request, spec=JobSpec.of_fields(wire["properties"]))
 
 
 def exports_below(texts: Sequence[str], settings: Settings, folder: Path) -> tuple[str, ...]:

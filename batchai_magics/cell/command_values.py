@@ -7,10 +7,11 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from batchai_magics.cell.notebook_variables import NamesRead
 from batchai_magics.errors import UsageError
-from batchai_magics.models.job_spec import JobSpec
 
+# A marker stands for a value that is filled in later. It is a Python name, so that a script stays valid.
+_PREFIX, _SUFFIX = "__param_", "__"
+MARKER = f"{_PREFIX}{{}}{_SUFFIX}"
 _PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)  # means itself wherever it stands
 _COMMAND = re.compile(r"command_?line(_?args)?$|mount_?command$", re.IGNORECASE)
 _PATH = re.compile(r"(scriptfile|interpreter|configfile)path$", re.IGNORECASE)  # where $NAME expands
@@ -28,22 +29,29 @@ def is_plain(value: object) -> bool:
     return _PLAIN.fullmatch(str(value)) is not None
 
 
-def filled_fields(data: Any, markers: re.Pattern[str], value_of: Callable[[re.Match[str]], str]) -> Any:
-    """The JSON of a job's description with values in place of the markers in its strings.
+def filled_fields(data: Any, values: Mapping[str, object]) -> Any:
+    """The JSON of a job's description with the values in place of their markers, in its strings.
 
     Raises:
         UsageError: A value cannot be an argument where its marker stands.
     """
-    return _filled("", data, markers, value_of)
+    if not values:
+        return data
+    names = sorted(values, key=len, reverse=True)
+    return _filled("", data, re.compile("|".join(map(MARKER.format, names))), values)
 
 
-def _filled(key: str, data: Any, markers: re.Pattern[str], value_of: Callable[[re.Match[str]], str]) -> Any:
+def _filled(key: str, data: Any, markers: re.Pattern[str], values: Mapping[str, object]) -> Any:
     if isinstance(data, Mapping):
-        return {name: _filled(name, item, markers, value_of) for name, item in data.items()}
+        return {name: _filled(name, item, markers, values) for name, item in data.items()}
     if isinstance(data, list):
-        return [_filled(key, item, markers, value_of) for item in data]
+        return [_filled(key, item, markers, values) for item in data]
     if not isinstance(data, str) or not markers.search(data):
         return data
+
+    def value_of(match: re.Match[str]) -> str:
+        return str(values[match[0].removeprefix(_PREFIX).removesuffix(_SUFFIX)])
+
     if _COMMAND.search(key):
         return _filled_command(data, markers, value_of)
     if _PATH.search(key):
@@ -87,32 +95,3 @@ def _path_part(value: str) -> str:
     if "$" in value:
         raise UsageError(f"{value!r} cannot be part of a path: a shell would expand it")
     return value
-
-
-class ArgumentNames(NamesRead):
-    """Variables for a description: values that mean more than themselves are filled in later.
-
-    Until then, markers stand for them.
-    """
-
-    def __init__(self, names: Mapping[str, object]) -> None:
-        super().__init__(names)
-        self._later: dict[str, str] = {}
-
-    def __getitem__(self, name: str) -> object:
-        """The value of a variable, or its marker."""
-        value = super().__getitem__(name)
-        if not isinstance(value, str) or is_plain(value):
-            return value
-        self._later[name] = value
-        return f"__value_{name}__"
-
-    def filled(self, spec: JobSpec) -> JobSpec:
-        """The description with the values in place of their markers."""
-        if not self._later:
-            return spec
-        markers = re.compile("|".join(f"__value_{re.escape(name)}__" for name in self._later))
-        wire = filled_fields(
-            spec.to_wire(secrets=True), markers, lambda match: self._later[match[0][len("__value_") : -2]]
-        )
-        return JobSpec.of_fields(wire["properties"])

@@ -123,31 +123,6 @@ def _mib(size: int) -> str:
     return f"{size / (1 << 20):.1f} MiB"
 
 
-class NamesRead(Mapping[str, object]):
-    """Variables, and which of them were read."""
-
-    def __init__(self, names: Mapping[str, object]) -> None:
-        self._names = names
-        self.read: dict[str, object] = {}
-
-    def __getitem__(self, name: str) -> object:
-        """The value of a variable, which is now among those `read`."""
-        self.read[name] = self._names[name]
-        return self.read[name]
-
-    def __contains__(self, name: object) -> bool:
-        """Whether there is a variable of that name; does not count as reading it."""
-        return name in self._names
-
-    def __iter__(self) -> Iterator[str]:
-        """The names of all variables."""
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        """How many variables there are."""
-        return len(self._names)
-
-
 MAX_MODULES = 200
 NAME, MODULE, VARIABLE = "name", "module", "variable"
 _QUOTED = re.compile(r"""["'](\w+)["']""")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from batchai_magics.cell.cell_options import GRID, OPTIONS, RANDOM, ROWS, TPE, SweepOptions, words_of
 from batchai_magics.cell.cell_request import CellRequest, Notebook, parse
-from batchai_magics.cell.command_values import filled_fields, is_plain
+from batchai_magics.cell.command_values import MARKER, filled_fields, is_plain
 from batchai_magics.cell.notebook_variables import NAME
 from batchai_magics.cell.search_space import (
     FORM,
@@ -30,7 +30,6 @@ from batchai_magics.options.option_parsing import expand, join_dashed_values, pa
 
 SEED = "seed"  # the parameter of --seeds
 SEED_VARIABLE = "BATCHAI_SEED"
-_MARKER = "__param_{}__"  # stands for a value in the template: a Python name, so that the script stays valid
 _MARKERS = re.compile(r"__param_(\w+?)__")
 _WRITTEN = tuple(option for option in OPTIONS if option.name in ("sweep", "seeds", "args"))
 
@@ -146,7 +145,7 @@ class _Cell:
         others = {name: value for name, value in parameters.items() if not is_plain(value)}
         if not others:
             return made
-        marked = self._parsed({**parameters, **{name: _MARKER.format(name) for name in others}})
+        marked = self._parsed({**parameters, **{name: MARKER.format(name) for name in others}})
         return replace(with_parameters(marked, others), source=made.source)
 
     def _parsed(self, parameters: Mapping[str, object]) -> CellRequest:
@@ -165,7 +164,7 @@ class _Cell:
     def template(self, names: Sequence[str]) -> CellRequest | None:
         """The request with markers; None if an option refuses them, as one that takes a number does."""
         try:
-            return self._parsed({name: _MARKER.format(name) for name in names})
+            return self._parsed({name: MARKER.format(name) for name in names})
         except UsageError:  # what else is wrong with the cell, its first trial has reported
             return None
 
@@ -181,9 +180,7 @@ def with_parameters(template: CellRequest, parameters: Mapping[str, Parameter]) 
         UsageError: A value cannot be an argument where its marker stands.
     """
     files = {path: _substitute_bytes(data, parameters) for path, data in template.uploads.items()}
-    wire = filled_fields(
-        template.spec.to_wire(secrets=True), _MARKERS, lambda match: _text(match, parameters)
-    )
+    wire = filled_fields(template.spec.to_wire(secrets=True), parameters)
     if files != template.uploads:  # each trial has a folder of its own
         folder = next(iter(files)).rsplit("/", 1)[0]
         digest = hashlib.sha256(json.dumps(dict(parameters)).encode()).hexdigest()[:8]

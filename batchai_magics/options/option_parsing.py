@@ -45,6 +45,12 @@ def expand(text: str, names: Mapping[str, object], *, place: str = "on the line"
     return _BRACES.sub(lambda match: _replacement(match, names, place), text)
 
 
+def names_in(text: str) -> list[str]:
+    """The names that `expand` replaces in a text."""
+    names = (match["name"] for match in _BRACES.finditer(text))
+    return list(dict.fromkeys(filter(None, names)))
+
+
 def parse_options(
     options: Sequence[Option],
     words: Sequence[str],

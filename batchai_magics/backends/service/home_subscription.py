@@ -14,8 +14,9 @@ from batchai_magics.backends.base import api_errors
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.shares import Users
 from batchai_magics.backends.service.context import scale_of
-from batchai_magics.backends.service.repository import Record, Repository, Rows
+from batchai_magics.backends.service.repository import Record, Repository
 from batchai_magics.backends.service.resource_views import cluster_spec
+from batchai_magics.backends.service.row_files import FileRows
 from batchai_magics.errors import ConflictError
 from batchai_magics.models.cluster_spec import VmPriority
 from batchai_magics.models.resource_ids import check_account_name, check_group_name
@@ -28,7 +29,7 @@ SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
 class HomeGroups:
     """The resource groups of a home. The backend deletes their contents."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: FileRows) -> None:
         self.rows = rows
 
     def ensure(self, name: str, location: str) -> None:

@@ -11,10 +11,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.service.row_files import FileRows
 from batchai_magics.models.resource_ids import Kind, ResourceId
 
 if TYPE_CHECKING:
@@ -79,25 +80,6 @@ class RecordPage(NamedTuple):
 
     records: list[Record]
     after: Page | None = None
-
-
-class Rows(Protocol):
-    """Named rows: JSON objects whose names are matched case-insensitively."""
-
-    def find(self, name: str) -> dict[str, Any] | None:
-        """The row of that name; None if it does not exist."""
-
-    def all(self) -> list[dict[str, Any]]:
-        """All rows, sorted by name."""
-
-    def insert(self, name: str, row: Mapping[str, Any]) -> None:
-        """Adds a row unless it exists."""
-
-    def change(self, name: str, **values: Any) -> None:
-        """Changes values of a row, atomically."""
-
-    def delete(self, name: str) -> None:
-        """Deletes a row, if it exists."""
 
 
 class Repository(ABC):
@@ -200,15 +182,19 @@ class Repository(ABC):
         It has the open jobs of the clusters, too, which are given by their guids.
         """
 
-    @property
-    @abstractmethod
-    def accounts(self) -> Rows:
-        """The rows of storage accounts."""
+    def make_home(self) -> None:
+        """Makes the home before something is written there, where that was not done as it was opened."""
+        return
 
     @property
-    @abstractmethod
-    def groups(self) -> Rows:
+    def accounts(self) -> FileRows:
+        """The rows of storage accounts."""
+        return FileRows(self.layout.home / "accounts", self.make_home)
+
+    @property
+    def groups(self) -> FileRows:
         """The rows of resource groups."""
+        return FileRows(self.layout.home / "groups", self.make_home)
 
     def remove_cluster(self, guid: str) -> None:
         """Deletes the folder of a cluster."""

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from batchai_magics.backends.folders import private_files
-from batchai_magics.backends.service.file_repository import FileClock, try_lock
+from batchai_magics.backends.service.file_repository import FileClock
+from batchai_magics.backends.service.row_files import try_lock
 from batchai_magics.backends.service.runner import Run
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.node.run_files import SlurmSubmission

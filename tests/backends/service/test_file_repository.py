@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.service.file_repository import LOCK_EXPIRY_S, FileRepository, try_lock
+from batchai_magics.backends.service.file_repository import FileRepository
+from batchai_magics.backends.service.row_files import LOCK_EXPIRY_S, try_lock
 from batchai_magics.errors import StorageError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from tests.backends.service.records.homes import EXPERIMENT, JOB, WORKSPACE, FileHome, filled, record

@@ -15,7 +15,6 @@ from batchai_magics.backends.base import Page, api_errors
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state.job_table import IS_OPEN
 from batchai_magics.backends.local.state.store import Database, Store
-from batchai_magics.backends.service.file_repository import FileRows
 from batchai_magics.backends.service.repository import OWNER, Record, RecordPage, Repository
 from batchai_magics.models.resource_ids import Kind, ResourceId
 
@@ -36,15 +35,9 @@ class SqliteRepository(Repository):
         self._store.check_version()
         return Layout(self._store.path.parent)
 
-    @property
-    def accounts(self) -> FileRows:
-        """The rows of storage accounts."""
-        return FileRows(self.layout.home / "accounts", self._store.make_reserve)
-
-    @property
-    def groups(self) -> FileRows:
-        """The rows of resource groups."""
-        return FileRows(self.layout.home / "groups", self._store.make_reserve)
+    def make_home(self) -> None:
+        """Makes the home with what a full disk is to leave of it."""
+        self._store.make_reserve()
 
     def now(self) -> float:
         """The time by this machine's clock, in seconds since 1970."""

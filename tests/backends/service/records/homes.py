@@ -17,8 +17,9 @@ from batchai_magics.backends.local.state.sqlite_repository import (
 )
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.node.outcome import failed_with
-from batchai_magics.backends.service.file_repository import LOCK_EXPIRY_S, FileRepository
+from batchai_magics.backends.service.file_repository import FileRepository
 from batchai_magics.backends.service.repository import CLUSTER_GUID, Record, Repository
+from batchai_magics.backends.service.row_files import LOCK_EXPIRY_S
 from batchai_magics.models.resource_ids import Kind, ResourceId
 
 WORKSPACE = ResourceId("s", "g", "w", Kind.WORKSPACE, "w")

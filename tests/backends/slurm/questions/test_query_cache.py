@@ -13,7 +13,8 @@ from threading import Event
 import pytest
 
 from batchai_magics.backends.machines.machine import LocalMachine
-from batchai_magics.backends.service.file_repository import FileClock, try_lock
+from batchai_magics.backends.service.file_repository import FileClock
+from batchai_magics.backends.service.row_files import try_lock
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.parse import SlurmJob
 from batchai_magics.backends.slurm.queries import NEW_JOB_INTERVAL_S, CachedReply, QueryCache
