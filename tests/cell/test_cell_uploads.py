@@ -73,12 +73,6 @@ def test_other_content_of_an_upload_goes_to_another_folder(tmp_path):
     assert set(before.uploads).isdisjoint(cell("r --upload data.csv", folder=tmp_path).uploads)
 
 
-def test_uploads_go_with_a_job_file_too(tmp_path):
-    (tmp_path / "train.py").write_bytes(b"pass")
-    request = cell("r --spec --upload train.py", JOB_JSON, folder=tmp_path)
-    assert request.spec.input_directories[0].id == "SCRIPT"
-
-
 def test_files_with_one_name_keep_their_paths(folder):
     line = "r --upload a/__init__.py a/models/__init__.py"
     assert sent(line, folder) == {name: f"nb/{name}" for name in PACKAGE[:2]}

@@ -9,7 +9,6 @@ import pytest
 from batchai_magics.launch.job_site import THREADS, batch_variables
 from batchai_magics.launch.plan import Directory, Image, Requirement
 from batchai_magics.launch.planning import plan
-from batchai_magics.launch.references import expand
 from tests.launch.descriptions import SCRIPT, plan_nodes, site, spec
 
 
@@ -33,13 +32,9 @@ def test_directories_and_variables_may_use_earlier_ones() -> None:
     assert env["D"] == "/mnt/afs/data/x"
 
 
-def test_a_longer_name_is_not_mistaken_for_a_shorter_one() -> None:
-    assert expand("$A $AB ${A}B $C", {"A": "1", "AB": "2"}) == "1 2 1B $C"
-
-
-def test_a_path_with_quotes_stays_one_word() -> None:
-    made = plan(spec(1, horovodSettings={"pythonScriptFilePath": 'a "b`c.py'}), plan_nodes(1), site(1))
-    assert made.processes[0].command.endswith('"a \\"b\\`c.py"')
+def test_a_path_with_quotes_and_a_backslash_stays_one_word() -> None:
+    made = plan(spec(1, horovodSettings={"pythonScriptFilePath": 'a\\b "c`d.py'}), plan_nodes(1), site(1))
+    assert made.processes[0].command.endswith(r'"a\\b \"c\`d.py"')
 
 
 def test_a_node_tells_each_process_of_its_folders_and_its_gpus() -> None:
@@ -123,11 +118,6 @@ def test_an_output_directory_is_the_jobs_own_unless_it_is_not_to_be_made(create_
         site(1),
     )
     assert made.nodes[0].directories == (Directory("AZ_BATCHAI_OUTPUT_OUT", path, need),)
-
-
-def test_a_backslash_in_a_path_stays_one() -> None:
-    made = plan(spec(1, horovodSettings={"pythonScriptFilePath": 'a\\b"c.py'}), plan_nodes(1), site(1))
-    assert made.processes[0].command.endswith(r'"a\\b\"c.py"')
 
 
 def test_a_plan_names_the_image_and_the_secrets_and_no_password() -> None:

@@ -100,11 +100,6 @@ def test_a_preparation_is_written_resolved_and_changed_with_its_plan() -> None:
     assert (changed.exits, changed.preparation.exits) == ("/exits-2", "/exits-2")
 
 
-def test_a_plan_cannot_be_changed() -> None:
-    with pytest.raises(AttributeError):
-        small().guid = "other"  # type: ignore[misc]
-
-
 @pytest.mark.parametrize("version", [VERSION + 1, 0, None, "1x"])
 def test_a_plan_of_another_version_is_refused_with_both_versions(version: object) -> None:
     body = {**json.loads(small().to_json()), "version": version}

@@ -114,7 +114,11 @@ def test_tensorflow_on_one_node_is_a_master_alone() -> None:
     settings = {"pythonScriptFilePath": "t.py", "masterCommandLineArgs": "--steps 5"}
     made = plan(spec(1, tensorFlowSettings=settings), plan_nodes(1), site(1))
     assert [(p.role, p.command) for p in made.processes] == [(Role.MASTER, 'exec "/py" "t.py" --steps 5')]
-    assert json.loads(made.processes[0].env["TF_CONFIG"])["task"] == {"type": "master", "index": 0}
+    config = json.loads(made.processes[0].env["TF_CONFIG"])
+    assert (config["task"], config["cluster"]) == (
+        {"type": "master", "index": 0},
+        {"master": ["127.0.0.1:5001"]},
+    )
 
 
 def test_distributed_tensorflow_has_master_workers_and_servers() -> None:
@@ -174,29 +178,9 @@ def test_ports_are_asked_for_where_processes_meet_over_them(settings, count) -> 
     assert port_count(spec(2, **settings)) == count
 
 
-def test_a_tensorflow_cluster_names_each_task_its_own_address() -> None:
-    settings = {"pythonScriptFilePath": "t.py", "workerCount": 2, "parameterServerCount": 2}
-    made = plan(spec(tensorFlowSettings=settings), plan_nodes(), site())
-    found = [json.loads(process.env["TF_CONFIG"]) for process in made.processes]
-    assert all(
-        config["cluster"]
-        == {
-            "master": ["127.0.0.1:5001"],
-            "worker": ["127.0.0.1:5002"],
-            "ps": ["127.0.0.1:5003", "127.0.0.1:5004"],
-        }
-        for config in found
-    )
-    assert [(config["task"]["type"], config["task"]["index"]) for config in found] == [
-        ("master", 0),
-        ("worker", 0),
-        ("ps", 0),
-        ("ps", 1),
-    ]
-
-
-def test_a_tensorflow_job_on_one_node_is_distributed_when_it_asks_for_servers() -> None:
-    settings = {"pythonScriptFilePath": "t.py", "parameterServerCount": 1}
+@pytest.mark.parametrize("count", ["parameterServerCount", "workerCount"])
+def test_a_tensorflow_job_on_one_node_is_distributed_when_it_asks_for_a_count(count: str) -> None:
+    settings = {"pythonScriptFilePath": "t.py", count: 1}
     made = plan(spec(1, tensorFlowSettings=settings), plan_nodes(1), site(1))
     assert [process.role for process in made.processes] == [Role.MASTER, Role.PARAMETER_SERVER]
 
@@ -207,12 +191,15 @@ def test_processes_meet_at_the_address_of_the_node_that_they_are_on() -> None:
     assert torch.processes[1].env["MASTER_ADDR"] == "10.0.0.1"
     settings = {"pythonScriptFilePath": "t.py", "workerCount": 2, "parameterServerCount": 2}
     made = plan(spec(tensorFlowSettings=settings), plan_nodes(), where)
-    cluster = json.loads(made.processes[0].env["TF_CONFIG"])
-    assert cluster["cluster"] == {
+    configs = [json.loads(process.env["TF_CONFIG"]) for process in made.processes]
+    cluster = {
         "master": ["10.0.0.1:5001"],
         "worker": ["10.0.0.2:5002"],
         "ps": ["10.0.0.1:5003", "10.0.0.2:5004"],
     }
+    assert [config["cluster"] for config in configs] == [cluster] * 4
+    tasks = [(config["task"]["type"], config["task"]["index"]) for config in configs]
+    assert tasks == [("master", 0), ("worker", 0), ("ps", 0), ("ps", 1)]
 
 
 def test_a_distributed_script_is_wrapped_and_a_lone_one_is_not() -> None:
@@ -227,17 +214,6 @@ def test_a_distributed_script_is_wrapped_and_a_lone_one_is_not() -> None:
 def test_a_custom_job_without_a_command_does_nothing() -> None:
     made = plan(spec(1, customToolkitSettings={}), plan_nodes(1), site(1))
     assert made.processes[0].command == "true"
-
-
-def test_a_master_alone_names_no_empty_group() -> None:
-    made = plan(spec(1, tensorFlowSettings={"pythonScriptFilePath": "t.py"}), plan_nodes(1), site(1))
-    assert json.loads(made.processes[0].env["TF_CONFIG"])["cluster"] == {"master": ["127.0.0.1:5001"]}
-
-
-def test_a_worker_count_on_one_node_asks_for_a_parameter_server() -> None:
-    settings = {"pythonScriptFilePath": "t.py", "workerCount": 1}
-    made = plan(spec(1, tensorFlowSettings=settings), plan_nodes(1), site(1))
-    assert [process.role for process in made.processes] == [Role.MASTER, Role.PARAMETER_SERVER]
 
 
 def test_every_toolkit_has_a_topology() -> None:

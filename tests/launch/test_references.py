@@ -94,12 +94,6 @@ def test_a_users_text_that_looks_like_a_reference_stays_as_it_is(text: str) -> N
     assert made.processes[0].env["MASTER_PORT"] == "27170"
 
 
-def test_a_seed_that_begins_like_a_port_is_not_changed_with_one_port() -> None:
-    fields = {**SCRIPT_ALONE, "processCount": 2, "commandLineArgs": "--seed 7700000000 --n 77000000001"}
-    made, _ = both(pyTorchSettings=fields)
-    assert made.processes[0].command.endswith("--seed 7700000000 --n 77000000001")
-
-
 @given(st.lists(st.text() | st.sampled_from([NODE, PORT]), max_size=4), st.text(max_size=2))
 def test_texts_are_joined_as_their_values_are(texts: list[str], separator: str) -> None:
     values = [resolved(text, BINDINGS) for text in texts]

@@ -153,9 +153,3 @@ def test_a_cell_without_a_name_is_known_again_by_the_kernel(kernel):
         in_cell(kernel, "ab12cd34", f"%%batchai_job\n{script}")
         names.append(execute(kernel, "print(job.wait().name)")[1])
     assert names == ["job-ab12cd\n", "job-ab12cd\n", "job-ab12cd-2\n"]
-
-
-def test_a_job_has_the_variables_that_it_is_to_use(kernel):
-    execute(kernel, "rates = [0.5, 0.25]")
-    execute(kernel, "%%batchai_job used --use rates --template\nprint(rates, {{}})")
-    assert execute(kernel, "print(job.wait().log())")[1] == "[0.5, 0.25] {}\n\n"
