@@ -53,7 +53,7 @@ def read_end(file: Path) -> Outcome | None:
         return None
 
 
-class AwaitedRun(NamedTuple):
+class Predecessor(NamedTuple):
     """A run of the home that has to end, or to succeed, before another one starts."""
 
     guid: str
@@ -67,16 +67,16 @@ class AwaitedRun(NamedTuple):
         return self.must_succeed and not end.is_success
 
 
-def write_awaited(job: JobLayout, runs: Sequence[AwaitedRun]) -> None:
+def write_predecessors(job: JobLayout, runs: Sequence[Predecessor]) -> None:
     """Records, before the submission of a run, after which ones it starts."""
     if runs:
         private_files.write(job.after, json.dumps(runs))
 
 
-def read_awaited(job: JobLayout) -> tuple[AwaitedRun, ...]:
+def read_predecessors(job: JobLayout) -> tuple[Predecessor, ...]:
     """The runs after which a run starts."""
     try:
-        return tuple(AwaitedRun(*each) for each in read_json(job.after))
+        return tuple(Predecessor(*each) for each in read_json(job.after))
     except (FileNotFoundError, NotRegularError, ValueError, TypeError):
         return ()
 

@@ -23,7 +23,6 @@ from batchai_magics.backends.local import process, reconciler, scheduler
 from batchai_magics.backends.local.process import Secrets, clean_environment
 from batchai_magics.backends.local.reconciler import Children
 from batchai_magics.backends.local.state import database_errors, job_table, node_table
-from batchai_magics.backends.local.state.job_table import Awaited
 from batchai_magics.backends.local.state.run_status import LOOPBACK, run_statuses
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.node.job_environment import RUN_SCRIPT, without_logins
@@ -270,7 +269,6 @@ class LocalRunner(Runner):
             text = f"{owner or 'this user'} has {limit} queued job(s), as many as one user may have here"
             hint = "Submit it when some of them have started, or cancel some."
             raise ConflictError(text, code="QueuedJobsLimit", hint=hint)
-        after = tuple(Awaited(each.run.guid, each.run.name, each.must_succeed) for each in planned.after)
         row = job_table.JobRow(
             key=job_table.id_of(db, run.guid).lower(),
             guid=run.guid,
@@ -286,10 +284,10 @@ class LocalRunner(Runner):
             max_running=self._settings.max_running_jobs,
             job_group=run.group.name,
             group_limit=run.group.limit,
-            after=after,
+            after=planned.after,
         )
         job_table.insert(db, row)
-        for each in after:
+        for each in planned.after:
             if not job_table.release_from(db, each):
                 text = f"no job can start after {each.name}: it was deleted"
                 raise NotFoundError(text, code="JobNotFound")

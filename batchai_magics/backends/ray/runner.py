@@ -13,7 +13,7 @@ from pathlib import Path
 from batchai_magics.backends.base import Capabilities, CommandEnd, CommandOutput, Pace, api_errors
 from batchai_magics.backends.folders import installed_programs, private_files
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.folders.run_end import AwaitedRun, read_awaited, read_end, write_awaited
+from batchai_magics.backends.folders.run_end import read_end, read_predecessors, write_predecessors
 from batchai_magics.backends.machines.machine import CommandLine, LocalMachine
 from batchai_magics.backends.node.job_environment import of_submitter
 from batchai_magics.backends.node.job_layout import JobLayout
@@ -179,8 +179,7 @@ class RayRunner(Runner):
             private_files.write(files.environment, json.dumps({**environ, **planned.secrets}))
             request = NodeRequest(cluster, run.state["node_count"], self._settings.cpus, run.state["gpus"])
             private_files.write(files.request, json.dumps(request._asdict()))
-            awaited = [AwaitedRun(each.run.guid, each.run.name, each.must_succeed) for each in planned.after]
-            write_awaited(files, awaited)
+            write_predecessors(files, planned.after)
             priority, created = run.state["priority"], run.created
             file = queue.entry_file(
                 queue.queue_of(self.layout, cluster), priority=priority, created=created, guid=run.guid
@@ -325,8 +324,8 @@ def _wait_reason(files: SupervisedFiles) -> str:
     if files.claim.exists():
         return text_of(files.waiting)
     jobs = files.root.parent
-    pending = (each for each in read_awaited(files) if read_end(JobLayout(jobs / each.guid).end) is None)
-    return waiting_reason((each.name, each.must_succeed) for each in pending)
+    pending = (each for each in read_predecessors(files) if read_end(JobLayout(jobs / each.guid).end) is None)
+    return waiting_reason(pending)
 
 
 class RayBackend(Service):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,10 +13,8 @@ from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.service.repository import GROUP, Record, Repository
 from batchai_magics.backends.service.runner import (
-    CORE_COUNT,
     ClusterRef,
     EngineFacts,
-    EngineSite,
     JobGroup,
     Run,
     Runner,
@@ -56,11 +54,6 @@ class HomeContext:
     def facts(self) -> EngineFacts:
         """What is known of the engine."""
         return self.runner.facts
-
-    def site(self, cluster: ClusterRef) -> EngineSite:
-        """What the Plan of a run on a cluster depends on."""
-        site = self.facts.site
-        return replace(site, core_count=cluster.state.get(CORE_COUNT, site.core_count))
 
     @property
     def layout(self) -> Layout:

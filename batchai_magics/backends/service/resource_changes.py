@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import NewJob, Spec, api_errors
 from batchai_magics.backends.folders import mounts, private_files
+from batchai_magics.backends.folders.run_end import Predecessor
 from batchai_magics.backends.service import resource_views, run_labels, run_planner, stored_descriptions
 from batchai_magics.backends.service.context import (
     CLUSTER_SPEC,
@@ -28,11 +29,11 @@ from batchai_magics.backends.service.repository import AFTER, CLUSTER_GUID, GROU
 from batchai_magics.backends.service.resource_views import CHANGED
 from batchai_magics.backends.service.run_planner import AdmittedJob
 from batchai_magics.backends.service.runner import (
+    CORE_COUNT,
     ClusterChange,
     ClusterRequest,
     EngineState,
     PlannedSetup,
-    Predecessor,
 )
 from batchai_magics.cell.cell_script import FOLDER, PROGRAM
 from batchai_magics.errors import CapabilityError, NotFoundError, Problem, SpecError, did_you_mean
@@ -75,7 +76,7 @@ def create(
         record = replace(record, spec=stored_descriptions.stored_text(spec))
         with context.snapshot([id, id.parent]):
             lookup(spec.vm_size)
-            if existing := _existing(context, record):
+            if existing := _same(context.repository.find(id), record):
                 return existing
             context.repository.get(record.resource_id.parent)
             volumes = spec.node_setup.mount_volumes if spec.node_setup else None
@@ -88,7 +89,7 @@ def create(
                 state = context.runner.check(replace(request, others=others), None)
                 record = record.changed({**state, CHANGED: context.repository.now()})
                 return _made_cluster(context, record, spec)
-    inserted = _inserted(context, record)
+    inserted = _same(context.repository.insert(id, record), record) or record
     if isinstance(spec, WorkspaceSpec):
         HomeGroups(context.repository.groups).ensure(id.group, spec.location)
     return inserted
@@ -163,7 +164,7 @@ def create_jobs(context: HomeContext, jobs: Sequence[NewJob]) -> list[Record]:
     with context.snapshot(ids):
         for job, engine in zip(jobs, engines, strict=True):
             record = _new_record(context, job.id, job.spec, job.owner)
-            if existing := _existing(context, record):
+            if existing := _same(context.repository.find(job.id), record):
                 made[existing.key] = existing
                 continue
             context.repository.get(job.id.parent)
@@ -205,7 +206,7 @@ def _admitted(
         CLUSTER_SPEC: cluster.spec,
         OUTPUT_ROOT: str(mounts.output_root(context.layout, spec, cluster_spec, record.guid)),
         **run_labels.initial(records),
-        **({AFTER: [each.run.guid for each in after]} if after else {}),
+        **({AFTER: [each.guid for each in after]} if after else {}),
     }
     if TRIAL in records:
         trial = TrialRecord.from_text(records[TRIAL])
@@ -217,7 +218,9 @@ def _admitted(
         spec = without_preparation(spec, context.facts.host_runs)
     state = context.runner.check(spec, cluster_of(cluster))
     record = record.changed({**more, **state})
-    site = replace(context.site(cluster_of(cluster)), container_engine=engine)
+    site = context.facts.site
+    cores = cluster.more.get(CORE_COUNT, site.core_count)
+    site = replace(site, core_count=cores, container_engine=engine)
     return AdmittedJob(context.layout, record, spec, cluster, site, notes, records, after)
 
 
@@ -240,7 +243,8 @@ def _predecessors(context: HomeContext, record: Record, spec: JobSpec) -> tuple[
             hint = "" if job else did_you_mean(id.name, context.repository.names(id.parent, Kind.JOB))
             why = f"no job can start after {id.name} of experiment {id.experiment}: {why}"
             raise NotFoundError(why, code="JobNotFound", hint=hint)
-        found.setdefault(job.guid, Predecessor(run_of(job), field == "batchaiAfter"))
+        must_succeed, grace_s = field == "batchaiAfter", job.more.get("grace_s", GRACE_S)
+        found.setdefault(job.guid, Predecessor(job.guid, job.name, must_succeed, job.created, grace_s))
     return tuple(found.values())
 
 
@@ -333,11 +337,6 @@ def _new_record(context: HomeContext, id: ResourceId, spec: Spec, owner: str) ->
     return Record(str(id), str(uuid.uuid4()), text, digest, context.repository.now(), more)
 
 
-def _existing(context: HomeContext, record: Record) -> Record | None:
-    """The same resource, if it exists; ConflictError if a different one does."""
-    return _same(context.repository.find(record.resource_id), record)
-
-
 def _recorded(
     context: HomeContext, records: Sequence[Record], then: Callable[[Sequence[Record]], None]
 ) -> list[Record]:
@@ -345,7 +344,9 @@ def _recorded(
     made: list[Record] = []
     try:
         with context.repository.transaction():
-            made += (_inserted(context, record) for record in records)
+            for record in records:
+                existing = context.repository.insert(record.resource_id, record)
+                made.append(_same(existing, record) or record)
             then([record for record, asked in zip(made, records, strict=True) if record is asked])
         return made
     except BaseException:
@@ -356,12 +357,8 @@ def _recorded(
         raise
 
 
-def _inserted(context: HomeContext, record: Record) -> Record:
-    """Inserts a record; returns the existing one if it is the same, ConflictError if it is different."""
-    return _same(context.repository.insert(record.resource_id, record), record) or record
-
-
 def _same(existing: Record | None, record: Record) -> Record | None:
+    """The existing record; ConflictError if it is of a different resource."""
     if existing and existing.fingerprint != record.fingerprint:
         raise api_errors.already_exists(record.resource_id)
     return existing

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from batchai_magics.backends.folders import mounts, private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.outbox import Outbox
-from batchai_magics.backends.folders.run_end import StopIfRequest
+from batchai_magics.backends.folders.run_end import Predecessor, StopIfRequest
 from batchai_magics.backends.node import containers
 from batchai_magics.backends.node.job_environment import JOB_MODULES, with_module_path
 from batchai_magics.backends.node.job_layout import JobLayout
@@ -19,7 +19,7 @@ from batchai_magics.backends.node.ranks.gpus import BY_BUS, ORDER
 from batchai_magics.backends.service import resource_views, stored_descriptions
 from batchai_magics.backends.service.context import OUTPUT_ROOT, cluster_of, run_of
 from batchai_magics.backends.service.repository import Record
-from batchai_magics.backends.service.runner import EngineSite, PlannedRun, PlannedSetup, Predecessor
+from batchai_magics.backends.service.runner import EngineSite, PlannedRun, PlannedSetup
 from batchai_magics.launch import planning
 from batchai_magics.launch.job_site import JobSite
 from batchai_magics.launch.plan import Limits, LogPaths, Output, Plan, PlanNode, Process

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from batchai_magics.backends.base import CommandOutput
+    from batchai_magics.backends.folders.run_end import Predecessor
     from batchai_magics.launch.outcome import Outcome, RunAttempt
     from batchai_magics.launch.plan import Plan
     from batchai_magics.models.cluster_spec import ClusterSpec
@@ -88,18 +89,11 @@ class Run(NamedTuple):
     group: JobGroup = JobGroup()
 
 
-class Predecessor(NamedTuple):
-    """A run that has to end before another one starts, and to succeed where that is said."""
-
-    run: Run
-    must_succeed: bool
-
-
-def waiting_reason(names: Iterable[tuple[str, bool]]) -> str:
+def waiting_reason(predecessors: Iterable[Predecessor]) -> str:
     """Why a run is queued that starts after others: their names, and whether they must succeed."""
     groups: dict[str, list[str]] = {}
-    for name, must_succeed in names:
-        groups.setdefault("succeed" if must_succeed else "end", []).append(name)
+    for each in predecessors:
+        groups.setdefault("succeed" if each.must_succeed else "end", []).append(each.name)
     return "; ".join(
         f"{_listed(group)} {'has' if len(group) == 1 else 'have'} to {verb} first"
         for verb, group in groups.items()

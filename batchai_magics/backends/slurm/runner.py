@@ -13,6 +13,7 @@ from dataclasses import replace
 from batchai_magics.backends.base import Capabilities, CommandOutput, Pace, api_errors
 from batchai_magics.backends.folders import installed_programs, private_files
 from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.folders.run_end import write_predecessors
 from batchai_magics.backends.machines.machine import CommandLine, Machine
 from batchai_magics.backends.node.node_programs import RUN_COMMAND, start_words
 from batchai_magics.backends.node.outcome import TERMINATE, failed_with
@@ -208,7 +209,7 @@ class SlurmRunner(Runner):
         with private_files.pipelined(self._layout.home):
             for each in runs:
                 sbatch.write(self._layout, each, self._settings)
-                self.runs.note_predecessors(each)
+                write_predecessors(self._layout.job(each.run.guid), each.after)
             for of_cluster in by_cluster.values():
                 placement = self._clusters.placement(of_cluster[0].cluster)
                 if len(of_cluster) == 1:
@@ -221,7 +222,7 @@ class SlurmRunner(Runner):
         size = max(1, int(self._queries.configuration().get("MaxArraySize", "1001")))
         by_request: dict[str, list[Run]] = {}
         for run, after in ((each.run, each.after) for each in planned):
-            awaited = [(each.run.guid, each.must_succeed) for each in after]
+            awaited = [(each.guid, each.must_succeed) for each in after]
             request = [run.group, awaited, *map(run.state.get, _OF_ARRAY)]
             by_request.setdefault(json.dumps(request), []).append(run)
         for alike in by_request.values():

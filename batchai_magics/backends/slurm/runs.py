@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.folders.run_end import AwaitedRun, read_awaited, write_awaited
+from batchai_magics.backends.folders.run_end import Predecessor, read_predecessors
 from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, dependency_failed, failed_with, stopped
 from batchai_magics.backends.service.repository import AFTER
-from batchai_magics.backends.service.runner import PlannedRun, Run, RunStatus, waiting_reason
+from batchai_magics.backends.service.runner import Run, RunStatus, waiting_reason
 from batchai_magics.backends.slurm import parse, run_state
 from batchai_magics.backends.slurm.client import TIMEOUT_S, SlurmClient
 from batchai_magics.backends.slurm.clusters import Placement
@@ -67,13 +67,13 @@ class PendingNotes(NamedTuple):
 class Chain(NamedTuple):
     """The runs after which a run starts: those that have not ended, and the name of one that failed."""
 
-    waiting: tuple[AwaitedRun, ...] = ()
+    waiting: tuple[Predecessor, ...] = ()
     failed: str = ""
 
     @property
     def reason(self) -> str:
         """Why the run is queued; empty if it waits for none."""
-        return waiting_reason((each.name, each.must_succeed) for each in self.waiting)
+        return waiting_reason(self.waiting)
 
 
 MAX_CHAIN = 100  # how many runs, each after the next, are looked at to tell the state of one
@@ -101,14 +101,6 @@ class Runs:
         guids = dict.fromkeys(run.guid for run in runs)
         guids |= dict.fromkeys(guid for run in runs for guid in run.state.get(AFTER, ()))
         return [self._layout.job(guid).root for guid in guids]
-
-    def note_predecessors(self, planned: PlannedRun) -> None:
-        """Records after which runs a new one starts."""
-        awaited = [
-            AwaitedRun(run.guid, run.name, must_succeed, run.created, run.state.get("grace_s", GRACE_S))
-            for run, must_succeed in planned.after
-        ]
-        write_awaited(self._layout.job(planned.run.guid), awaited)
 
     def submit(self, run: Run, placement: Placement, *, attempt: int = 1, after: str = "") -> None:
         """Submits an attempt; ServiceError with Slurm's message if it is refused.
@@ -161,9 +153,9 @@ class Runs:
             more=tuple(shlex.split(more["options"])),
         )
 
-    def _awaited(self, run: Run) -> Sequence[AwaitedRun]:
+    def _awaited(self, run: Run) -> Sequence[Predecessor]:
         """The runs after which one starts."""
-        return read_awaited(self._layout.job(run.guid)) if AFTER in run.state else ()
+        return read_predecessors(self._layout.job(run.guid)) if AFTER in run.state else ()
 
     def _predecessors_read(self, run: Run) -> contextlib.AbstractContextManager[None]:
         """Within the context, the states of the runs after which one starts are read at once."""
@@ -187,7 +179,7 @@ class Runs:
             self.files(run.guid).note_end(dependency_failed(failed)._replace(ended=self._clock.now()))
         return bool(failed)
 
-    def _slurm_job_of(self, awaited: AwaitedRun) -> str:
+    def _slurm_job_of(self, awaited: Predecessor) -> str:
         """The Slurm job of a run that has not ended; ServiceError if it is being submitted."""
         files = self.files(awaited.guid)
         submission = files.submission(files.attempt)
@@ -213,7 +205,7 @@ class Runs:
                 return Chain(failed=each.name)
         return Chain(tuple(waiting))
 
-    def _end_of_predecessor(self, awaited: AwaitedRun, known: Ends, depth: int) -> Outcome | None:
+    def _end_of_predecessor(self, awaited: Predecessor, known: Ends, depth: int) -> Outcome | None:
         files = self.files(awaited.guid)
         if not files.root.exists():
             return Outcome(0)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from batchai_magics.backends.folders.run_end import Predecessor
 from batchai_magics.backends.node.outcome import dependency_failed
 from batchai_magics.launch.outcome import Outcome, RunAttempt
 from batchai_magics.launch.plan import ProcessExit
@@ -23,14 +24,6 @@ Attempts = tuple[RunAttempt, ...]
 QUEUED_AGAIN = "it was queued again"  # default reason
 OPEN = tuple(state for state in ExecutionState if not state.is_final)
 IS_OPEN = f"state IN ({', '.join(repr(state.value) for state in OPEN)})"
-
-
-class Awaited(NamedTuple):
-    """A run that has to end, or to succeed, before another one is in the queue."""
-
-    guid: str
-    name: str  # of its job
-    must_succeed: bool
 
 
 class JobRow(NamedTuple):
@@ -61,7 +54,7 @@ class JobRow(NamedTuple):
     max_running: int = 0  # how many jobs of its owner may run at a time; 0: any number
     job_group: str = ""  # the jobs that share a limit
     group_limit: int = 0  # how many of them may have nodes at once; 0: any number
-    after: tuple[Awaited, ...] = ()  # what has to end before it is in the queue, and has not
+    after: tuple[Predecessor, ...] = ()  # what has to end before it is in the queue, and has not
 
     @property
     def is_open(self) -> bool:
@@ -94,9 +87,9 @@ def json_items(text: str) -> tuple[Any, ...]:
     return () if text == "[]" else tuple(json.loads(text))
 
 
-def awaited(text: str) -> tuple[Awaited, ...]:
+def awaited(text: str) -> tuple[Predecessor, ...]:
     """The runs in a column `after`."""
-    return tuple(Awaited(*each) for each in json_items(text))
+    return tuple(Predecessor(*each) for each in json_items(text))
 
 
 def _attempts(text: str) -> Attempts:
@@ -427,7 +420,7 @@ def end_dependents_of_lost(db: sqlite3.Connection) -> None:
         release_dependents(db, guid, is_success=False)
 
 
-def release_from(db: sqlite3.Connection, predecessor: Awaited) -> bool:
+def release_from(db: sqlite3.Connection, predecessor: Predecessor) -> bool:
     """Does the same for a run that may have ended; False if it does not exist."""
     run = find(db, predecessor.guid)
     if run and not run.is_open:

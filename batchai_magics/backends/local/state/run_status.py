@@ -70,11 +70,7 @@ def _wait_reasons(db: sqlite3.Connection, jobs: Sequence[JobRow]) -> Mapping[str
         for job in limited
         if not job.is_assigned and usage.get(job.owner, NO_USAGE).job_count >= job.max_running
     }
-    return reasons | {
-        job.guid: waiting_reason((each.name, each.must_succeed) for each in job.after)
-        for job in jobs
-        if job.after
-    }
+    return reasons | {job.guid: waiting_reason(job.after) for job in jobs if job.after}
 
 
 def _status(job: JobRow, nodes: tuple[str, ...], waiting: str) -> RunStatus:

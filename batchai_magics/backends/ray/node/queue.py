@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.folders.run_end import read_awaited, write_end
+from batchai_magics.backends.folders.run_end import read_predecessors, write_end
 from batchai_magics.backends.node.outcome import dependency_failed, failed_with, not_started
 from batchai_magics.backends.ray.node import cluster
 from batchai_magics.backends.ray.node.run_files import SupervisedFiles
@@ -199,7 +199,7 @@ class QueuePass:
 
     def _is_due(self, files: SupervisedFiles) -> bool:
         """Whether its predecessors have ended; it ends with one that was to succeed and has not."""
-        for each in read_awaited(files):
+        for each in read_predecessors(files):
             end = SupervisedFiles(self.layout.job(each.guid).root).outcome
             if end is None:
                 return False

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from batchai_magics.backends.folders import notification_sending
-from batchai_magics.backends.folders.run_end import read_awaited
+from batchai_magics.backends.folders.run_end import read_predecessors
 from batchai_magics.backends.node.attempt import AttemptRunner
 from batchai_magics.backends.node.outcome import dependency_failed, failed_with, lost, not_run
 from batchai_magics.backends.node.ranks import termination
@@ -62,7 +62,7 @@ def _predecessors(files: RunFiles) -> tuple[Outcome | None, list[str]]:
     has left no outcome was killed; one that was deleted had ended.
     """
     outcome, open_jobs = None, []
-    for earlier in read_awaited(files):
+    for earlier in read_predecessors(files):
         predecessor = files.of_run(earlier.guid)
         submission = None if predecessor.outcome else predecessor.submission(predecessor.attempt)
         if submission and (predecessor.is_requeued or allocation.is_open(submission.slurm_job)):

@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from batchai_magics.backends.folders.run_end import AwaitedRun, write_awaited
+from batchai_magics.backends.folders.run_end import Predecessor, write_predecessors
 from batchai_magics.backends.node.launcher import PlanProcesses
 from batchai_magics.backends.node.outcome import REQUEUE
 from batchai_magics.backends.slurm.node.attempt_ends import TERMINATED, RunningAttempt
@@ -58,7 +58,7 @@ def test_a_job_never_runs_beside_its_predecessor_or_after_one_that_was_killed(
     first.note_submission(1, SlurmSubmission("7", 1.0))
     if is_requeued:
         first.ask_to_stop(1, AttemptNote(REQUEUE, 2.0))
-    write_awaited(second, [AwaitedRun("first", "first", must_succeed=True)])
+    write_predecessors(second, [Predecessor("first", "first", must_succeed=True)])
     words = [sys.executable, "-m", "batchai_magics.backends.slurm.node.run_job", str(second.root), "1"]
     done = subprocess.run(words, env={"PATH": "", "SLURM_JOB_ID": "8"}, check=False)  # there is no scontrol
     assert done.returncode == 1

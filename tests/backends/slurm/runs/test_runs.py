@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.folders.run_end import AwaitedRun, write_awaited
+from batchai_magics.backends.folders.run_end import Predecessor, write_predecessors
 from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.service.file_repository import FileClock
@@ -235,7 +235,7 @@ def follow(runs: Runs, *, must_succeed: bool = True) -> RunFiles:
     files.root.mkdir()
     files.note_submission(1, SlurmSubmission("7", time.time()))
     age(files, "submission", 1.0)
-    write_awaited(runs.files("guid"), [AwaitedRun("first", "first", must_succeed)])
+    write_predecessors(runs.files("guid"), [Predecessor("first", "first", must_succeed)])
     return files
 
 
