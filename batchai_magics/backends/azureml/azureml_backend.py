@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.azure.arm_protocol import check_inside
@@ -13,12 +12,12 @@ from batchai_magics.backends.azureml.clusters import Clusters
 from batchai_magics.backends.azureml.connection import Connection, WorkspaceInfo
 from batchai_magics.backends.azureml.job_creation import JobCreation
 from batchai_magics.backends.azureml.job_logs import JobLogs
-from batchai_magics.backends.azureml.job_parsing import ServiceJob
-from batchai_magics.backends.azureml.jobs import Jobs
+from batchai_magics.backends.azureml.jobs import WAITING, AzureJob, Jobs
 from batchai_magics.backends.azureml.output_files import Datastores, OutputFiles, list_log_files
-from batchai_magics.backends.azureml.quota import Quota
-from batchai_magics.backends.azureml.run_records import JobRecords, RunRecords, RunTelemetry
+from batchai_magics.backends.azureml.quota import Quota, with_nodes
+from batchai_magics.backends.azureml.run_records import JobRecords, RunStatuses, RunTelemetry
 from batchai_magics.backends.azureml.settings import NAME, AzureMLSettings
+from batchai_magics.backends.azureml.ttl_cache import TtlCache
 from batchai_magics.backends.base import (
     Backend,
     Capabilities,
@@ -38,16 +37,15 @@ from batchai_magics.errors import CapabilityError, NotFoundError
 from batchai_magics.models.job_execution import STDOUTERR, OutputFile
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
-from batchai_magics.models.resources import Cluster, Experiment, JobResource, Workspace
+from batchai_magics.models.resources import Cluster, Experiment, JobResource, Resource, Workspace
 from batchai_magics.models.response_object import Provisioning
 from batchai_magics.models.states import ExecutionState
 
 if TYPE_CHECKING:
-    from batchai_magics.models.resources import Node, Resource
+    from batchai_magics.models.resources import Node
 
 _AWAITING_NODES = ("Queued", "Provisioning")
 _JOB_S, _ENDED_JOB_S, _CLUSTER_S = 4.0, 60.0, 10.0  # how long each may be shown
-_MAX_RESOURCES = 4096
 
 
 class AzureMLBackend(Backend):
@@ -73,15 +71,14 @@ class AzureMLBackend(Backend):
             pace=Pace(poll_interval_s=connection.settings.look_s),
         )
         self._workspace = workspace_id(settings)
-        self.jobs = Jobs(connection)
+        self.jobs = Jobs(connection, lambda job: self._statuses.of(job))
         self.clusters = Clusters(connection)
         self.usages = self.prices = Quota(self.clusters)
         self._creation = JobCreation(connection, self.jobs, self.usages, settings)
         self.logs = JobLogs(connection, self.jobs)
         self._outputs = OutputFiles(Datastores(connection))
-        self._recent = RecentResources(self.jobs, self.clusters)
-        self.jobs.facts = RunRecords(self.logs).facts
-        self.jobs.waiting = self._wait_reason
+        self.recent = TtlCache[Resource](_life_s)
+        self._statuses = RunStatuses(self.logs, self._wait_reason)
         self.records = JobRecords(self.jobs, self.logs)
         self.telemetry = RunTelemetry(self.logs)
 
@@ -155,7 +152,17 @@ class AzureMLBackend(Backend):
     ) -> StatusSnapshot:
         """The state of jobs and clusters within the last seconds, one request each."""
         own = [id for id in ids if id.workspace_id.key == self._workspace.key]
-        return StatusSnapshot(self._recent.find(own))
+        return StatusSnapshot(
+            {id.key: resource for id in own if (resource := self._recent_resource(id)) is not None}
+        )
+
+    def _recent_resource(self, id: ResourceId) -> Resource | None:
+        """A job or cluster as it was within its lifetime; None if it does not exist."""
+        try:
+            return self.recent.get(id.key, partial(self.show, id))
+        except NotFoundError:
+            self.recent.forget(id.key)
+            return None
 
     def jobs_ahead_of(self, job: Resource) -> Sequence[ResourceId]:
         """None: the service does not tell the order of its queue."""
@@ -163,7 +170,7 @@ class AzureMLBackend(Backend):
 
     def _update(self, id: ResourceId, patch: Patch) -> Resource:
         """Changes the scale of a cluster."""
-        self._recent.forget(id)
+        self.recent.forget(id.key)
         if id.kind is Kind.CLUSTER:
             return self.clusters.update(id, patch)
         raise CapabilityError("a workspace is tagged in Azure's portal", code="NotSupported")
@@ -171,7 +178,7 @@ class AzureMLBackend(Backend):
     def delete(self, id: ResourceId) -> None:
         """Archives a job, or all of an experiment; deletes a cluster."""
         self._check_workspace(id)
-        self._recent.forget(id)
+        self.recent.forget(id.key)
         if id.kind is Kind.JOB:
             self.jobs.delete(id)
         elif id.kind is Kind.CLUSTER:
@@ -185,7 +192,7 @@ class AzureMLBackend(Backend):
 
     def terminate(self, job: ResourceId, *, now: bool = False) -> None:
         """Cancels a job; no effect on one that has ended. The service itself decides when to kill it."""
-        self._recent.forget(job)
+        self.recent.forget(job.key)
         self.jobs.terminate(job)
 
     def nodes(self, id: ResourceId) -> Sequence[Node]:
@@ -220,26 +227,28 @@ class AzureMLBackend(Backend):
         if file.directory_id != STDOUTERR:
             job = self.jobs.find(file.job)
             return self._outputs.read(job, file.directory_id, file.path, offset, limit)
-        return self.logs.read(file, offset, limit)
+        return self.logs.watched(file.job).read(file.path, offset, limit)
 
     def tail(
         self, job: ResourceId, positions: Mapping[str, int], limit: int = 1 << 20, *, wait_s: float = 0.0
     ) -> Mapping[str, Chunk]:
         """The new bytes of all logs of a job; never waits."""
-        return self.logs.tail(job, positions, limit)
+        return self.logs.watched(job).tail(positions, limit)
 
     def close(self) -> None:
         """Closes the connection; jobs run on."""
         self.connection.close()
 
-    def _wait_reason(self, job: ServiceJob) -> str:
+    def _wait_reason(self, job: AzureJob) -> str:
         """Why a job is queued: what the service says, and for nodes also what its cluster and quota say."""
         if job.status not in _AWAITING_NODES:
-            return job.waiting
-        cluster = self._recent.cluster(ResourceId.parse(job.spec.cluster.id))
-        if cluster is None:
+            return WAITING.get(job.status, "")
+        cluster = self._recent_resource(ResourceId.parse(job.spec.cluster.id))
+        if not isinstance(cluster, Cluster):
             return "its cluster was deleted"
-        return self.usages.wait_reason(cluster, job.spec.node_count, size=job.size, is_spot=job.is_spot)
+        if job.size:
+            cluster = with_nodes(cluster, job.size, is_spot=job.is_spot)
+        return self.usages.wait_reason(cluster, job.spec.node_count)
 
     @property
     def _info(self) -> WorkspaceInfo:
@@ -251,49 +260,6 @@ class AzureMLBackend(Backend):
             text = f"the workspace in use is {self._workspace.name}, not {id.workspace}"
             hint = "Choose another with --workspace, --resource-group and --subscription of `%batchai use`."
             raise NotFoundError(text, code="WorkspaceNotFound", hint=hint)
-
-
-class RecentResources:
-    """The states of watched jobs and clusters: each is asked for once in some seconds, whoever watches it."""
-
-    def __init__(
-        self, jobs: Jobs, clusters: Clusters, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._jobs, self._clusters, self._clock = jobs, clusters, clock
-        self._lock = threading.Lock()
-        self._read: dict[str, tuple[float, Resource]] = {}  # id.key → until when, and what
-
-    def find(self, ids: Collection[ResourceId]) -> dict[str, Resource]:
-        """The jobs and clusters with these ids, by their keys; missing ones are left out."""
-        resources = {id.key: resource for id in ids if (resource := self._find(id)) is not None}
-        with self._lock:
-            while len(self._read) > _MAX_RESOURCES:
-                self._read.pop(next(iter(self._read)))
-        return resources
-
-    def cluster(self, id: ResourceId) -> Cluster | None:
-        """A cluster; None if it does not exist."""
-        cluster = self._find(id)
-        return cluster if isinstance(cluster, Cluster) else None
-
-    def forget(self, id: ResourceId) -> None:
-        """Forgets a resource that this process has changed."""
-        with self._lock:
-            self._read.pop(id.key, None)
-
-    def _find(self, id: ResourceId) -> Resource | None:
-        now = self._clock()
-        until, known = self._read.get(id.key, (0.0, None))
-        if known is not None and now < until:
-            return known
-        try:
-            resource = self._jobs.show(id) if id.kind is Kind.JOB else self._clusters.show(id)
-        except NotFoundError:
-            self.forget(id)
-            return None
-        with self._lock:
-            self._read[id.key] = now + _life_s(resource), resource
-        return resource
 
 
 def _life_s(resource: Resource) -> float:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
+from functools import partial
+from math import inf
 from typing import Any, cast
 
-from batchai_magics.backends.azureml import service_limits
 from batchai_magics.backends.azureml.connection import Connection
 from batchai_magics.backends.azureml.job_names import job_id
 from batchai_magics.backends.azureml.quota_messages import SizeFacts
+from batchai_magics.backends.azureml.ttl_cache import TtlCache
 from batchai_magics.backends.base import api_errors
 from batchai_magics.backends.base.resource_requests import Listing, Patch, Spec
 from batchai_magics.errors import (
     CapabilityError,
     ConflictError,
     NotFoundError,
+    Problem,
     ServiceError,
+    SpecError,
     UnreachableError,
     did_you_mean,
 )
@@ -47,6 +52,7 @@ _UNSUPPORTED = {
 }
 _SIZES_S, _USAGES_S = 3600.0, 60.0  # how long what was read is used
 KIND = "AmlCompute"
+_CLUSTER_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{2,31}")
 ADMIN = "azureuser"  # of a cluster on which nobody can log in
 _IDLE_BEFORE_SCALE_DOWN = "PT2M"
 _PRIORITIES = {VmPriority.DEDICATED: "Dedicated", VmPriority.LOW_PRIORITY: "LowPriority"}
@@ -58,7 +64,7 @@ class Clusters:
     def __init__(self, connection: Connection, location: LocationFacts | None = None) -> None:
         self._connection = connection
         self.location = location or LocationFacts(connection)
-        self._jobs: dict[str, ResourceId | None] = {}
+        self._jobs = TtlCache[ResourceId | None](lambda _: inf)
 
     def create(self, id: ResourceId, spec: Spec) -> Cluster:
         """Creates an AmlCompute, or returns an identical one."""
@@ -77,7 +83,7 @@ class Clusters:
         try:
             existing = self.show(id)
         except NotFoundError:
-            service_limits.check_cluster_name(id.name)
+            _check_name(id.name)
             self.location.known_size(wanted.vm_size)
             body = cluster_body(wanted, self._connection.workspace.location)
             data = self._connection.create(self._connection.request("PUT", _path(id), body))
@@ -172,13 +178,14 @@ class Clusters:
         """The job of a run, asked once; None for a run that is gone."""
         if not run:
             return None
-        if run not in self._jobs:
-            try:
-                data = self._connection.request_json(self._connection.request("GET", f"jobs/{run}"))
-                self._jobs[run] = job_id(workspace, data)
-            except NotFoundError:
-                self._jobs[run] = None
-        return self._jobs[run]
+        return self._jobs.get(run, partial(self._read_job, run, workspace))
+
+    def _read_job(self, run: str, workspace: ResourceId) -> ResourceId | None:
+        try:
+            data = self._connection.request_json(self._connection.request("GET", f"jobs/{run}"))
+        except NotFoundError:
+            return None
+        return job_id(workspace, data)
 
     def _serverless(self, id: ResourceId) -> Cluster:
         """What stands for the compute of jobs without a cluster: it has as many nodes as they need."""
@@ -202,14 +209,31 @@ def _path(id: ResourceId) -> str:
     return f"computes/{id.name}"
 
 
+def _check_name(name: str) -> None:
+    """Raises a SpecError for a name that no cluster can have."""
+    if not _CLUSTER_NAME.fullmatch(name):
+        text = f"{name!r} is no name of a cluster on Azure Machine Learning"
+        fix = "3 to 32 letters, digits and hyphens, beginning with a letter"
+        raise SpecError([Problem("name", text, fix)], what=ClusterSpec.what)
+
+
 def _check_scale(scale: ScaleSettings | None) -> None:
-    """Raises a CapabilityError if running jobs are to be ended: the service's nodes leave when they idle.
+    """Checks how many nodes a cluster may have.
 
     Raises:
+        CapabilityError: Running jobs are to be ended: the service's nodes leave when they idle.
         SpecError: The cluster could never have a node.
     """
-    service_limits.check_scale(scale)
-    if scale and scale.manual and scale.manual.node_deallocation_option is DeallocationOption.TERMINATE:
+    if scale is None:
+        return
+    manual, automatic = scale.manual, scale.auto_scale
+    most = manual.target_node_count if manual else automatic.maximum_node_count if automatic else 1
+    if most < 1:
+        field = "manual.targetNodeCount" if manual else "autoScale.maximumNodeCount"
+        fix = "for nodes that come with jobs and leave after them, scale automatically: --min 0 --max 4"
+        text = "a cluster must be able to have at least one node"
+        raise SpecError([Problem(f"properties.scaleSettings.{field}", text, fix)], what=ClusterSpec.what)
+    if manual and manual.node_deallocation_option is DeallocationOption.TERMINATE:
         raise CapabilityError(
             "properties.scaleSettings.manual.nodeDeallocationOption is not supported by the azureml backend",
             code="NotSupported",
@@ -225,8 +249,9 @@ class LocationFacts:
     """The sizes and quotas of the workspace's location, read again once they are old."""
 
     def __init__(self, connection: Connection, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._connection, self._clock = connection, clock
-        self._read: dict[str, tuple[float, Sequence[Mapping[str, Any]]]] = {}
+        self._connection = connection
+        self._sizes_read = TtlCache[Sequence[SizeFacts]](lambda _: _SIZES_S, clock=clock)
+        self._usages_read = TtlCache[Sequence[Mapping[str, Any]]](lambda _: _USAGES_S, clock=clock)
 
     def size(self, name: str) -> SizeFacts | None:
         """A VM size; None if the location does not have it."""
@@ -261,17 +286,14 @@ class LocationFacts:
 
     def recent_usages(self) -> Sequence[Mapping[str, Any]]:
         """The usage of each quota in the workspace's location within the last minute."""
-        return self._items("usages", _USAGES_S)
+        return self._usages_read.get("", self.usages)
 
     def _sizes(self) -> Sequence[SizeFacts]:
-        return [SizeFacts.from_wire(item) for item in self._items("vmSizes", _SIZES_S)]
+        return self._sizes_read.get("", self._read_sizes)
 
-    def _items(self, kind: str, life_s: float) -> Sequence[Mapping[str, Any]]:
-        read_at, items = self._read.get(kind, (float("-inf"), ()))
-        if self._clock() - read_at >= life_s:
-            items = [*self._connection.items(self._connection.location_request(kind))]
-            self._read[kind] = self._clock(), items
-        return items
+    def _read_sizes(self) -> Sequence[SizeFacts]:
+        items = self._connection.items(self._connection.location_request("vmSizes"))
+        return [SizeFacts.from_wire(item) for item in items]
 
 
 _PROVISIONING = {state.value: state for state in ProvisioningState}

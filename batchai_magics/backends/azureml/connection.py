@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
@@ -172,11 +172,14 @@ class Connection(ArmClient):
                 raise
         return super().send(request, is_streamed=is_streamed)
 
+    def token(self, scope: str) -> str:
+        """A token of the user for another service than these."""
+        with self.translated_errors():
+            return str(self._credential.get_token(scope).token)
+
     def storage_headers(self) -> dict[str, str]:
         """The headers that authorize requests to blobs by the user's own token."""
-        with self.translated_errors():
-            token = self._credential.get_token(_STORAGE_SCOPE).token
-        return {"Authorization": f"Bearer {token}"}
+        return {"Authorization": f"Bearer {self.token(_STORAGE_SCOPE)}"}
 
     def read_text(self, url: str, headers: Mapping[str, str]) -> str:
         """The text of an answer of the storage.
@@ -185,17 +188,7 @@ class Connection(ArmClient):
             ServiceError: The storage refuses it.
             UnreachableError: The storage does not respond.
         """
-        with self.translated_errors():
-            response = self._open_request("GET", url, headers={"x-ms-version": _STORAGE_VERSION, **headers})
-            if response.status_code >= 400:
-                code = response.headers.get("x-ms-error-code", "")
-                raise arm_protocol.storage_error(response.status_code, response.text(), code)
-            return str(response.text())
-
-    def token(self, scope: str) -> str:
-        """A token of the user for another service than these."""
-        with self.translated_errors():
-            return str(self._credential.get_token(scope).token)
+        return str(self._storage_response("GET", url, headers).text())
 
     def read_blob(
         self, url: str, offset: int, limit: int, authorization: Mapping[str, str] | None = None
@@ -207,33 +200,35 @@ class Connection(ArmClient):
             UnreachableError: The storage does not respond.
         """
         wanted = f"bytes={offset}-{offset + max(1, limit) - 1}"
-        headers = {"x-ms-range": wanted, "x-ms-version": _STORAGE_VERSION, **(authorization or {})}
-        with self.translated_errors():
-            response = self._open_request("GET", url, headers=headers)
-            status = response.status_code
-            if status == 416:  # at or past the end
-                return _blob_range(response, b"", offset)
-            if status == 404:
-                return None
-            if status == 403:
-                text = f"the address of {urlsplit(url).path.rpartition('/')[2]} has expired"
-                raise StorageError(text, code=EXPIRED, hint="Ask for it again.")
-            if status >= 400:
-                code = response.headers.get("x-ms-error-code", "")
-                raise arm_protocol.storage_error(status, response.text(), code)
-            data = response.content
-            if status == 206:
-                return _blob_range(response, data, offset + len(data))
-            return _blob_range(response, data[offset : offset + limit], len(data))
+        headers = {"x-ms-range": wanted, **(authorization or {})}
+        response = self._storage_response("GET", url, headers, expected=(403, 404, 416))
+        status, data = response.status_code, response.content
+        if status == 416:  # at or past the end
+            return _blob_range(response, b"", offset)
+        if status == 404:
+            return None
+        if status == 403:
+            text = f"the address of {urlsplit(url).path.rpartition('/')[2]} has expired"
+            raise StorageError(text, code=EXPIRED, hint="Ask for it again.")
+        if status == 206:
+            return _blob_range(response, data, offset + len(data))
+        return _blob_range(response, data[offset : offset + limit], len(data))
 
     def write_blob(self, url: str, data: bytes) -> None:
         """Stores a block blob at a signed address; repeatable."""
-        headers = {"x-ms-blob-type": "BlockBlob", "x-ms-version": _STORAGE_VERSION}
+        self._storage_response("PUT", url, {"x-ms-blob-type": "BlockBlob"}, content=data)
+
+    def _storage_response(
+        self, method: str, url: str, headers: Mapping[str, str], *, expected: Sequence[int] = (), **more: Any
+    ) -> Any:
+        """The response of the storage; raises its error unless its status is an expected one."""
+        headers = {"x-ms-version": _STORAGE_VERSION, **headers}
         with self.translated_errors():
-            response = self._open_request("PUT", url, headers=headers, content=data)
-            if response.status_code >= 400:
+            response = self._open_request(method, url, headers=headers, **more)
+            if response.status_code >= 400 and response.status_code not in expected:
                 code = response.headers.get("x-ms-error-code", "")
                 raise arm_protocol.storage_error(response.status_code, response.text(), code)
+            return response
 
     def close(self) -> None:
         """Closes the clients."""

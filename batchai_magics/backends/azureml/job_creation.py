@@ -11,19 +11,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import Any
 from urllib.parse import quote, urlsplit
 
 from batchai_magics.backends.azure.arm_protocol import ArmRequest
-from batchai_magics.backends.azureml import job_requests, service_limits
+from batchai_magics.backends.azureml import job_requests
 from batchai_magics.backends.azureml.clusters import is_serverless
 from batchai_magics.backends.azureml.connection import Connection
 from batchai_magics.backends.azureml.job_names import SEGMENTS
-from batchai_magics.backends.azureml.job_parsing import ServiceJob
 from batchai_magics.backends.azureml.job_requests import DIGEST, JobAssets, is_address, run_plan
-from batchai_magics.backends.azureml.jobs import Jobs
+from batchai_magics.backends.azureml.jobs import AzureJob, Jobs
 from batchai_magics.backends.azureml.quota import Quota, is_low_priority
 from batchai_magics.backends.azureml.settings import SIZE, SPOT, AzureMLSettings
+from batchai_magics.backends.base.capabilities import is_given
 from batchai_magics.backends.node.node_programs import PACKAGE, program_files
 from batchai_magics.config import Settings
 from batchai_magics.errors import (
@@ -112,10 +111,10 @@ class JobCreation:
         cluster = ResourceId.parse(spec.cluster.id)
         has_consent = self._own.visible_secrets == "yes"
         check_fields(spec, is_serverless=is_serverless(cluster), has_consent=has_consent)
-        service_limits.check_variables(spec)
-        service_limits.check_lifetime(spec, is_spot=service_limits.is_spot(spec))
+        job_requests.check_variables(spec)
+        job_requests.check_lifetime(spec, is_spot=job_requests.is_spot(spec))
         self._bounds.check(spec, gpus_per_node=1)
-        run_plan(cluster, spec, gpus_per_node=1, segment="none")
+        job_requests.distribution(spec, run_plan(cluster, spec, gpus_per_node=1, segment="none"))
 
     def create(self, id: ResourceId, spec: JobSpec, records: Mapping[str, str]) -> JobResource:
         """Creates a job, or returns an identical one; until all is checked, requests only read.
@@ -132,7 +131,7 @@ class JobCreation:
             return self._identical(id, spec, existing)
         cluster, size = self._quota.nodes_for(spec)
         self._bounds.check(spec, gpus_per_node=size.gpus)
-        run = run_plan(id, spec, gpus_per_node=size.gpus)
+        plan = run_plan(id, spec, gpus_per_node=size.gpus)
         compute = f"{self._connection.address.path}/computes/{cluster.id.name}"
         assets = JobAssets(
             code=self._snapshots.id_of(self._files(spec)),
@@ -143,7 +142,7 @@ class JobCreation:
             datastores={_path_of(mount): job_requests.datastore_name(mount) for mount in _mounts(spec)},
             share=self._share_mount,
         )
-        body = job_requests.job_body(id, spec, run, assets, self._own, records)
+        body = job_requests.job_body(id, spec, plan, assets, self._own, records)
         is_user = self._own.identity.lower() == "user"
         headers = {"x-azureml-token": self._connection.token(_USER_SCOPE)} if is_user else {}
         self._store(spec, assets)
@@ -163,25 +162,25 @@ class JobCreation:
             body, query = job_requests.datastore_body(mount), {"skipValidation": "true"}
             self._connection.send(self._connection.request("PUT", path, body, query))
 
-    def _put(self, id: ResourceId, request: ArmRequest) -> ServiceJob:
+    def _put(self, id: ResourceId, request: ArmRequest) -> AzureJob:
         """Creates the job, last of all; where that was refused, the one that is there.
 
         The response to an earlier try may have been lost, or another process may have been faster.
         """
         try:
-            return ServiceJob(id.workspace_id, self._connection.request_json(request))
+            return self._jobs.parsed(id.workspace_id, self._connection.request_json(request))
         except ServiceError as error:
             existing = None if isinstance(error, UnreachableError) else self._jobs.existing(id)[1]
             if existing is None:
                 raise
             return existing
 
-    def _identical(self, id: ResourceId, spec: JobSpec, existing: ServiceJob) -> JobResource:
+    def _identical(self, id: ResourceId, spec: JobSpec, existing: AzureJob) -> JobResource:
         """The job if it was created with this description; else raises a ConflictError."""
         if existing.own_properties.get(DIGEST) != job_requests.digest(spec):
             text = f"a different job called {id.name} exists in the experiment {id.experiment}"
             raise ConflictError(text, code="JobAlreadyExists", hint="Choose another name.")
-        return self._jobs.resource(existing)
+        return existing
 
     def _image(self, spec: JobSpec) -> str:
         """The image or environment of a job, by default that of the settings."""
@@ -325,7 +324,7 @@ def check_fields(spec: JobSpec, *, is_serverless: bool, has_consent: bool) -> No
 def _refused(spec: JobSpec, *, is_serverless: bool, has_consent: bool) -> Iterator[tuple[str, str]]:
     """The fields of a job that are refused, with what to do instead."""
     properties = spec.to_wire(secrets=True)["properties"]
-    yield from (item for item in ALWAYS.items() if _is_given(properties, item[0].split(".")))
+    yield from (item for item in ALWAYS.items() if is_given(properties, item[0]))
     variables = spec.environment_variables or ()
     named = (item.value for item in variables if is_secret_name(item.name) and not item.value.isdecimal())
     has_secret = any(named) or any(is_secret_text(item.value) for item in variables)
@@ -348,15 +347,3 @@ def _of_serverless(spec: JobSpec) -> Iterator[str]:
         for option in (SPOT, SIZE)
         if option.name in spec.backend_options
     )
-
-
-def _is_given(value: Any, names: list[str]) -> bool:
-    """Whether wire JSON has a value at a path; `[]` stands for any item of a list."""
-    if not names:
-        return bool(value)
-    if not isinstance(value, Mapping):
-        return False
-    name, *rest = names
-    inner = value.get(name.removesuffix("[]"))
-    items = inner if isinstance(inner, list) else [inner]
-    return any(_is_given(item, rest) for item in items)

@@ -12,18 +12,22 @@ import uuid
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING
 
 from batchai_magics.backends.azureml.connection import EXPIRED
 from batchai_magics.backends.azureml.rank_logs import RankLog, other_logs, rank_logs
 from batchai_magics.backends.azureml.run_details import RunDetails
-from batchai_magics.backends.base import Chunk, FileRef, Span, WriteTime
+from batchai_magics.backends.azureml.ttl_cache import TtlCache
+from batchai_magics.backends.base import Chunk, Span, WriteTime
 from batchai_magics.backends.base.file_chunks import BEFORE_BYTES
 from batchai_magics.errors import StorageError
 from batchai_magics.models.job_execution import OUT
 
 if TYPE_CHECKING:
-    from batchai_magics.backends.azureml.connection import BlobRange
+    from batchai_magics.backends.azureml.connection import BlobRange, Connection
+    from batchai_magics.backends.azureml.jobs import Jobs
     from batchai_magics.models.resource_ids import ResourceId
 
 
@@ -39,47 +43,14 @@ CACHE_BYTES = 4 << 20  # of the end of the common log, for other readers of the 
 _MAX_HELD = 1 << 16  # bytes of an unfinished line
 
 
-class RunSource(Protocol):
-    """What run history knows of a job."""
-
-    def run_of(self, id: ResourceId) -> str:
-        """The name of its run."""
-
-    def details(self, run: str) -> RunDetails:
-        """The details of a run, with the addresses of its logs."""
-
-
-class BlobSource(Protocol):
-    """Reads blobs by signed addresses."""
-
-    def read_blob(self, url: str, offset: int, limit: int) -> BlobRange | None:
-        """A range of a blob; None if it does not exist."""
-
-
 class JobLogs:
-    """The logs of jobs: `read` and `tail` of the directory `stdouterr`."""
+    """The logs of jobs, shared by all their readers."""
 
     def __init__(
-        self, blobs: BlobSource, runs: RunSource, *, clock: Callable[[], float] = time.monotonic
+        self, connection: Connection, jobs: Jobs, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._blobs, self._runs, self._clock = blobs, runs, clock
-        self._lock = threading.Lock()
-        self._watched: dict[str, WatchedLogs] = {}
-
-    def tail(self, job: ResourceId, positions: Mapping[str, int], limit: int) -> Mapping[str, Chunk]:
-        """The new bytes of the common log, of mpirun's and of those that the job's commands write."""
-        return self.watched(job).tail(positions, limit)
-
-    def read(self, file: FileRef, offset: int, limit: int) -> Chunk:
-        """A piece of the common log, of a process's own, or of a file of the service."""
-        return self.watched(file.job).read(file.path, offset, limit)
-
-    def note_end(self, job: ResourceId) -> None:
-        """Notes that a job has ended: its logs are read to their ends at the next call."""
-        with self._lock:
-            watched = self._watched.get(job.key)
-        if watched:
-            watched.note_end()
+        self._connection, self._jobs, self.clock = connection, jobs, clock
+        self._watched = TtlCache[WatchedLogs](lambda _: inf, max_size=_MAX_JOBS)
 
     def watched(self, job: ResourceId) -> WatchedLogs:
         """What is known of a job's logs.
@@ -87,15 +58,10 @@ class JobLogs:
         Raises:
             NotFoundError: The job does not exist.
         """
-        with self._lock:
-            watched = self._watched.pop(job.key, None)
-        if watched is None:
-            watched = WatchedLogs(self._blobs, self._runs, self._runs.run_of(job), clock=self._clock)
-        with self._lock:
-            watched = self._watched.setdefault(job.key, watched)  # last: in least-recently-used order
-            while len(self._watched) > _MAX_JOBS:
-                self._watched.pop(next(iter(self._watched)))
-        return watched
+        return self._watched.get(job.key, partial(self._watch, job))
+
+    def _watch(self, job: ResourceId) -> WatchedLogs:
+        return WatchedLogs(self._connection, self._jobs, self._jobs.run_of(job), clock=self.clock)
 
 
 class RequestBudget:
@@ -125,21 +91,26 @@ class Schedule:
         self._shortest_s, self._longest_s = shortest_s, longest_s
         self._delay_s = shortest_s
         self.due_at = 0.0
+        self.changed_at: float | None = None  # the last change, or the first look
 
     def note(self, now: float, *, has_changed: bool) -> None:
         """Sets the next time."""
         delay_s = self._shortest_s if has_changed else min(self._longest_s, self._delay_s * _BACKOFF)
         self._delay_s = delay_s
         self.due_at = now + delay_s
+        if has_changed or self.changed_at is None:
+            self.changed_at = now
+
+    def is_quiet(self, now: float, span_s: float) -> bool:
+        """Whether nothing has changed for that long."""
+        return self.changed_at is not None and now - self.changed_at >= span_s
 
 
 class WatchedLogs:
     """The logs of one job. Thread-safe: readers of one job wait for each other."""
 
-    def __init__(
-        self, blobs: BlobSource, runs: RunSource, run: str, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._blobs, self._runs, self._run, self._clock = blobs, runs, run, clock
+    def __init__(self, connection: Connection, jobs: Jobs, run: str, *, clock: Callable[[], float]) -> None:
+        self._connection, self._jobs, self._run, self._clock = connection, jobs, run, clock
         self._lock = threading.RLock()
         self._budget = RequestBudget(REQUESTS_PER_S, _BURST, clock)
         self._listing = Schedule(_MIN_LISTING_S, _MAX_LISTING_S)
@@ -148,7 +119,6 @@ class WatchedLogs:
         self._journals = {OUT: LogJournal()}
         self._schedules: dict[str, Schedule] = {}
         self._drained: set[str] = set()
-        self._grown_at: dict[str, float] = {}
         self._has_ended = self._is_listed_since_end = self._is_complete = False
 
     def note_end(self) -> None:
@@ -243,7 +213,7 @@ class WatchedLogs:
         """Asks run history for the logs; returns true."""
         self._budget.spend()
         had_ended = self._has_ended
-        details = self._runs.details(self._run)
+        details = self._jobs.details(self._run)
         self._has_ended |= details.is_final
         self._is_listed_since_end = had_ended or details.is_final
         self._details = details
@@ -268,12 +238,10 @@ class WatchedLogs:
         data = blob.data if blob else b""
         written = blob.modified.timestamp() if blob and blob.modified and not self._has_ended else 0.0
         self._journals[path].add(log, data, written)
-        self._schedules[log.name].note(self._clock(), has_changed=bool(data))
-        grown_at = self._grown_at.setdefault(log.name, self._clock())
-        if data:
-            self._grown_at[log.name] = self._clock()
-        elif self._clock() - grown_at >= _UNFINISHED_LINE_S:
-            self._journals[log.tailed_path].release(log.name)
+        now, schedule = self._clock(), self._schedules[log.name]
+        schedule.note(now, has_changed=bool(data))
+        if schedule.is_quiet(now, _UNFINISHED_LINE_S):
+            self._journals[path].release(log.name)
         if self._has_ended and offset + len(data) >= size:
             self._drained.add(log.name)
 
@@ -281,13 +249,13 @@ class WatchedLogs:
         """A range of a log file; an expired address is renewed once."""
         self._budget.spend()
         try:
-            return self._blobs.read_blob(self._details.log_files[name], offset, limit)
+            return self._connection.read_blob(self._details.log_files[name], offset, limit)
         except StorageError as error:
             if error.code != EXPIRED:
                 raise
         self._list()
         url = self._details.log_files.get(name)
-        return self._blobs.read_blob(url, offset, limit) if url else None
+        return self._connection.read_blob(url, offset, limit) if url else None
 
     def _chunk(self, path: str, offset: int, limit: int) -> Chunk:
         """Bytes of a tailed log that its journal has."""

@@ -1,60 +1,45 @@
-"""The Plan of a job for this service, and the requests that create the job and what it needs. Pure."""
+"""The Plan of a job for this service, its limits, and the requests that create what it needs. Pure."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from batchai_magics.backends.azureml.job_names import EXPERIMENT, NAME, SEGMENTS, initial_tags, run_name
 from batchai_magics.backends.azureml.node.job_variables import RUN, SPEC, packed
 from batchai_magics.backends.azureml.node.node_setup import SHARE_OUTPUT
-from batchai_magics.backends.azureml.service_limits import LONGEST_VARIABLE, max_lifetime_s
-from batchai_magics.backends.azureml.settings import AzureMLSettings
+from batchai_magics.backends.azureml.settings import SPOT, AzureMLSettings
 from batchai_magics.errors import Problem, SpecError
 from batchai_magics.launch import planning
 from batchai_magics.launch.job_site import JobSite
 from batchai_magics.launch.plan import LaunchMode, Plan, PlanNode
 from batchai_magics.launch.references import ReferenceKind, joined, reference, references
 from batchai_magics.launch.toolkits import port_count
-from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.job_spec import JobPriority, JobSpec
 from batchai_magics.models.mount_volumes import AzureBlobFileSystem, AzureFileShare
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.wire_times import duration
 from batchai_magics.records.record_files import CHANNELS, LABELS
 
+LONGEST_VARIABLE = 100_000  # characters: a program cannot be started with many more
+_DAY_S = 86_400
+_MAX_DAYS, _MAX_SPOT_DAYS = 21, 7
 _LOGS, _OUTPUTS = f"logs/{SEGMENTS}", f"outputs/{SEGMENTS}"
 # In a command line the shell finds it; references there would be quoted.
 _RUN_SCRIPT = "$AZ_BATCHAI_JOB_TEMP/../programs/batchai_magics/backends/node/ranks/run_script.py"
 
 
-@dataclass(frozen=True)
-class RunPlan:
-    """What the nodes of a job are to start, and how the service distributes it.
-
-    Attributes:
-        plan: The processes and their preparation.
-        distribution: The service's `distribution`; None for a single process.
-    """
-
-    plan: Plan
-    distribution: Mapping[str, Any] | None
-
-
-def run_plan(id: ResourceId, spec: JobSpec, *, gpus_per_node: int, segment: str = "") -> RunPlan:
-    """The plan of a job whose nodes have that many GPUs.
-
-    Raises:
-        SpecError: Its processes cannot be spread evenly over its nodes.
-    """
+def run_plan(id: ResourceId, spec: JobSpec, *, gpus_per_node: int, segment: str = "") -> Plan:
+    """The plan of a job whose nodes have that many GPUs."""
     names = references(ReferenceKind.NODE, spec.node_count)
     nodes = [PlanNode(name, _below(f"{SEGMENTS}/work")) for name in names]
     site = _site(spec, gpus_per_node, segment or f"{SEGMENTS}/{run_name(id)}")
     plan = planning.plan(spec, nodes, site)
     plan = plan._replace(containers=type(plan.containers)())  # the service runs the image
-    return RunPlan(planning.with_preparation(spec, plan, site), _distribution(spec, plan))
+    return planning.with_preparation(spec, plan, site)
 
 
 def _site(spec: JobSpec, gpu_count: int, segment: str) -> JobSite:
@@ -73,7 +58,7 @@ def _site(spec: JobSpec, gpu_count: int, segment: str) -> JobSite:
         ports=references(ReferenceKind.PORT, port_count(spec)),
         guid=segment,
         rank_python="python",
-        exits=_below(f"{_LOGS}/exits"),
+        exits=_below(f"{SEGMENTS}/exits"),
         telemetry=_below(f"{_LOGS}/telemetry"),
         machines=_below(f"{_LOGS}/records/machines"),
         module_path=_below(f"{SEGMENTS}/modules"),
@@ -87,10 +72,15 @@ def _below(path: str) -> str:
     return joined([reference(ReferenceKind.SCRATCH, 0), "/", path])
 
 
-def _distribution(spec: JobSpec, plan: Plan) -> Mapping[str, Any] | None:
+def distribution(spec: JobSpec, plan: Plan) -> Mapping[str, Any]:
+    """How the service starts the processes of a plan; empty for a single one.
+
+    Raises:
+        SpecError: They cannot be spread evenly over the nodes.
+    """
     count = len(plan.processes)
     if count == 1 and plan.launcher is LaunchMode.DIRECT:
-        return None
+        return {}
     if spec.tensor_flow_settings:
         servers = sum(process.role.value == "ps" for process in plan.processes)
         return {
@@ -104,6 +94,45 @@ def _distribution(spec: JobSpec, plan: Plan) -> Mapping[str, Any] | None:
         raise SpecError([Problem(field, text, "give a multiple of nodeCount")], what=spec.what)
     kind = "Mpi" if plan.launcher is LaunchMode.MPI else "PyTorch"
     return {"distributionType": kind, "processCountPerInstance": count // spec.node_count}
+
+
+def is_spot(job: JobSpec) -> bool:
+    """Whether a job without a cluster asks for low-priority nodes."""
+    return SPOT.name in job.backend_options or job.scheduling_priority is JobPriority.LOW
+
+
+def max_lifetime_s(*, is_spot: bool) -> int:
+    """How long a job may run: the service ends it then, on low-priority nodes earlier."""
+    return _DAY_S * (_MAX_SPOT_DAYS if is_spot else _MAX_DAYS)
+
+
+def check_lifetime(job: JobSpec, *, is_spot: bool) -> None:
+    """Raises a SpecError for a job that may run longer than its nodes let it."""
+    limit_s = max_lifetime_s(is_spot=is_spot)
+    if duration(job.constraints.max_wall_clock_time).total_seconds() > limit_s:
+        nodes = "low-priority nodes" if is_spot else "this service"
+        text = f"a job on {nodes} runs for at most {limit_s // _DAY_S} days"
+        field = "properties.constraints.maxWallClockTime"
+        raise SpecError([Problem(field, text, "give less, and save checkpoints")], what=job.what)
+
+
+def check_variables(job: JobSpec) -> None:
+    """Raises a SpecError that names each variable that is too long for a program to be started with."""
+    problems = list(_long_variables(job))
+    if problems:
+        raise SpecError(problems, what=job.what)
+
+
+def _long_variables(job: JobSpec) -> Iterator[Problem]:
+    plain = {item.name: len(item.value) for item in job.environment_variables or ()}
+    secret = {
+        item.name: len(item.value.get_secret_value() if item.value else "") for item in job.secrets or ()
+    }
+    for key, lengths in (("environmentVariables", plain), ("secrets", secret)):
+        for name, length in lengths.items():
+            if length > LONGEST_VARIABLE:
+                text = f"{name} has {length:,} characters, more than {LONGEST_VARIABLE:,}"
+                yield Problem(f"properties.{key}", text, "put long texts into files")
 
 
 DIGEST = "batchai_digest"  # among the properties of our jobs
@@ -139,7 +168,7 @@ class JobAssets:
 def job_body(
     id: ResourceId,
     spec: JobSpec,
-    run: RunPlan,
+    plan: Plan,
     assets: JobAssets,
     settings: AzureMLSettings,
     records: Mapping[str, str],
@@ -147,9 +176,9 @@ def job_body(
     """The body that creates a job.
 
     Raises:
-        SpecError: The description is too long for a variable.
+        SpecError: The description is too long for a variable, or its processes do not spread evenly.
     """
-    outputs = _outputs(spec, run.plan.guid, assets, settings)
+    outputs = _outputs(spec, plan.guid, assets, settings)
     inputs = {
         item.id: {"jobInputType": "uri_folder", "mode": "ReadOnlyMount", "uri": item.path}
         for item in spec.input_directories or ()
@@ -171,13 +200,13 @@ def job_body(
         "displayName": id.name,
         "isArchived": False,
         "resources": {"instanceCount": spec.node_count, **size, **shm},
-        "environmentVariables": _variables(spec, _bundle(run, spec, assets, records)),
+        "environmentVariables": _variables(spec, _bundle(plan, spec, assets, records)),
         "limits": {"jobLimitsType": "Command", "timeout": f"PT{limit_s}S"},
         "properties": {NAME: id.name, EXPERIMENT: id.experiment, DIGEST: digest(spec)},
         "tags": initial_tags(records),
     }
     optional: Body = {
-        "distribution": dict(run.distribution or {}),
+        "distribution": distribution(spec, plan),
         "inputs": inputs,
         "outputs": outputs,
         "identity": _identity(settings.identity) if settings.identity else {},
@@ -255,10 +284,10 @@ def _variables(spec: JobSpec, bundle: Body) -> dict[str, str]:
     return {**secrets, **own}
 
 
-def _bundle(run: RunPlan, spec: JobSpec, assets: JobAssets, records: Mapping[str, str]) -> Body:
+def _bundle(plan: Plan, spec: JobSpec, assets: JobAssets, records: Mapping[str, str]) -> Body:
     """What the nodes start, as JSON: plan, stop conditions, mounts, record files of the submission."""
     return {
-        "plan": run.plan.to_json(),
+        "plan": plan.to_json(),
         "stop_if": list(spec.batchai_stop_if or ()),
         "patterns": dict(spec.batchai_patterns or {}),
         "share": assets.share,

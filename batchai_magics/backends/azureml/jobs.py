@@ -1,29 +1,216 @@
-"""The jobs of a workspace: creation, state, lists, cancellation, archiving."""
+"""The jobs of a workspace: ours with their specs in them, others' with what can be known.
+
+They are found, listed, cancelled and archived.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timezone
+from functools import cached_property
 from itertools import count
+from typing import Any
 
 from batchai_magics.backends.azureml.connection import Connection
-from batchai_magics.backends.azureml.job_names import NAME, run_name
-from batchai_magics.backends.azureml.job_parsing import AzureJob, ServiceJob
-from batchai_magics.backends.azureml.run_details import RunDetails, RunFacts
+from batchai_magics.backends.azureml.job_names import NAME, SEGMENTS, job_id, run_name
+from batchai_magics.backends.azureml.node.job_variables import RUN, SPEC, unpacked
+from batchai_magics.backends.azureml.run_details import RunDetails
+from batchai_magics.backends.service.runner import RunStatus
+from batchai_magics.backends.service.stored_descriptions import attempts, execution_info, moment, rank_exits
 from batchai_magics.errors import NotFoundError
-from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.job_execution import Attempt, ExecutionInfo, RankExit
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
+from batchai_magics.models.response_object import Provisioning
+from batchai_magics.models.states import ExecutionState
+from batchai_magics.models.wire_times import parse_time
 
 _READ_ONLY = ("status", "parameters")
+SERVERLESS = "serverless"  # the cluster of jobs without one
+
+_STATES: Mapping[str, ExecutionState] = {
+    **dict.fromkeys(("Running", "Finalizing", "NotResponding"), ExecutionState.RUNNING),
+    "CancelRequested": ExecutionState.TERMINATING,
+    "Completed": ExecutionState.SUCCEEDED,
+    **dict.fromkeys(("Failed", "Canceled"), ExecutionState.FAILED),
+}
+WAITING: Mapping[str, str] = {
+    "NotStarted": "the service has not started it yet",
+    "Starting": "the service is starting it",
+    "Provisioning": "the service is getting its nodes",
+    "Preparing": "the service prepares its image: the first job with an image waits until it is built",
+    "Queued": "it waits for nodes",
+    "Paused": "the service has paused it",
+}
+_NOTHING: Mapping[str, Any] = {}
+
+
+class AzureJob(JobResource):
+    """A job as the service returns it, each field of which is read on demand.
+
+    What only its run tells costs a request of its own, when it is read: a list of jobs needs few of them.
+
+    Attributes:
+        properties: Its properties as JSON.
+    """
+
+    properties: Mapping[str, Any]
+    _data: Mapping[str, Any]
+    _workspace: ResourceId
+    _read_status: Callable[[AzureJob], RunStatus]
+
+    @classmethod
+    def of(
+        cls, workspace: ResourceId, data: Mapping[str, Any], read_status: Callable[[AzureJob], RunStatus]
+    ) -> AzureJob:
+        """The job of a response, with the function that reads the status of its run."""
+        made = object.__new__(cls)
+        vars(made).update(_workspace=workspace, _data=data, _read_status=read_status)
+        vars(made).update(properties=data.get("properties") or _NOTHING)
+        return made
+
+    @property
+    def run(self) -> str:
+        """The name of its run."""
+        return str(self._data.get("name") or "")
+
+    @property
+    def creator(self) -> str:
+        """The user who created it; empty if unknown."""
+        return str((self._data.get("systemData") or _NOTHING).get("createdBy") or "")
+
+    @property
+    def is_archived(self) -> bool:
+        """Whether it was deleted, which archives it."""
+        return bool(self.properties.get("isArchived"))
+
+    @property
+    def own_properties(self) -> Mapping[str, str]:
+        """The properties that it was created with."""
+        return self.properties.get("properties") or _NOTHING
+
+    @property
+    def tags(self) -> Mapping[str, str]:
+        """Its tags, which may change."""
+        return self.properties.get("tags") or _NOTHING
+
+    @property
+    def status(self) -> str:
+        """Its status in the service's words."""
+        return str(self.properties.get("status") or "")
+
+    @property
+    def size(self) -> str:
+        """The VM size of its nodes, if it is serverless; else empty."""
+        return str((self.properties.get("resources") or _NOTHING).get("instanceType") or "")
+
+    @property
+    def is_spot(self) -> bool:
+        """Whether it is serverless, and its nodes may be preempted."""
+        tier = (self.properties.get("queueSettings") or _NOTHING).get("jobTier")
+        return bool(self.size) and str(tier).lower() == "spot"
+
+    @cached_property
+    def bundle(self) -> Mapping[str, Any]:
+        """What its nodes start, with its mounts and records; empty for others' jobs."""
+        text = (self.properties.get("environmentVariables") or _NOTHING).get(RUN)
+        return unpacked(text) if text else _NOTHING
+
+    @cached_property
+    def id(self) -> ResourceId:
+        """Its id."""
+        return job_id(self._workspace, self._data)
+
+    @cached_property
+    def spec(self) -> JobSpec:
+        """The spec that it was created with; for others' jobs, what can be known of it."""
+        text = (self.properties.get("environmentVariables") or _NOTHING).get(SPEC)
+        return JobSpec.from_wire(unpacked(text) if text else self._known_spec())
+
+    @cached_property
+    def provisioning(self) -> Provisioning:
+        """When it was created."""
+        created = (self._data.get("systemData") or _NOTHING).get("createdAt")
+        time = parse_time(created) if created else datetime.fromtimestamp(0, timezone.utc)
+        return Provisioning(time, time)
+
+    @cached_property
+    def state(self) -> ExecutionState:
+        """Its execution state."""
+        return _STATES.get(self.status, ExecutionState.QUEUED)
+
+    @cached_property
+    def output_path_segment(self) -> str:
+        """The path of its run below each output prefix."""
+        return f"{SEGMENTS}/{self.run}"
+
+    @cached_property
+    def run_status(self) -> RunStatus:
+        """The status of its run, read once; of a queued one, without why it waits."""
+        if self.state is ExecutionState.QUEUED:
+            return RunStatus(self.state, self.provisioning.created.timestamp())
+        return self._read_status(self)
+
+    @cached_property
+    def state_changed(self) -> datetime:
+        """When its state changed, as far as the service says."""
+        return moment(self.run_status.changed)
+
+    @cached_property
+    def execution(self) -> ExecutionInfo | None:
+        """Its times, exit code and errors; None before it starts."""
+        return execution_info(self.run_status)
+
+    @cached_property
+    def waiting(self) -> str:
+        """Why it is queued."""
+        return self._read_status(self).waiting if self.state is ExecutionState.QUEUED else ""
+
+    @cached_property
+    def ranks(self) -> tuple[RankExit, ...]:
+        """The exits of its processes."""
+        return rank_exits(self.run_status)
+
+    @cached_property
+    def attempts(self) -> tuple[Attempt, ...]:
+        """Its attempts."""
+        return attempts(self.run_status)
+
+    def _known_spec(self) -> Mapping[str, Any]:
+        """The spec of a job that was not submitted by us, as wire JSON."""
+        job = self.properties
+        compute = str(job.get("computeId") or "").rpartition("/")[2] or SERVERLESS
+        command = str(job.get("command") or f"({job.get('jobType')} job)")
+        distribution = job.get("distribution") or _NOTHING
+        per_node = distribution.get("processCountPerInstance")
+        nodes = int((job.get("resources") or _NOTHING).get("instanceCount") or 1)
+        toolkit: dict[str, Any] = {"customToolkitSettings": {"commandLine": command}}
+        if distribution.get("distributionType") == "Mpi":
+            toolkit = {
+                "customMpiSettings": {"commandLine": command, "processCount": nodes * int(per_node or 1)}
+            }
+        image = job.get("environmentId")
+        container = {"containerSettings": {"imageSourceRegistry": {"image": image}}} if image else {}
+        return {
+            "properties": {
+                "cluster": {"id": str(self._workspace.child(Kind.CLUSTER, compute))},
+                "nodeCount": nodes,
+                **toolkit,
+                **container,
+                **({"batchaiSize": self.size} if self.size else {}),
+                **({"batchaiSpot": "yes"} if self.is_spot else {}),
+                "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
+            }
+        }
 
 
 class Jobs:
-    """The jobs of a workspace."""
+    """The jobs of a workspace; `read_status` reads the status of a job's run when it is asked for."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, connection: Connection, read_status: Callable[[AzureJob], RunStatus]) -> None:
+        self._connection, self._read_status = connection, read_status
         self._runs: dict[str, str] = {}  # key of a job → name of its run
-        self.facts: Callable[[ServiceJob], RunFacts] = self._details_alone
-        self.waiting: Callable[[ServiceJob], str] = lambda job: job.waiting
 
     def show(self, id: ResourceId) -> JobResource:
         """The current job.
@@ -31,15 +218,11 @@ class Jobs:
         Raises:
             NotFoundError: It does not exist, or was deleted.
         """
-        job = self.resource(self.find(id))
-        _ = job.execution, job.ranks, job.waiting  # read now, so that errors are raised here
+        job = self.find(id)
+        _ = job.run_status, job.waiting  # read now, so that errors are raised here
         return job
 
-    def resource(self, job: ServiceJob) -> JobResource:
-        """The resource of a job, which reads the details of its run on demand."""
-        return AzureJob.of(job, self.facts, self.waiting)
-
-    def find(self, id: ResourceId) -> ServiceJob:
+    def find(self, id: ResourceId) -> AzureJob:
         """The job in the service: one of ours by the name of its run, else one that has this name there.
 
         Raises:
@@ -73,16 +256,18 @@ class Jobs:
         """
         return RunDetails.from_wire(self._connection.history_json(f"runs/{run}/details"))
 
-    def all(self, workspace: ResourceId) -> list[ServiceJob]:
+    def all(self, workspace: ResourceId) -> list[AzureJob]:
         """The jobs of all experiments, oldest first."""
         request = self._connection.request("GET", "jobs", query={"listViewType": "ActiveOnly"})
-        newest_first = [ServiceJob(workspace, item) for item in self._connection.items(request)]
-        return newest_first[::-1]  # the service lists the newest first
+        items = list(self._connection.items(request))
+        return [
+            self.parsed(workspace, item) for item in reversed(items)
+        ]  # the service lists the newest first
 
     def list(self, experiment: ResourceId) -> Sequence[JobResource]:
         """The jobs of an experiment, oldest first."""
         key = experiment.key
-        return [self.resource(job) for job in self.all(experiment.parent) if job.id.parent.key == key]
+        return [job for job in self.all(experiment.parent) if job.id.parent.key == key]
 
     def experiments(self, workspace: ResourceId) -> Sequence[ResourceId]:
         """The experiments that have jobs, in the order of their first ones."""
@@ -101,13 +286,13 @@ class Jobs:
         self.update(job, isArchived=True)
         del self._runs[id.key]
 
-    def update(self, job: ServiceJob, **changes: object) -> None:
+    def update(self, job: AzureJob, **changes: object) -> None:
         """Changes what may change of a job: tags, and whether it is archived; the rest is sent as it was."""
         properties = {name: value for name, value in job.properties.items() if name not in _READ_ONLY}
         body = {"properties": {**properties, **changes}}
         self._connection.send(self._connection.request("PUT", f"jobs/{job.run}", body))
 
-    def existing(self, id: ResourceId) -> tuple[int, ServiceJob | None]:
+    def existing(self, id: ResourceId) -> tuple[int, AzureJob | None]:
         """The job that was created with this id, if it was not deleted, and the number of the next one."""
         generations = list(self._generations(id))
         last = generations[-1][1] if generations and not generations[-1][1].is_archived else None
@@ -118,7 +303,7 @@ class Jobs:
         self._runs[id.key] = run_name(id, generation)
         return self._runs[id.key]
 
-    def _generations(self, id: ResourceId) -> Iterator[tuple[int, ServiceJob]]:
+    def _generations(self, id: ResourceId) -> Iterator[tuple[int, AzureJob]]:
         """The jobs that were created with this id, with their numbers; all but the last are deleted."""
         for generation in count(1):
             job = self._get(id, run_name(id, generation))
@@ -126,20 +311,18 @@ class Jobs:
                 return
             yield generation, job
 
-    def _foreign(self, id: ResourceId) -> ServiceJob | None:
+    def _foreign(self, id: ResourceId) -> AzureJob | None:
         """A job of somebody else by its name in the service."""
         job = self._get(id, id.name)
         return job if job and NAME not in job.own_properties and job.id.key == id.key else None
 
-    def _get(self, id: ResourceId, run: str) -> ServiceJob | None:
+    def parsed(self, workspace: ResourceId, data: Mapping[str, Any]) -> AzureJob:
+        """The job of a response."""
+        return AzureJob.of(workspace, data, self._read_status)
+
+    def _get(self, id: ResourceId, run: str) -> AzureJob | None:
         try:
             data = self._connection.request_json(self._connection.request("GET", f"jobs/{run}"))
         except NotFoundError:
             return None
-        return ServiceJob(id.workspace_id, data)
-
-    def _details_alone(self, job: ServiceJob) -> RunFacts:
-        try:
-            return RunFacts(self.details(job.run))
-        except NotFoundError:
-            return RunFacts()
+        return self.parsed(id.workspace_id, data)

@@ -6,22 +6,22 @@ import base64
 import hashlib
 import hmac
 import re
-import threading
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
-from itertools import islice
+from functools import partial
+from math import inf
 from typing import Any
 from urllib.parse import quote, urlencode
 from xml.etree import ElementTree
 
 from batchai_magics.backends.azureml.connection import BlobRange, Connection
 from batchai_magics.backends.azureml.job_logs import WatchedLogs
-from batchai_magics.backends.azureml.job_parsing import ServiceJob
+from batchai_magics.backends.azureml.jobs import AzureJob
 from batchai_magics.backends.azureml.node.node_setup import SHARE_OUTPUT
 from batchai_magics.backends.azureml.rank_logs import other_logs, rank_logs
+from batchai_magics.backends.azureml.ttl_cache import TtlCache
 from batchai_magics.backends.base import Chunk, api_errors
 from batchai_magics.errors import NotFoundError, ServiceError
 from batchai_magics.models.job_execution import ARTIFACTS, RUN_FOLDERS, FileKind, OutputFile
@@ -60,33 +60,22 @@ class BlobFolder:
         return "/".join(part for part in (self.path, path.strip("/")) if part)
 
 
-@dataclass(frozen=True)
-class BlobEntry:
-    """A file or folder directly below a folder; `path` is relative to the listed `BlobFolder`."""
-
-    path: str
-    is_folder: bool
-    size_bytes: int = 0
-    modified: datetime | None = None
-
-
 class Datastores:
     """The datastores of a workspace. Identity-based ones are read with the user's own token."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._lock = threading.Lock()
-        self._containers: dict[str, str] = {}
-        self._access: dict[str, tuple[float, BlobAccess]] = {}
+        self._containers = TtlCache[str](lambda _: inf)
+        self._access = TtlCache[BlobAccess](lambda _: _ACCESS_S)
 
     def folder(self, uri: str) -> BlobFolder | None:
         """The folder of an address such as `azureml://datastores/NAME/paths/P`; None if it is no blob's."""
         match = _URI.fullmatch(uri)
-        url = self._container(match["name"]) if match else ""
+        url = self._containers.get(match["name"], partial(self._container, match["name"])) if match else ""
         return BlobFolder(match["name"], url, match["path"].strip("/")) if match and url else None
 
-    def entries(self, folder: BlobFolder, path: str = "") -> Iterator[BlobEntry]:
-        """The files and folders directly below a path, in the service's order."""
+    def entries(self, folder: BlobFolder, path: str = "") -> Iterator[OutputFile]:
+        """The files and folders directly below a path, in the service's order; without addresses."""
         name = folder.name_of(path)
         prefix, marker = f"{name}/" if name else "", ""
         while True:
@@ -98,11 +87,12 @@ class Datastores:
             for element in page.findall("Blobs/*"):
                 path = (element.findtext("Name") or "").removeprefix(f"{folder.path}/" if folder.path else "")
                 if element.tag == "BlobPrefix":
-                    yield BlobEntry(path.rstrip("/"), is_folder=True)
+                    yield OutputFile(path.rstrip("/"), FileKind.DIRECTORY, 0)
                 elif path and not path.endswith("/"):
                     modified = element.findtext("Properties/Last-Modified")
                     size = int(element.findtext("Properties/Content-Length") or 0)
-                    yield BlobEntry(path, False, size, parsedate_to_datetime(modified) if modified else None)
+                    time = parsedate_to_datetime(modified) if modified else None
+                    yield OutputFile(path, FileKind.FILE, size, time)
             marker = page.findtext("NextMarker") or ""
             if not marker:
                 return
@@ -123,21 +113,14 @@ class Datastores:
 
     def _container(self, name: str) -> str:
         """The address of a datastore's container; empty for other kinds of datastore."""
-        if name not in self._containers:
-            data = self._connection.request_json(self._connection.request("GET", f"datastores/{name}"))
-            store = data.get("properties") or {}
-            host = f"{store.get('accountName')}.blob.{store.get('endpoint') or 'core.windows.net'}"
-            is_blob = store.get("datastoreType") == "AzureBlob"
-            self._containers[name] = f"https://{host}/{store.get('containerName')}" if is_blob else ""
-        return self._containers[name]
+        data = self._connection.request_json(self._connection.request("GET", f"datastores/{name}"))
+        store = data.get("properties") or {}
+        host = f"{store.get('accountName')}.blob.{store.get('endpoint') or 'core.windows.net'}"
+        is_blob = store.get("datastoreType") == "AzureBlob"
+        return f"https://{host}/{store.get('containerName')}" if is_blob else ""
 
     def _access_to(self, folder: BlobFolder) -> BlobAccess:
-        with self._lock:
-            until, access = self._access.get(folder.datastore, (0.0, BlobAccess()))
-            if time.monotonic() >= until:
-                access = self._read_access(folder)
-                self._access[folder.datastore] = time.monotonic() + _ACCESS_S, access
-            return access
+        return self._access.get(folder.datastore, partial(self._read_access, folder))
 
     def _read_access(self, folder: BlobFolder) -> BlobAccess:
         """By the datastore's key or signature; the user's own token where it has neither."""
@@ -185,7 +168,7 @@ class OutputFiles:
     def __init__(self, datastores: Datastores) -> None:
         self._datastores = datastores
 
-    def list(self, job: ServiceJob, directory_id: str, path: str, limit: int | None) -> Sequence[OutputFile]:
+    def list(self, job: AzureJob, directory_id: str, path: str, limit: int | None) -> Sequence[OutputFile]:
         """One level of an output directory, sorted by name.
 
         Raises:
@@ -195,9 +178,9 @@ class OutputFiles:
         entries = sorted(self._datastores.entries(folder, path), key=lambda entry: entry.path)
         if not entries and path.strip("/"):
             raise NotFoundError(f"there is no folder {path.strip('/')}", code="FileNotFound")
-        return [self._file(folder, entry) for entry in islice(entries, limit)]
+        return [self._with_address(folder, entry) for entry in entries[:limit]]
 
-    def read(self, job: ServiceJob, directory_id: str, path: str, offset: int, limit: int) -> Chunk:
+    def read(self, job: AzureJob, directory_id: str, path: str, offset: int, limit: int) -> Chunk:
         """A piece of a file; an empty chunk if it does not exist.
 
         Raises:
@@ -211,7 +194,7 @@ class OutputFiles:
             raise NotFoundError(f"{path.rpartition('/')[2]} is a folder, not a file", code="FileNotFound")
         return Chunk(b"", offset, 0, job.state.is_final)
 
-    def _folder(self, job: ServiceJob, directory_id: str) -> BlobFolder:
+    def _folder(self, job: AzureJob, directory_id: str) -> BlobFolder:
         """Where the service keeps an output directory.
 
         Raises:
@@ -227,7 +210,7 @@ class OutputFiles:
             raise api_errors.output_directory_not_here(directory_id, place)
         return folder
 
-    def _uri(self, job: ServiceJob, directory_id: str) -> str:
+    def _uri(self, job: AzureJob, directory_id: str) -> str:
         outputs: Mapping[str, Any] = job.properties.get("outputs") or {}
         if directory_id == ARTIFACTS:
             return f"{_RUN_STORE}{job.run}/outputs/batchai/artifacts"
@@ -242,14 +225,12 @@ class OutputFiles:
             return str(outputs[directory_id].get("uri") or "")
         raise api_errors.output_directory_not_found(directory_id, [*directories, *outputs])
 
-    def _file(self, folder: BlobFolder, entry: BlobEntry) -> OutputFile:
-        if entry.is_folder:
-            return OutputFile(entry.path, FileKind.DIRECTORY, 0)
-        url = self._datastores.address(folder, entry.path)
-        return OutputFile(entry.path, FileKind.FILE, entry.size_bytes, entry.modified, url)
+    def _with_address(self, folder: BlobFolder, file: OutputFile) -> OutputFile:
+        address = self._datastores.address(folder, file.path) if file.is_file else None
+        return replace(file, download_url=address)
 
 
-def output_uri(job: ServiceJob, output: OutputDirectory) -> str:
+def output_uri(job: AzureJob, output: OutputDirectory) -> str:
     """The address of an output directory of one of our jobs; empty where it is on no mount."""
     match = _MOUNTED.fullmatch(output.path_prefix.rstrip("/"))
     path = match["path"].strip("/") if match else ".."

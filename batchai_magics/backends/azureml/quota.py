@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from batchai_magics.backends.azureml import service_limits
+from batchai_magics.backends.azureml import job_requests
 from batchai_magics.backends.azureml.clusters import Clusters, is_serverless
 from batchai_magics.backends.azureml.quota_messages import Estimate, SizeFacts, core_quota, queue_reason
 from batchai_magics.backends.base import api_errors
@@ -44,9 +44,7 @@ class Quota:
         if not is_serverless(cluster.id):
             return cluster
         size = (job.backend_options.get("size") or cluster.spec.vm_size).split()[-1]
-        priority = VmPriority.LOW_PRIORITY if service_limits.is_spot(job) else VmPriority.DEDICATED
-        spec = cluster.spec.model_copy(update={"vm_size": size, "vm_priority": priority})
-        return replace(cluster, spec=spec)
+        return with_nodes(cluster, size, is_spot=job_requests.is_spot(job))
 
     def nodes_for(self, job: JobSpec) -> tuple[Cluster, SizeFacts]:
         """The cluster with the nodes that a job gets, and their size; reads only.
@@ -60,7 +58,7 @@ class Quota:
         most = cluster.spec.scale_settings.most_nodes if cluster.spec.scale_settings else 0
         if job.node_count > most and not is_serverless(cluster.id):
             raise api_errors.too_many_nodes(job.node_count, cluster.id, most)
-        service_limits.check_lifetime(job, is_spot=is_low_priority(cluster))
+        job_requests.check_lifetime(job, is_spot=is_low_priority(cluster))
         size = self._location.known_size(cluster.spec.vm_size)
         estimate = self._estimate_or_none(cluster, job.node_count)
         if estimate and estimate.exceeds_quota:
@@ -86,40 +84,23 @@ class Quota:
             return f"quota and price are unknown: {error.message}"
         return estimate.sentence if estimate else ""
 
-    def estimate(
-        self, cluster: Cluster, node_count: int, *, size: str = "", is_spot: bool | None = None
-    ) -> Estimate | None:
-        """What a job on a cluster has to wait for and costs; None for an unknown VM size.
-
-        Args:
-            cluster: The cluster.
-            node_count: The nodes of the job.
-            size: The VM size of a serverless job; by default the cluster's.
-            is_spot: Whether a serverless job's nodes may be preempted; by default, whether the cluster's may.
-        """
-        facts = self._location.size(size or cluster.spec.vm_size)
+    def estimate(self, cluster: Cluster, node_count: int) -> Estimate | None:
+        """What a job on these nodes of a cluster has to wait for and costs; None for an unknown VM size."""
+        facts, is_spot = self._location.size(cluster.spec.vm_size), is_low_priority(cluster)
         if facts is None:
             return None
-        if is_spot is None:
-            is_spot = is_low_priority(cluster)
         present = sum(cluster.node_states.of(state) for state in (NodeState.IDLE, NodeState.PREPARING))
         quota = core_quota(self._location.recent_usages(), facts.family, is_spot=is_spot)
         return Estimate(node_count, facts, max(0, node_count - present), quota, is_spot)
 
-    def wait_reason(
-        self, cluster: Cluster, node_count: int, *, size: str = "", is_spot: bool | None = None
-    ) -> str:
+    def wait_reason(self, cluster: Cluster, node_count: int) -> str:
         """Why a queued job waits; the arguments are those of `estimate`."""
-        return queue_reason(
-            cluster, node_count, self._estimate_or_none(cluster, node_count, size=size, is_spot=is_spot)
-        )
+        return queue_reason(cluster, node_count, self._estimate_or_none(cluster, node_count))
 
-    def _estimate_or_none(
-        self, cluster: Cluster, node_count: int, *, size: str = "", is_spot: bool | None = None
-    ) -> Estimate | None:
+    def _estimate_or_none(self, cluster: Cluster, node_count: int) -> Estimate | None:
         """The estimate; None where it cannot be read: not everyone may read quotas."""
         try:
-            return self.estimate(cluster, node_count, size=size, is_spot=is_spot)
+            return self.estimate(cluster, node_count)
         except ServiceError:
             return None
 
@@ -129,6 +110,13 @@ class Quota:
         except NotFoundError:
             hint = "List them with `%batchai cluster list`, or leave the cluster out."
             raise NotFoundError(f"there is no cluster {id.name}", code="ClusterNotFound", hint=hint) from None
+
+
+def with_nodes(cluster: Cluster, size: str, *, is_spot: bool) -> Cluster:
+    """A serverless cluster with the nodes of a job, which may be preempted if they are spot ones."""
+    priority = VmPriority.LOW_PRIORITY if is_spot else VmPriority.DEDICATED
+    spec = cluster.spec.model_copy(update={"vm_size": size, "vm_priority": priority})
+    return replace(cluster, spec=spec)
 
 
 def is_low_priority(cluster: Cluster) -> bool:

@@ -122,32 +122,16 @@ class Estimate:
     is_spot: bool = False
 
     @property
-    def needed_cores(self) -> int:
-        """The cores that have to be allocated."""
-        return self.new_node_count * self.size.cores
-
-    @property
     def will_queue(self) -> bool:
         """Whether the quota is too small at present."""
         free = self.quota.free if self.quota else None
-        return free is not None and self.needed_cores > free
+        return free is not None and self.new_node_count * self.size.cores > free
 
     @property
     def exceeds_quota(self) -> bool:
         """Whether the whole quota is too small, whatever ends: the service refuses such a job."""
         needed = self.node_count * self.size.cores if self.new_node_count else 0
         return self.quota is not None and 0 <= self.quota.limit < needed
-
-    @property
-    def price_per_hour(self) -> float | None:
-        """The price of all nodes for an hour; None if the service does not tell it."""
-        each = self.size.price(is_spot=self.is_spot)
-        return None if each is None else each * self.node_count
-
-    @property
-    def shortage(self) -> str:
-        """What the quota lacks: `0 of 24 cores free`; empty if it suffices."""
-        return self._free_words if self.will_queue else ""
 
     @property
     def sentence(self) -> str:
@@ -159,8 +143,8 @@ class Estimate:
             words += f": more than the quota, which must be raised to {self.node_count * self.size.cores}"
         elif self.will_queue:
             words += ": will queue"
-        if self.price_per_hour is not None:
-            words += f"; about {self.price_per_hour:.2f} {self.size.currency} an hour"
+        if (each := self.size.price(is_spot=self.is_spot)) is not None:
+            words += f"; about {each * self.node_count:.2f} {self.size.currency} an hour"
         return words
 
     @property
@@ -197,7 +181,7 @@ def _reasons(cluster: Cluster, node_count: int, estimate: Estimate | None) -> It
         yield f"it can have at most {most} node{'s' * (most != 1)}"
     for error in cluster.errors:
         yield f"{error.message.rstrip('. ')} ({error.code})"
-    if estimate and estimate.shortage:
+    if estimate and estimate.will_queue:
         yield estimate.sentence
     ready = states.of(NodeState.IDLE)
     if cluster.provisioning.state in _COMING:

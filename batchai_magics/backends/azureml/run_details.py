@@ -1,4 +1,4 @@
-"""What is known of a run beside its job: state, times, errors, logs in the run history; its exits. Pure."""
+"""What is known of a run beside its job: state, times, errors and logs in the run history. Pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from batchai_magics.launch.outcome import Outcome
-from batchai_magics.models.error_details import ErrorDetail, NameValue
-from batchai_magics.models.job_execution import Attempt, RankExit
+from batchai_magics.launch.outcome import error_detail
 from batchai_magics.models.response_object import ResponseObject
-from batchai_magics.models.states import CONDITION_MET
 
 WARNING = "RunWarning"  # the code of a warning
 FINAL_STATUSES = frozenset({"completed", "failed", "canceled"})
@@ -30,20 +27,16 @@ class RunDetails:
         log_files: The name of each log file → its signed address.
         started: When it started, in UTC.
         ended: When it ended, in UTC.
-        errors: Why it failed.
-        warnings: What the service warns of; no reason for a failure.
-        node_count: The number of its nodes; 0 if unknown.
-        properties: Its properties.
+        errors: Why it failed, as JSON of error details.
+        warnings: What the service warns of, in the same form; no reason for a failure.
     """
 
     status: str
     log_files: Mapping[str, str] = field(default_factory=dict, repr=False)  # signed addresses
     started: datetime | None = None
     ended: datetime | None = None
-    errors: tuple[ErrorDetail, ...] = ()
-    warnings: tuple[ErrorDetail, ...] = ()
-    node_count: int = 0
-    properties: Mapping[str, str] = field(default_factory=dict)
+    errors: tuple[dict[str, Any], ...] = ()
+    warnings: tuple[dict[str, Any], ...] = ()
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> RunDetails:
@@ -61,8 +54,6 @@ class RunDetails:
             ended=run.optional_time("endTimeUtc"),
             errors=(_run_error(error),) if error.fields else (),
             warnings=tuple(_warnings(run)),
-            node_count=run.object("computeRequest").number("nodeCount", 0),
-            properties={name: str(text) for name, text in run.object("properties").fields.items()},
         )
 
     @property
@@ -73,17 +64,16 @@ class RunDetails:
     @property
     def exit_code(self) -> int | None:
         """The exit code of the first process that failed, as far as the error text says it."""
-        matches = (_EXIT_CODE.search(error.message) for error in self.errors)
+        matches = (_EXIT_CODE.search(error["message"]) for error in self.errors)
         match = next(filter(None, matches), None)
         return int(match[1]) if match else None
 
 
-def _run_error(error: ResponseObject) -> ErrorDetail:
+def _run_error(error: ResponseObject) -> dict[str, Any]:
     """An error of a run: the most specific code, and the text without its JSON wrapping."""
     codes = [part.text("code", "") for part in _chain(error)]
     code = next((code for code in reversed(codes) if code), "JobFailed")
-    details = tuple(_details(error))
-    return ErrorDetail(code=code, message=_unwrapped(error.text("message", code)), details=details or None)
+    return error_detail(code, _unwrapped(error.text("message", code)), list(_details(error)))
 
 
 def _chain(error: ResponseObject) -> Iterator[ResponseObject]:
@@ -95,21 +85,21 @@ def _chain(error: ResponseObject) -> Iterator[ResponseObject]:
         error = error.object("innerError")
 
 
-def _details(error: ResponseObject) -> Iterator[NameValue]:
+def _details(error: ResponseObject) -> Iterator[dict[str, str]]:
     for detail in error.items("details"):
         part = ResponseObject.of(detail, "the detail")
-        yield NameValue(name=part.text("code", "detail"), value=_unwrapped(part.text("message", "")))
+        yield {"name": part.text("code", "detail"), "value": _unwrapped(part.text("message", ""))}
     if error.has("referenceCode"):
-        yield NameValue(name="referenceCode", value=error.text("referenceCode"))
+        yield {"name": "referenceCode", "value": error.text("referenceCode")}
 
 
-def _warnings(run: ResponseObject) -> Iterator[ErrorDetail]:
+def _warnings(run: ResponseObject) -> Iterator[dict[str, Any]]:
     for warning in run.items("warnings"):
         part = ResponseObject.of(warning, "the warning")
         message = _unwrapped(part.text("message", ""))
         if message:
             source = part.text("source", "")
-            yield ErrorDetail(code=WARNING, message=f"{source}: {message}" if source else message)
+            yield error_detail(WARNING, f"{source}: {message}" if source else message)
 
 
 def _unwrapped(message: str) -> str:
@@ -121,59 +111,3 @@ def _unwrapped(message: str) -> str:
     if not isinstance(wrapped, Mapping):
         return message.strip()
     return "\n".join(str(text).strip() for text in wrapped.values() if text)
-
-
-NO_DETAILS = RunDetails("NotStarted")
-
-
-@dataclass(frozen=True)
-class RunFacts:
-    """What is known of a run beside its job.
-
-    Attributes:
-        details: Its times, errors and logs in the run history.
-        ranks: The exit of each process, first failure first; empty where unknown.
-        attempts: Its attempts, if the service started it again; else empty.
-        end: Why our program on a node ended it: a stop condition, its time limit, a failed preparation.
-        unchecked: What its stop conditions have missed.
-    """
-
-    details: RunDetails = NO_DETAILS
-    ranks: tuple[RankExit, ...] = ()
-    attempts: tuple[Attempt, ...] = ()
-    end: Outcome | None = None
-    unchecked: tuple[ErrorDetail, ...] = ()
-
-    @property
-    def exit_code(self) -> int | None:
-        """The exit code of the first process that failed, else 0; None where unknown, or ended by us."""
-        if self.end:
-            return self.end.exit_code
-        codes = [rank.exit_code for rank in self.ranks if rank.exit_code is not None]
-        if codes:
-            return next((code for code in codes if code), 0)
-        return self.details.exit_code
-
-    @property
-    def warnings(self) -> tuple[ErrorDetail, ...]:
-        """What is no reason for a failure; of stop conditions, unless one was met."""
-        is_met = self.end is not None and any(each["code"] == CONDITION_MET for each in self.end.errors)
-        return (*(() if is_met else self.unchecked), *self.details.warnings)
-
-    @property
-    def errors(self) -> tuple[ErrorDetail, ...]:
-        """Why it failed: what our programs recorded, and what the service says."""
-        if self.end:  # the service only says that a process of ours has failed
-            return tuple(ErrorDetail(code=each["code"], message=each["message"]) for each in self.end.errors)
-        own = [_error_of(rank) for rank in self.ranks[:1] if rank.exit_code]
-        return (*own, *self.details.errors)
-
-
-def _error_of(rank: RankExit) -> ErrorDetail:
-    """The error of a job whose first failure is this one."""
-    details = {"failedRank": rank.rank, "failedNode": rank.node, "exitCode": rank.exit_code}
-    return ErrorDetail(
-        code="JobFailed",
-        message="Job failed with non-zero exit code",
-        details=tuple(NameValue(name=name, value=str(value)) for name, value in details.items()),
-    )

@@ -1,6 +1,6 @@
-"""What is known of runs beside their jobs: details, exits of ranks, attempts, telemetry.
+"""What is known of runs beside their jobs: their status, attempts, records and telemetry.
 
-Of ended jobs they are read once. Records are variables of the job (what was submitted), files (machines)
+Of ended jobs it is read once. Records are variables of the job (what was submitted), files (machines)
 and tags (labels).
 """
 
@@ -9,146 +9,145 @@ from __future__ import annotations
 import json
 import re
 import threading
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from functools import partial
+from math import inf
 from typing import Any
 
 from batchai_magics.backends.azure.arm_protocol import check_inside
 from batchai_magics.backends.azureml.job_logs import JobLogs, WatchedLogs
 from batchai_magics.backends.azureml.job_names import labels_of, tags_of
-from batchai_magics.backends.azureml.job_parsing import ServiceJob
-from batchai_magics.backends.azureml.jobs import Jobs
+from batchai_magics.backends.azureml.jobs import AzureJob, Jobs
 from batchai_magics.backends.azureml.rank_logs import attempt_count, rank_logs
-from batchai_magics.backends.azureml.run_details import RunDetails, RunFacts
+from batchai_magics.backends.azureml.run_details import RunDetails
+from batchai_magics.backends.azureml.ttl_cache import TtlCache
+from batchai_magics.backends.node.outcome import process_failed
+from batchai_magics.backends.service.runner import RunStatus
 from batchai_magics.errors import NotFoundError, UsageError
-from batchai_magics.launch.outcome import Outcome
-from batchai_magics.launch.plan import Plan
-from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
-from batchai_magics.models.error_details import ErrorDetail
-from batchai_magics.models.job_execution import Attempt, RankExit
+from batchai_magics.launch.outcome import Outcome, RunAttempt, error_detail
+from batchai_magics.launch.plan import Plan, ProcessExit
+from batchai_magics.metrics.runs.stop_evaluation import unmet_everywhere
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.runs.labels import BASELINE, LabelChange, Labels, check_tags
+from batchai_magics.models.states import CONDITION_MET, TERMINATED, ExecutionState
 from batchai_magics.models.telemetry_records import Sample, TelemetryRecord
 from batchai_magics.records.record_files import LABELS, MAX_BYTES, PART
 
-_EXIT = re.compile(r"logs/batchai/exits/(\d+)\.json")
+_END = re.compile(r"logs/batchai/exits/\d+\.json")
+_CANCELLED = "Canceled"
+_NO_REASON = "The service reports that the job failed."
 _RESTARTED = "the service started it again: its nodes were preempted or failed"
-_END = "logs/batchai/end.json"
-_MAX_EXIT_BYTES = 1 << 18
-_MAX_JOBS = 4096  # ended ones that are remembered
+_MAX_END_BYTES = 1 << 18
 _FOLDER = "logs/batchai/records/"
 
 
-class RunRecords:
-    """The facts of runs."""
+class RunStatuses:
+    """The status of runs; that of an ended run, which never changes, is read once.
 
-    def __init__(self, logs: JobLogs) -> None:
-        self._logs = logs
-        self._lock = threading.Lock()
-        self._ended: dict[str, RunFacts] = {}
+    `waiting` says why a queued job waits.
+    """
 
-    def facts(self, job: ServiceJob) -> RunFacts:
-        """The facts of a job's run; those of an ended one never change."""
-        if job.run in self._ended:
-            return self._ended[job.run]
+    def __init__(self, logs: JobLogs, waiting: Callable[[AzureJob], str]) -> None:
+        self._logs, self._waiting = logs, waiting
+        self._ended = TtlCache[RunStatus](_life_s)
+
+    def of(self, job: AzureJob) -> RunStatus:
+        """The status of a job's run."""
+        return self._ended.get(job.run, partial(self._read, job))
+
+    def _read(self, job: AzureJob) -> RunStatus:
+        created = job.provisioning.created.timestamp()
+        if job.state is ExecutionState.QUEUED:  # the only status that takes other requests than for its run
+            return RunStatus(job.state, created, waiting=self._waiting(job))
         watched = self._logs.watched(job.id)
         if job.state.is_final:
             watched.note_end()
         try:
             details = watched.details()
         except NotFoundError:  # run history knows nothing of it yet, or no more
-            return RunFacts()
+            details = RunDetails("NotStarted")
+        started = details.started.timestamp() if details.started else created
+        attempts = tuple(_attempts(watched, details))
         if not job.state.is_final:
-            return RunFacts(details, attempts=tuple(_attempts(watched, details)))
-        exits = list(_exits(watched, details))
-        recorded = sorted(filter(None, map(parse_exit, exits)), key=_failure_first)
-        ranks = tuple(_with_missing(job, tuple(recorded), details.ended))
-        attempts, unchecked = (
-            tuple(_attempts(watched, details)),
-            tuple(unchecked_conditions(job.bundle, exits)),
-        )
-        blob = watched.blob(_END, _MAX_EXIT_BYTES) if _END in details.log_files else None
-        facts = RunFacts(details, ranks, attempts, Outcome.from_json(blob.data) if blob else None, unchecked)
-        with self._lock:
-            while len(self._ended) >= _MAX_JOBS:
-                self._ended.pop(next(iter(self._ended)))
-            self._ended[job.run] = facts
-        return facts
+            warnings = (*details.errors, *details.warnings)
+            return RunStatus(job.state, started, started, attempts=attempts, warnings=warnings)
+        ended = details.ended.timestamp() if details.ended else started
+        result = _outcome(job, details, list(_outcomes(watched, details)))._replace(ended=ended)
+        return RunStatus(job.state, ended, started, attempts=attempts, result=result)
 
 
-def _exits(watched: WatchedLogs, details: RunDetails) -> Iterator[bytes]:
-    """The records of processes that have ended."""
+def _life_s(status: RunStatus) -> float:
+    """Endless once run history has the end of the run, which it may learn later than the job."""
+    return inf if status.result and status.result.ended > (status.started or 0.0) else 0.0
+
+
+def _outcomes(watched: WatchedLogs, details: RunDetails) -> Iterator[Outcome]:
+    """What our programs have recorded, one for each process that has ended."""
     for name in details.log_files:
-        blob = watched.blob(name, _MAX_EXIT_BYTES) if _EXIT.fullmatch(name) else None
-        if blob:
-            yield blob.data
+        blob = watched.blob(name, _MAX_END_BYTES) if _END.fullmatch(name) else None
+        if blob and (outcome := Outcome.from_json(blob.data)):  # else its node was lost while it was written
+            yield outcome
 
 
-def unchecked_conditions(bundle: Mapping[str, Any], exits: Sequence[bytes]) -> Sequence[ErrorDetail]:
-    """What a job's stop conditions have missed: metrics that no process printed, files that had more.
+def _outcome(job: AzureJob, details: RunDetails, recorded: Sequence[Outcome]) -> Outcome:
+    """How a run ended, by what the service says and what our programs have recorded."""
+    ranks = _ranks(job, recorded, details)
+    stopped = next((each for each in recorded if each.errors), None)
+    is_stopped_by_condition = stopped is not None and stopped.errors[0]["code"] == CONDITION_MET
+    warnings = (*(() if is_stopped_by_condition else _unchecked(job, recorded)), *details.warnings)
+    if job.status == _CANCELLED:
+        error = error_detail(TERMINATED, "The specified job has been terminated by the user")
+        return Outcome(None, (error,), ranks, warnings=warnings)
+    if stopped:  # the service only says that a process of ours has failed
+        return Outcome(stopped.exit_code, stopped.errors, ranks, warnings=warnings)
+    if job.state is ExecutionState.SUCCEEDED:
+        return Outcome(0, details.errors, ranks, warnings=warnings)
+    failed = process_failed(ranks[0]).errors if ranks and ranks[0].exit_code else ()
+    errors = (*failed, *details.errors) or (error_detail("JobFailed", _NO_REASON),)
+    codes = [rank.exit_code for rank in ranks if rank.exit_code is not None]
+    return Outcome(codes[0] if codes else details.exit_code, errors, ranks, warnings=warnings)
 
-    Nothing, if a process has not recorded what it saw.
+
+def _ranks(job: AzureJob, recorded: Sequence[Outcome], details: RunDetails) -> tuple[ProcessExit, ...]:
+    """The exits of all processes, first failure first; unknown ones of those that have recorded none."""
+    ends = {end.rank: end for outcome in recorded for end in outcome.ranks}
+    plan, ended = job.bundle.get("plan"), details.ended.timestamp() if details.ended else None
+    for rank in range(len(Plan.from_json(plan).processes)) if plan and ends else ():
+        ends.setdefault(rank, ProcessExit(rank, "", None, ended))
+    order = sorted(ends.values(), key=lambda end: (end.exit_code is None, end.ended or 0.0, end.rank))
+    return tuple(sorted(order, key=lambda end: not end.exit_code))
+
+
+def _unchecked(job: AzureJob, recorded: Sequence[Outcome]) -> Iterator[dict[str, Any]]:
+    """The warnings of the programs that have watched the processes.
+
+    Each checks the conditions on what its own process prints: one had nothing to check if it had nowhere.
     """
-    conditions = bundle.get("stop_if")
-    if not conditions or len(exits) < len(Plan.from_json(bundle["plan"]).processes):
-        return ()
-    evaluation, unreadable = StopEvaluation.of(conditions, bundle["patterns"]), list[str]()
-    try:
-        for unchecked in (json.loads(data)["unchecked"] for data in exits):
-            evaluation.note_seen(map(str, unchecked["seen"]))
-            unreadable += map(str, unchecked["unreadable"])
-    except (ValueError, TypeError, KeyError):  # its node was lost while it was written
-        return ()
-    texts = evaluation.unmet(unreadable)
-    return [ErrorDetail(code="StopConditionNotChecked", message=text) for text in texts]
-
-
-def _with_missing(job: ServiceJob, exits: Sequence[RankExit], ended: datetime | None) -> Iterator[RankExit]:
-    """The exits, and those of ranks that were ended before they could record theirs, which are unknown."""
-    yield from exits
+    unmet = [[each["message"] for each in outcome.warnings] for outcome in recorded]
     plan = job.bundle.get("plan")
-    if plan and exits:
-        recorded = {rank.rank for rank in exits}
-        for rank in range(len(Plan.from_json(plan).processes)):
-            if rank not in recorded:
-                yield RankExit(rank, "", None, ended)
+    if plan and len(recorded) >= len(Plan.from_json(plan).processes):
+        for text in unmet_everywhere(unmet):
+            yield error_detail("StopConditionNotChecked", text)
 
 
-def parse_exit(data: bytes) -> RankExit | None:
-    """The record of a process; None if its node was lost while it was written."""
-    try:
-        record = json.loads(data)
-        ended = datetime.fromtimestamp(float(record["ended"]), timezone.utc)
-        rank, node = int(record["rank"]), str(record.get("node") or "")
-        return RankExit(rank, node, record.get("exit_code"), ended, record.get("peak_bytes"))
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return None
-
-
-def _failure_first(rank: RankExit) -> tuple[bool, float, int]:
-    ended = rank.ended.timestamp() if rank.ended else 0.0
-    return not rank.exit_code, ended, rank.rank
-
-
-def _attempts(watched: WatchedLogs, details: RunDetails) -> Iterator[Attempt]:
+def _attempts(watched: WatchedLogs, details: RunDetails) -> Iterator[RunAttempt]:
     """The attempts of a run that the service started again; each ended with its last line."""
     count = attempt_count(details.log_files)
     if count == 1 or details.started is None:
         return
-    started = details.started
+    started = details.started.timestamp()
     for number in range(1, count):
         ended = _last_line_time(watched, details, number - 1) or started
-        yield Attempt(number, (), started, ended, _RESTARTED)
+        yield RunAttempt((), started, ended, _RESTARTED)
         started = ended
-    yield Attempt(count, (), started, details.ended)
+    yield RunAttempt((), started, details.ended.timestamp() if details.ended else None)
 
 
-def _last_line_time(watched: WatchedLogs, details: RunDetails, attempt: int) -> datetime | None:
+def _last_line_time(watched: WatchedLogs, details: RunDetails, attempt: int) -> float | None:
     logs = [log for log in rank_logs(details.log_files) if log.attempt == attempt]
     blob = watched.blob(logs[0].name) if logs else None
-    return blob.modified if blob else None
+    return blob.modified.timestamp() if blob and blob.modified else None
 
 
 class JobRecords:
@@ -199,7 +198,7 @@ class JobRecords:
         """The name of the run that others of the experiment are compared with; empty without one."""
         return next((job.id.name for job in self._baselines(experiment)), "")
 
-    def _baselines(self, experiment: ResourceId) -> Iterator[ServiceJob]:
+    def _baselines(self, experiment: ResourceId) -> Iterator[AzureJob]:
         for job in self._jobs.all(experiment.workspace_id):
             if job.id.parent.key == experiment.key and BASELINE in labels_of(job.tags).tags:
                 yield job
@@ -234,10 +233,9 @@ _MAX_RUNS = 64  # whose samples are kept
 class RunTelemetry:
     """The facet `telemetry`: what is read of a run is kept, and each byte is read once."""
 
-    def __init__(self, logs: JobLogs, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._logs, self._clock = logs, clock
-        self._lock = threading.Lock()
-        self._runs: dict[str, _RunSamples] = {}
+    def __init__(self, logs: JobLogs) -> None:
+        self._logs = logs
+        self._runs = TtlCache[_RunSamples](lambda _: inf, max_size=_MAX_RUNS)
 
     def read(self, job: ResourceId, *, after: float = 0.0) -> TelemetryRecord:
         """The samples taken after `after` (seconds since 1970), in order of time.
@@ -248,19 +246,10 @@ class RunTelemetry:
         Raises:
             NotFoundError: The job does not exist.
         """
-        watched, run = self._logs.watched(job), self._run(job)
+        watched, run = self._logs.watched(job), self._runs.get(job.key, _RunSamples)
         with run.lock:
-            run.advance(watched, self._clock())
+            run.advance(watched, self._logs.clock())
             return run.record(after)
-
-    def _run(self, job: ResourceId) -> _RunSamples:
-        """The samples of a run, kept in least-recently-used order."""
-        with self._lock:
-            run = self._runs.pop(job.key, None) or _RunSamples()
-            self._runs[job.key] = run
-            while len(self._runs) > _MAX_RUNS:
-                self._runs.pop(next(iter(self._runs)))
-            return run
 
 
 @dataclass

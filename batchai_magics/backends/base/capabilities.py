@@ -111,7 +111,7 @@ def check_supported(capabilities: Capabilities, spec: Spec | Patch) -> None:
         raise _unsupported("a file server", capabilities.name)
     properties = spec.to_wire().get("properties") or {}
     for path in unsupported_fields(capabilities):
-        if _is_given(properties, path):
+        if is_given(properties, path):
             raise _unsupported(f"properties.{path}", capabilities.name)
     if isinstance(spec, JobSpec):
         from batchai_magics.models.backend_options import option_key
@@ -146,11 +146,11 @@ def _unsupported(what: str, name: str, hint: str = "") -> CapabilityError:
     return CapabilityError(f"{what} is not supported by the {name} backend", code="NotSupported", hint=hint)
 
 
-def _is_given(wire: Any, path: str) -> bool:
+def is_given(wire: Any, path: str) -> bool:
     """Whether wire JSON has a non-empty value at a path; `[]` stands for any item of a list."""
     name, _, rest = path.partition(".")
     value = wire.get(name.removesuffix("[]")) if isinstance(wire, Mapping) else None
     if not rest:
         return bool(value)
     items = value if isinstance(value, list) else [value]
-    return any(_is_given(item, rest) for item in items)
+    return any(is_given(item, rest) for item in items)

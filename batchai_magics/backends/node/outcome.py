@@ -44,7 +44,7 @@ def of_ranks(
     workers = [rank for rank in ranks if plan.processes[rank.rank].role is not server]
     is_well = all(rank.exit_code == 0 for rank in workers)
     if first.exit_code and first.rank in ended_on_their_own and not is_well:
-        return _failed(first, plan.notes)._replace(ranks=ranks)
+        return process_failed(first, plan.notes)._replace(ranks=ranks)
     silent = [rank.rank for rank in workers if rank.rank not in ended_on_their_own]
     return _fault_outcome(fault, plan, silent, is_well=is_well)._replace(ranks=ranks)
 
@@ -53,7 +53,7 @@ def _fault_outcome(fault: Fault, plan: Plan, silent: Sequence[int], *, is_well: 
     """The outcome of a job none of whose ranks failed on its own."""
     if fault.abort:
         rank, node = fault.abort.rank, plan.node_of(plan.processes[fault.abort.rank]).id
-        return _failed(ProcessExit(rank, node, fault.abort.code & 255 or 1), plan.notes)
+        return process_failed(ProcessExit(rank, node, fault.abort.code & 255 or 1), plan.notes)
     if fault.unwritable:
         return unwritable(fault.unwritable, code=0 if is_well else None)
     if is_well:
@@ -164,7 +164,8 @@ def failed_with(code: str, message: str, **details: object) -> Outcome:
     return Outcome(None, (error_detail(code, message, _details(**details)),))
 
 
-def _failed(rank: ProcessExit, notes: Sequence[str]) -> Outcome:
+def process_failed(rank: ProcessExit, notes: Sequence[str] = ()) -> Outcome:
+    """The outcome of a job whose first failure is that of this process."""
     code = rank.exit_code
     details = _details(failedRank=rank.rank, failedNode=rank.node, exitCode=code)
     details += [{"name": "note", "value": note} for note in notes]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import datetime, timezone
 from functools import cache, cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.service.host_runs import IMAGE_NOT_USED
 from batchai_magics.backends.service.repository import HOST_NOTE
@@ -15,6 +15,8 @@ from batchai_magics.models.resources import JobResource
 from batchai_magics.models.response_object import Provisioning, WireObject
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from batchai_magics.backends.base import Spec
     from batchai_magics.backends.service.repository import Record
     from batchai_magics.backends.service.runner import RunStatus
@@ -98,7 +100,7 @@ class RecordedJob(JobResource):
     def of(cls, record: Record, status: RunStatus) -> RecordedJob:
         """The job of a record and the status of its run."""
         made = object.__new__(cls)
-        id, created, result = record.resource_id, moment(record.created), status.result
+        id, created = record.resource_id, moment(record.created)
         vars(made).update(
             _record=record,
             _status=status,
@@ -107,9 +109,9 @@ class RecordedJob(JobResource):
             state=status.state,
             state_changed=moment(status.changed) if status.changed else created,
             output_path_segment=output_segment(id, record.guid),
-            ranks=tuple(map(_rank, result.ranks)) if result else (),
+            ranks=rank_exits(status),
             waiting=status.waiting,
-            attempts=tuple(_attempt(each, number) for number, each in enumerate(status.attempts, start=1)),
+            attempts=attempts(status),
         )
         return made
 
@@ -127,25 +129,27 @@ class RecordedJob(JobResource):
     @cached_property
     def execution(self) -> ExecutionInfo | None:
         """Its times, exit code and errors; None before it starts."""
-        started, result = self._status.started, self._status.result
-        if started is None and result:
-            started = result.ended  # a run that never began did so as it ended
-        if started is None:
-            return None
-        return ExecutionInfo(
-            started=moment(started),
-            ended=moment(result.ended) if result else None,
-            exit_code=result.exit_code if result else None,
-            errors=_errors(self._record, self._status),
-        )
+        note = self._record.more.get(HOST_NOTE)
+        return execution_info(self._status, [{"code": IMAGE_NOT_USED, "message": note}] if note else ())
 
 
-def _errors(record: Record, status: RunStatus) -> tuple[ErrorDetail, ...]:
-    """What went wrong in a run, and its warnings."""
-    result = status.result
+def execution_info(status: RunStatus, notes: Sequence[Mapping[str, Any]] = ()) -> ExecutionInfo | None:
+    """Times, exit code and errors of a run, with `notes` behind its warnings; None before it starts."""
+    started, result = status.started, status.result
+    if started is None and result:
+        started = result.ended  # a run that never began did so as it ended
+    if started is None:
+        return None
     errors = [*result.errors, *result.warnings] if result else [*status.warnings]
-    if note := record.more.get(HOST_NOTE):
-        errors.append({"code": IMAGE_NOT_USED, "message": note})
+    return ExecutionInfo(
+        started=moment(started),
+        ended=moment(result.ended) if result else None,
+        exit_code=result.exit_code if result else None,
+        errors=_errors([*errors, *notes]),
+    )
+
+
+def _errors(errors: Sequence[Mapping[str, Any]]) -> tuple[ErrorDetail, ...]:
     if not errors:
         return ()
     from batchai_magics.models.error_details import ErrorDetail
@@ -166,11 +170,21 @@ def moment(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, timezone.utc)
 
 
+def attempts(status: RunStatus) -> tuple[Attempt, ...]:
+    """The attempts of a run that had more than one."""
+    return tuple(_attempt(each, number) for number, each in enumerate(status.attempts, start=1))
+
+
 def _attempt(attempt: RunAttempt, number: int) -> Attempt:
     ended = None if attempt.ended is None else moment(attempt.ended)
     return Attempt(number, attempt.nodes, moment(attempt.started), ended, attempt.reason)
 
 
-def _rank(rank: ProcessExit) -> RankExit:
+def rank_exits(status: RunStatus) -> tuple[RankExit, ...]:
+    """The exit of each process of a run that has ended, first failure first."""
+    return tuple(map(_rank_exit, status.result.ranks)) if status.result else ()
+
+
+def _rank_exit(rank: ProcessExit) -> RankExit:
     ended = None if rank.ended is None else moment(rank.ended)
     return RankExit(rank.rank, rank.node, rank.exit_code, ended, rank.peak_bytes)

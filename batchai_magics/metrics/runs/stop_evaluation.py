@@ -27,6 +27,7 @@ _MEASURED_TEXTS = {
     GPU: "its GPUs were used at {:.3g} % on average",
     COST: "it had cost {}",
 }
+_NOTHING = " had nothing to check: "
 _NO_PROGRESS = "it made no progress (`batchai profile` shows where the time of a running job goes)"
 _NOT_MEASURED = {
     CPU: "no CPU use was sampled",
@@ -72,21 +73,6 @@ class StopEvaluation:
         measured = MEASURED - set(map(metric_name, patterns))
         return cls([stop_condition(text) for text in texts], measured, now_s)
 
-    @property
-    def seen(self) -> list[str]:
-        """Names that were printed or measured: those that the conditions are about, and some others."""
-        names = sorted(set(self._names.values()))
-        wanted = {spelling for each in self._conditions for spelling in spellings_of(each.metric)}
-        wanted |= {each.metric for each in self._measured}
-        return list(
-            dict.fromkeys([*(name for name in names if spellings_of(name) & wanted), *names[:MAX_NAMES]])
-        )
-
-    def note_seen(self, names: Iterable[str]) -> None:
-        """Take over what another evaluation of the same conditions has `seen`."""
-        for name in names:
-            self._names |= dict.fromkeys(spellings_of(name) - self._names.keys(), name)
-
     def unmet(self, unreadable: Sequence[str]) -> list[str]:
         """One sentence for each condition that was not evaluated as it should have been.
 
@@ -109,7 +95,7 @@ class StopEvaluation:
             each: _NOT_MEASURED[each.metric] for each in self._measured if each.metric in _NOT_MEASURED
         }
         return [
-            f'{STOP_IF} "{each.text}" had nothing to check: {cause}'
+            f'{STOP_IF} "{each.text}"{_NOTHING}{cause}'
             for each, cause in causes.items()
             if spellings_of(each.metric).isdisjoint(self._names)
         ]
@@ -164,6 +150,21 @@ class StopEvaluation:
         holding.last = number
         if not condition.held_s:
             self._reason = self._reason or _sentence(condition, number)
+
+
+def unmet_everywhere(texts: Sequence[Sequence[str]]) -> list[str]:
+    """What several evaluations of the same conditions say with `unmet`, as one for all that they have seen.
+
+    A condition had nothing to check if none of them had anything.
+    """
+    unseen = [{text.partition(_NOTHING)[0] for text in each if _NOTHING in text} for each in texts]
+    unseen_by_all = set[str].intersection(*unseen) if unseen else set[str]()
+    said = dict[str, str]()
+    for text in (text for each in texts for text in each):
+        condition, nothing, _ = text.partition(_NOTHING)
+        if not nothing or condition in unseen_by_all:
+            said.setdefault(condition, text)
+    return list(said.values())
 
 
 def _sentence(condition: StopCondition, number: Measurement) -> str:

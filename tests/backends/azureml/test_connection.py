@@ -10,10 +10,9 @@ import pytest
 
 from batchai_magics import user_ports
 from batchai_magics.backends.azure import bounded_transport
-from batchai_magics.backends.azureml.connection import EXPIRED
-from batchai_magics.errors import NotFoundError, ServiceError, StorageError, UnreachableError
+from batchai_magics.errors import ServiceError, UnreachableError
 from tests.azureml.faults import CUT_REQUEST, refusal
-from tests.azureml.workspace import API, ROOT
+from tests.azureml.workspace import ROOT
 
 COMMAND = {
     "jobType": "Command",
@@ -30,20 +29,6 @@ def connection(backend):
 
 def make_job(connection, name="one", **more):
     connection.send(connection.request("PUT", f"jobs/{name}", {"properties": {**COMMAND, **more}}))
-
-
-def test_the_workspace_and_its_run_history_are_found(connection) -> None:
-    assert (connection.workspace.location, connection.history_url) == ("eastus", API)
-
-
-def test_a_missing_workspace_is_said_to_be_missing(settings, azure) -> None:
-    from dataclasses import replace
-
-    from batchai_magics.backends.base.backend_registry import open_backend
-
-    other = open_backend(replace(settings, workspace="elsewhere"))
-    with pytest.raises(NotFoundError):
-        _ = other.connection.workspace
 
 
 @pytest.mark.parametrize("fault", [refusal(429, retry_after="0"), refusal(503), CUT_REQUEST])
@@ -109,16 +94,6 @@ def test_a_request_that_fails_says_why(connection, azure, monkeypatch, name, val
     assert advice in caught.value.hint
 
 
-def test_a_person_signs_in_with_a_device_code(connection, azure, monkeypatch, capsys) -> None:
-    without_credentials(monkeypatch)
-    azure.sign_in.is_code_approved = True
-    monkeypatch.setattr(user_ports.PROMPT, "get", lambda: print)
-    assert connection.workspace.location == "eastus"
-    assert capsys.readouterr().out == (
-        "To sign in to Azure, open https://microsoft.com/devicelogin and enter the code ABCD1234.\n"
-    )
-
-
 def test_a_list_goes_on_over_its_pages(connection, azure) -> None:
     azure.jobs.page = 2
     for name in "abcde":
@@ -139,15 +114,6 @@ def test_a_log_is_read_from_an_offset_without_a_token(connection, azure) -> None
     assert (found.data, found.size, found.modified is None) == (b"llo", 6, False)
     assert connection.read_blob(url, 6, 10).data == b""
     assert "Authorization" not in azure.exchanges[-1].request.headers
-
-
-def test_an_expired_address_of_a_log_says_so(connection, azure) -> None:
-    make_job(connection)
-    azure.write_log("one", "user_logs/std_log.txt", b"hello\n")
-    azure.history.link_life_s = -1.0
-    with pytest.raises(StorageError) as caught:
-        connection.read_blob(log_url(connection, "user_logs/std_log.txt"), 0, 9)
-    assert caught.value.code == EXPIRED
 
 
 USE = """

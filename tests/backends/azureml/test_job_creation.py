@@ -18,7 +18,7 @@ from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
 from tests.azureml.faults import refusal
 from tests.azureml.workspace import ROOT
-from tests.backends.azureml.job_specs import PREFIX, job_spec
+from tests.backends.azureml.job_specs import job_spec
 
 SHARE = {
     "accountName": "acct",
@@ -83,10 +83,7 @@ def test_a_priority_is_one_of_the_tiers_of_serverless_compute(
     [
         ("horovodSettings", {"pythonScriptFilePath": "a.py", "processCount": 4}, ("Mpi", 2)),
         ("customMpiSettings", {"commandLine": "./a", "processCount": 2}, ("Mpi", 1)),
-        ("chainerSettings", {"pythonScriptFilePath": "a.py", "processCount": 4}, ("Mpi", 2)),
-        ("cntkSettings", {"pythonScriptFilePath": "a.py", "processCount": 4}, ("Mpi", 2)),
         ("pyTorchSettings", {"pythonScriptFilePath": "a.py", "processCount": 4}, ("PyTorch", 2)),
-        ("caffe2Settings", {"pythonScriptFilePath": "a.py"}, ("PyTorch", 1)),
         ("customToolkitSettings", {"commandLine": "./a", "batchaiProcessCount": 2}, ("PyTorch", 1)),
     ],
 )
@@ -285,18 +282,6 @@ def test_earlier_runs_are_found_by_one_request(create, azure, backend, experimen
     assert len(azure.exchanges) == sent_before + 1
 
 
-def test_uploaded_files_travel_with_the_job_that_refers_to_them(backend, azure, experiment) -> None:
-    folder = "scripts/first/one/abc"
-    id = experiment.child(Kind.JOB, "one")
-    files = {f"{folder}/a.py": b"1", f"{folder}/b/c.py": b"2"}
-    backend.ensure(JobNeeds(id, share="batchaishare", files=files))
-    script = {"pythonScriptFilePath": f"{PREFIX}/{folder}/a.py", "processCount": 1}
-    backend.create(id, job_spec(experiment, horovodSettings=script))
-    container, prefix = azure.workspace.code_folder(sent(azure, experiment)["codeId"])
-    names = [name[len(prefix) :].strip("/") for name in azure.blobs.names(container, prefix)]
-    assert f"batchai/files/{folder}/b/c.py" in names
-
-
 def test_shares_and_containers_become_datastores(create, azure, experiment) -> None:
     create(mountVolumes={"azureFileShares": [SHARE], "azureBlobFileSystems": [CONTAINER]})
     outputs = sent(azure, experiment)["outputs"]
@@ -332,14 +317,6 @@ def test_an_address_of_data_is_mounted_as_an_input(create, azure, experiment) ->
     body = sent(azure, experiment)
     assert body["inputs"]["DATA"] == {"jobInputType": "uri_folder", "mode": "ReadOnlyMount", "uri": uri}
     assert '"in:DATA=${{inputs.DATA}}"' in body["command"]
-
-
-def test_a_job_has_the_rights_that_the_settings_say(settings, azure, experiment) -> None:
-    own = replace(settings.sections["azureml"], identity="user")
-    backend = open_backend(replace(settings, sections={"azureml": own}))
-    backend.create(experiment.child(Kind.JOB, "one"), job_spec(experiment))
-    assert sent(azure, experiment)["identity"] == {"identityType": "UserIdentity"}
-    backend.close()
 
 
 def test_a_creation_whose_response_was_lost_is_found(create, azure, backend) -> None:

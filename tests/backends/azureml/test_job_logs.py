@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import pytest
 
 from batchai_magics.backends.azureml import job_logs
-from batchai_magics.backends.azureml.job_logs import JobLogs
-from batchai_magics.backends.base import Chunk, FileRef, Span, WriteTime
+from batchai_magics.backends.azureml.job_logs import JobLogs, WatchedLogs
+from batchai_magics.backends.base import Chunk, Span, WriteTime
 from tests.backends.azureml.log_source import JOB, LogSource
 
 SINGLE = "user_logs/std_log.txt"
-OUT = FileRef(JOB, "stdout.txt")
+OUT = "stdout.txt"
 
 
 def ranked(rank: int, retry: str = "") -> str:
@@ -25,29 +25,29 @@ def source() -> LogSource:
 
 
 @pytest.fixture
-def logs(source: LogSource) -> JobLogs:
-    return JobLogs(source, source, clock=source.clock)
+def logs(source: LogSource) -> WatchedLogs:
+    return JobLogs(source, source, clock=source.clock).watched(JOB)
 
 
-def watch(logs: JobLogs, source: LogSource, seconds: int, step_s: float = 1.0) -> bytes:
+def watch(logs: WatchedLogs, source: LogSource, seconds: int, step_s: float = 1.0) -> bytes:
     """What a watcher gets who asks once a step."""
     data = b""
     for _ in range(int(seconds / step_s)):
-        chunk = logs.tail(JOB, {"stdout.txt": len(data)}, 1 << 20).get("stdout.txt")
+        chunk = logs.tail({"stdout.txt": len(data)}, 1 << 20).get("stdout.txt")
         data += chunk.data if chunk else b""
         source.now += step_s
     return data
 
 
-def test_a_growing_log_is_read_once(logs: JobLogs, source: LogSource) -> None:
+def test_a_growing_log_is_read_once(logs: WatchedLogs, source: LogSource) -> None:
     seen = b""
     for number in range(60):
         source.write(SINGLE, b"line %d\n" % number)
-        chunk = logs.tail(JOB, {"stdout.txt": len(seen)}, 1 << 20).get("stdout.txt")
+        chunk = logs.tail({"stdout.txt": len(seen)}, 1 << 20).get("stdout.txt")
         seen += chunk.data if chunk else b""
         source.now += 1
     source.status = "Completed"
-    logs.note_end(JOB)
+    logs.note_end()
     seen += logs.read(OUT, len(seen), 1 << 20).data
     assert seen == bytes(source.files[SINGLE])
     assert source.sent_bytes == len(seen)
@@ -55,7 +55,7 @@ def test_a_growing_log_is_read_once(logs: JobLogs, source: LogSource) -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 16])
 def test_a_watched_job_costs_less_than_one_request_a_second(
-    logs: JobLogs, source: LogSource, count: int
+    logs: WatchedLogs, source: LogSource, count: int
 ) -> None:
     for _ in range(300):
         for rank in range(count):
@@ -64,22 +64,22 @@ def test_a_watched_job_costs_less_than_one_request_a_second(
     assert source.requests.total() <= 300 * job_logs.REQUESTS_PER_S + job_logs._BURST
 
 
-def test_a_log_grows_for_its_watcher_while_others_are_read_often(logs: JobLogs, source: LogSource) -> None:
+def test_a_watched_log_grows_while_others_are_read_often(logs: WatchedLogs, source: LogSource) -> None:
     source.write(ranked(0), b"zero\n")
     for _ in range(200):
-        logs.read(FileRef(JOB, "stdout-0.txt"), 0, 100)
+        logs.read("stdout-0.txt", 0, 100)
     source.write(ranked(0), b"more\n")
     assert watch(logs, source, 15) == b"zero\nmore\n"
 
 
-def test_every_process_is_read_in_turn(logs: JobLogs, source: LogSource) -> None:
+def test_every_process_is_read_in_turn(logs: WatchedLogs, source: LogSource) -> None:
     for rank in range(4):
         source.write(ranked(rank), b"%d\n" % rank)
     data = watch(logs, source, 12)
     assert sorted(data.split()) == [b"0", b"1", b"2", b"3"]
 
 
-def test_each_byte_is_known_by_its_rank(logs: JobLogs, source: LogSource) -> None:
+def test_each_byte_is_known_by_its_rank(logs: WatchedLogs, source: LogSource) -> None:
     source.write(ranked(0), b"zero\n")
     source.write(ranked(1), b"one\n")
     source.status = "Completed"
@@ -89,7 +89,7 @@ def test_each_byte_is_known_by_its_rank(logs: JobLogs, source: LogSource) -> Non
     assert logs.read(OUT, 2, 5).spans == (Span(2, 5, 0), Span(5, 7, 1))
 
 
-def test_reading_is_repeatable_while_several_logs_grow(logs: JobLogs, source: LogSource) -> None:
+def test_reading_is_repeatable_while_several_logs_grow(logs: WatchedLogs, source: LogSource) -> None:
     for number in range(9):
         source.write(ranked(number % 3), b"%d %d\n" % (number % 3, number))
         watch(logs, source, 3)
@@ -102,21 +102,21 @@ def test_reading_is_repeatable_while_several_logs_grow(logs: JobLogs, source: Lo
 
 
 def test_the_beginning_of_a_long_log_is_read_from_the_processes_again(
-    logs: JobLogs, source: LogSource, monkeypatch: pytest.MonkeyPatch
+    logs: WatchedLogs, source: LogSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("batchai_magics.backends.azureml.job_logs.CACHE_BYTES", 10)
     for number in range(20):
         source.write(ranked(number % 2), b"rank %d line %d\n" % (number % 2, number))
         watch(logs, source, 2)
     source.status = "Completed"
-    logs.note_end(JOB)
+    logs.note_end()
     whole = logs.read(OUT, 0, 10_000).data
     again = b"".join(logs.read(OUT, offset, 7).data for offset in range(0, len(whole), 7))
     assert again == whole
     assert sorted(whole.split(b"\n")) == sorted(b"".join(map(bytes, source.files.values())).split(b"\n"))
 
 
-def test_an_unfinished_line_is_shown_when_its_process_falls_silent(logs: JobLogs, source: LogSource) -> None:
+def test_an_unfinished_line_is_shown_once_its_process_is_silent(logs: WatchedLogs, source: LogSource) -> None:
     source.write(ranked(0), b"Continue? ")
     assert watch(logs, source, 3) == b""
     assert watch(logs, source, 9) == b"Continue? "
@@ -125,50 +125,31 @@ def test_an_unfinished_line_is_shown_when_its_process_falls_silent(logs: JobLogs
     assert logs.read(OUT, 0, 100).data == b"Continue? yes\n"
 
 
-def test_the_logs_of_a_retry_follow(logs: JobLogs, source: LogSource) -> None:
-    source.write(SINGLE, b"first\n")
-    watch(logs, source, 5)
-    source.write("user_logs/retry_001/std_log.txt", b"second\n")
-    watch(logs, source, 40)
-    source.status = "Completed"
-    logs.note_end(JOB)
-    assert logs.read(OUT, 0, 100).data == b"first\nsecond\n"
-
-
-def test_a_process_has_its_own_log_over_all_attempts(logs: JobLogs, source: LogSource) -> None:
+def test_a_process_has_its_own_log_over_all_attempts(logs: WatchedLogs, source: LogSource) -> None:
     for rank in (0, 1):
         source.write(ranked(rank), b"%d first\n" % rank)
         source.write(ranked(rank, "retry_001/"), b"%d again\n" % rank)
-    own = FileRef(JOB, "stdout-1.txt")
+    own = "stdout-1.txt"
     assert logs.read(own, 0, 100).data == b"1 first\n1 again\n"
     assert logs.read(own, 10, 4) == Chunk(b"agai", 10, 16, False)
 
 
 @pytest.mark.parametrize("path", ["stdout-0.txt", "stdout-wk-0.txt"])
 def test_the_log_of_a_lone_process_has_the_names_that_tutorials_stream(
-    logs: JobLogs, source: LogSource, path: str
+    logs: WatchedLogs, source: LogSource, path: str
 ) -> None:
     source.write(SINGLE, b"hello\n")
-    assert logs.read(FileRef(JOB, path), 0, 100).data == b"hello\n"
+    assert logs.read(path, 0, 100).data == b"hello\n"
 
 
-def test_an_expired_address_is_renewed(logs: JobLogs, source: LogSource) -> None:
-    source.write(SINGLE, b"before\n")
-    logs.watched(JOB).details()
-    source.is_expired = True
-    source.write(SINGLE, b"after\n")
-    assert logs.read(FileRef(JOB, SINGLE), 0, 100).data == b"before\nafter\n"
-    assert source.requests["details"] == 2
-
-
-def test_the_end_of_a_job_drains_all_logs_at_once(logs: JobLogs, source: LogSource) -> None:
+def test_the_end_of_a_job_drains_all_logs_at_once(logs: WatchedLogs, source: LogSource) -> None:
     for rank in range(32):
         source.write(ranked(rank), b"%d\n" % rank)
     watch(logs, source, 2)
     for rank in range(32):
         source.write(ranked(rank), b"last of %d" % rank)
     source.status = "Failed"
-    logs.note_end(JOB)
+    logs.note_end()
     chunk = logs.read(OUT, 0, 10_000)
     assert chunk.is_complete
     assert chunk.size == sum(map(len, source.files.values()))
@@ -178,13 +159,13 @@ def test_the_end_of_a_job_drains_all_logs_at_once(logs: JobLogs, source: LogSour
 
 
 def test_a_long_log_of_an_ended_job_is_read_piece_by_piece(
-    logs: JobLogs, source: LogSource, monkeypatch: pytest.MonkeyPatch
+    logs: WatchedLogs, source: LogSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_logs, "_PIECE_BYTES", 16)
     source.write(SINGLE, bytes(range(100)))
     source.status = "Completed"
     data = b""
-    while chunk := logs.tail(JOB, {"stdout.txt": len(data)}, 10).get("stdout.txt"):
+    while chunk := logs.tail({"stdout.txt": len(data)}, 10).get("stdout.txt"):
         data += chunk.data
         assert chunk.size > chunk.end or chunk.is_complete  # else a reader would think it has all
     assert data == bytes(range(100))
@@ -192,41 +173,41 @@ def test_a_long_log_of_an_ended_job_is_read_piece_by_piece(
 
 @pytest.mark.parametrize("name", ["user_logs/mpi_log.txt", "logs/batchai/stdouterr/stderr-job_prep.txt"])
 def test_other_logs_of_a_job_are_tailed_beside_the_common_one(
-    logs: JobLogs, source: LogSource, name: str
+    logs: WatchedLogs, source: LogSource, name: str
 ) -> None:
     path = name.rpartition("/")[2]
     source.write(name, b"no slots\n")
     source.write(SINGLE, b"hello\n")
     source.status = "Failed"
-    assert {path: chunk.data for path, chunk in logs.tail(JOB, {}, 100).items()} == {
+    assert {path: chunk.data for path, chunk in logs.tail({}, 100).items()} == {
         "stdout.txt": b"hello\n",
         path: b"no slots\n",
     }
-    assert logs.tail(JOB, {path: 9, "stdout.txt": 6}, 100) == {}
-    assert logs.read(FileRef(JOB, path), 3, 5).data == b"slots"
+    assert logs.tail({path: 9, "stdout.txt": 6}, 100) == {}
+    assert logs.read(path, 3, 5).data == b"slots"
 
 
-def test_bytes_have_the_time_at_which_they_were_written(logs: JobLogs, source: LogSource) -> None:
+def test_bytes_have_the_time_at_which_they_were_written(logs: WatchedLogs, source: LogSource) -> None:
     source.write(SINGLE, b"one\n")
-    tails: list[Mapping[str, Chunk]] = [logs.tail(JOB, {}, 100)]
+    tails: list[Mapping[str, Chunk]] = [logs.tail({}, 100)]
     source.now += 5
     source.write(SINGLE, b"two\n")
-    tails.append(logs.tail(JOB, {"stdout.txt": 4}, 100))
+    tails.append(logs.tail({"stdout.txt": 4}, 100))
     assert [tail["stdout.txt"].times for tail in tails] == [(WriteTime(0, 1000.0),), (WriteTime(4, 1005.0),)]
 
 
-def test_a_replaced_log_is_read_from_its_start(logs: JobLogs, source: LogSource) -> None:
+def test_a_replaced_log_is_read_from_its_start(logs: WatchedLogs, source: LogSource) -> None:
     source.write(SINGLE, b"a long first log\n")
     first = logs.read(OUT, 0, 100)
     source.files[SINGLE] = bytearray(b"new\n")
     source.now += 20
     logs.read(OUT, first.end, 100)
     source.now += 20
-    chunk = logs.tail(JOB, {"stdout.txt": first.end}, 100)["stdout.txt"]
+    chunk = logs.tail({"stdout.txt": first.end}, 100)["stdout.txt"]
     assert (chunk.offset, chunk.data) == (0, b"new\n")
     assert chunk.generation != first.generation
 
 
-def test_a_job_without_a_log_yet_has_an_empty_one(logs: JobLogs) -> None:
-    assert logs.tail(JOB, {}, 100) == {}
+def test_a_job_without_a_log_yet_has_an_empty_one(logs: WatchedLogs) -> None:
+    assert logs.tail({}, 100) == {}
     assert logs.read(OUT, 0, 100) == Chunk(b"", 0, 0, False, generation=logs.read(OUT, 0, 1).generation)

@@ -111,6 +111,7 @@ def test_a_job_with_the_rights_of_its_submitter_gets_a_token(settings, azure, ex
         if each.request.method == "PUT" and "/jobs/" in each.request.path
     ]
     assert sent.headers["x-azureml-token"].startswith("token-")
+    assert sent.json()["properties"]["identity"] == {"identityType": "UserIdentity"}
     backend.close()
 
 

@@ -21,7 +21,7 @@ SCRIPT = {"pythonScriptFilePath": "a.py"}
 def plan_of(experiment):
     def made(nodes=2, **properties):
         spec = job_spec(experiment, nodes=nodes, **properties)
-        return run_plan(experiment.child(Kind.JOB, "one"), spec, gpus_per_node=0).plan
+        return run_plan(experiment.child(Kind.JOB, "one"), spec, gpus_per_node=0)
 
     return made
 

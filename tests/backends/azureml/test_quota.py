@@ -19,7 +19,6 @@ from batchai_magics.config import Settings
 from batchai_magics.errors import ServiceError
 from batchai_magics.jobs.job_costs import JobCosts
 from batchai_magics.models.job_spec import JobSpec
-from batchai_magics.models.prices import Price
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from tests.azureml.faults import refusal
 from tests.azureml.stand_in import AzureStandIn
@@ -38,18 +37,6 @@ def gpus(workspace: ResourceId) -> ResourceId:
     return workspace.child(Kind.CLUSTER, "gpus")
 
 
-def test_a_job_is_told_that_it_will_queue_and_what_it_costs(
-    azure: AzureStandIn, connection: Connection, quota: Quota, gpus: ResourceId
-) -> None:
-    azure.computes.add("gpus", size=A100)
-    azure.workspace.cores[FAMILY], azure.workspace.cores_in_use[FAMILY] = 48, 48
-    estimate = quota.estimate(Clusters(connection).show(gpus), 2)
-    assert estimate is not None
-    assert estimate.sentence == (
-        "2 × NC24ads_A100_v4, 0 of 48 cores free: will queue; about 7.35 USD an hour"
-    )
-
-
 def job_on(cluster: ResourceId, **more: object) -> JobSpec:
     properties = {
         "cluster": {"id": str(cluster)},
@@ -59,13 +46,6 @@ def job_on(cluster: ResourceId, **more: object) -> JobSpec:
         **more,
     }
     return JobSpec.from_wire({"properties": properties})
-
-
-def test_the_price_of_a_node_is_the_services_estimate(
-    azure: AzureStandIn, connection: Connection, quota: Quota, gpus: ResourceId
-) -> None:
-    azure.computes.add("gpus", size=A100)
-    assert quota.node_price(Clusters(connection).show(gpus)) == Price(3.673, "USD")
 
 
 def test_a_limit_of_cost_is_by_the_size_that_a_job_asks_for(
@@ -86,10 +66,6 @@ def test_a_job_is_forecast_before_it_is_submitted(
     assert "NC24ads_A100_v4 need 48 cores, and the quota is 24" in quota.forecast(job_on(gpus))
     serverless = workspace.child(Kind.CLUSTER, "serverless")
     assert quota.forecast(job_on(serverless)) == ("2 × DS3_v2, 100 of 100 cores free; about 0.46 USD an hour")
-
-
-def test_a_forecast_that_is_impossible_says_why(quota: Quota, gpus: ResourceId) -> None:
-    assert quota.forecast(job_on(gpus)) == "problem: there is no cluster gpus"
 
 
 def test_a_dry_run_tells_the_forecast(azure: AzureStandIn, settings: Settings) -> None:

@@ -83,8 +83,8 @@ def test_fifty_random_faults_lose_and_repeat_no_byte(
         nonlocal now
         now += PAUSE_S
 
-    for part in (backend.logs, backend._recent):
-        monkeypatch.setattr(part, "_clock", lambda: now)
+    monkeypatch.setattr(backend.logs, "clock", lambda: now)
+    monkeypatch.setattr(backend.recent, "_clock", lambda: now)
     connection = backend.connection
     connection.send(connection.request("PUT", "jobs/resnet", {"properties": JOB}))
     azure.set_status("resnet", "Running")

@@ -102,12 +102,3 @@ def test_the_first_cell_of_the_page_is_accepted_as_it_stands(
     (job,) = azure.jobs.jobs.values()
     assert job.properties["distribution"] == {"distributionType": "PyTorch", "processCountPerInstance": 1}
     assert "pytorch" in job.properties["environmentId"]
-
-
-def test_a_job_that_is_accepted_uploads_its_code_before_it_is_created(
-    azure: AzureStandIn, backend: AzureMLBackend, settings: Settings
-) -> None:
-    submit(backend, cell.parse("train", "print(1)", settings=settings), settings)
-    sent = changes(azure)
-    assert "/jobs/train" in sent[-1]
-    assert any("startPendingUpload" in each for each in sent)

@@ -18,7 +18,7 @@ def source() -> LogSource:
 
 @pytest.fixture
 def telemetry(source: LogSource) -> RunTelemetry:
-    return RunTelemetry(JobLogs(source, source, clock=source.clock), clock=source.clock)
+    return RunTelemetry(JobLogs(source, source, clock=source.clock))
 
 
 def name(rank: int) -> str:

@@ -42,7 +42,9 @@ def test_a_person_enters_one_code_for_all_backends_of_a_notebook(azure, monkeypa
     settings = used(line).value.settings
     with contextlib.closing(open_backend(settings)) as backend:
         assert backend.names(workspace_id(settings), Kind.EXPERIMENT) == []
-    assert capsys.readouterr().out.count("enter the code") == 1
+    assert capsys.readouterr().out == (
+        "To sign in to Azure, open https://microsoft.com/devicelogin and enter the code ABCD1234.\n"
+    )
 
 
 def test_the_workspace_of_the_file_is_used(azure, tmp_path, monkeypatch) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +12,8 @@ from batchai_magics import follow
 from batchai_magics.backends.azureml.azureml_backend import AzureMLBackend
 from batchai_magics.backends.base import FileRef
 from batchai_magics.follow import LogBytes, StateChanged
+from batchai_magics.launch.outcome import Outcome
+from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
@@ -103,8 +102,8 @@ def test_the_ranks_and_exit_codes_of_processes_are_reported(
     id = start()
     for rank, code, ended in ((0, 1, 1764.9), (1, 3, 1764.5), (2, None, 1765.0), (3, 0, 1764.1)):
         azure.write_log("resnet", f"user_logs/std_log_process_{rank}.txt", b"%d\n" % rank)
-        record = {"rank": rank, "node": f"node-{rank}", "exit_code": code, "ended": ended, "peak_bytes": 7}
-        azure.write_log("resnet", f"logs/batchai/exits/{rank}.json", json.dumps(record).encode())
+        end = Outcome(code, ranks=(ProcessExit(rank, f"node-{rank}", code, ended, 7),))
+        azure.write_log("resnet", f"logs/batchai/exits/{rank}.json", end.to_json().encode())
     azure.set_status("resnet", "Failed", error={"code": "UserError", "message": "it failed"})
     job = shown(backend, id)
     assert [(rank.rank, rank.node, rank.exit_code) for rank in job.ranks] == [
@@ -145,6 +144,16 @@ def test_a_queued_job_says_what_its_cluster_and_the_quota_lack(
     assert "3 × NC4as_T4_v3, 0 of 4 cores free: more than the quota, which must be raised to 12" in waiting
 
 
+def test_a_list_of_queued_jobs_costs_one_request(
+    azure: AzureStandIn, backend: AzureMLBackend, start: Starter
+) -> None:
+    id, sent = start(status="Queued"), len(azure.exchanges)
+    (job,) = backend.list(id.parent, Kind.JOB)
+    assert isinstance(job, JobResource)
+    assert (job.execution, job.ranks, job.state_changed) == (None, (), job.provisioning.created)
+    assert len(azure.exchanges) == sent + 1
+
+
 def test_a_serverless_job_says_what_the_quota_lacks(
     azure: AzureStandIn, backend: AzureMLBackend, start: Starter
 ) -> None:
@@ -182,39 +191,12 @@ def test_the_logs_are_listed_with_those_of_processes_and_of_the_service(
     assert file.modified
 
 
-@pytest.mark.slow
-def test_a_watched_job_costs_a_request_a_second_and_its_log_once(
-    azure: AzureStandIn, backend: AzureMLBackend, start: Starter
-) -> None:
-    id = start()
-    written = [b"%06d %s\n" % (number, b"x" * 2000) for number in range(100)]
-    pieces: Iterator[bytes] = iter(written)
-
-    def write() -> None:
-        for piece in pieces:
-            azure.write_log("resnet", SINGLE, piece)
-            time.sleep(0.1)
-        azure.set_status("resnet", "Completed")
-
-    begun, sent = time.monotonic(), len(azure.exchanges)
-    thread = threading.Thread(target=write)
-    thread.start()
-    data = log_of(backend, id)
-    thread.join()
-    seconds = time.monotonic() - begun
-    exchanges = azure.exchanges[sent:]
-    assert data == b"".join(written)
-    assert len(exchanges) <= seconds + 8  # what its start and its end cost
-    blobs = [exchange for exchange in exchanges if "blob" in exchange.request.host]
-    assert sum(exchange.sent_bytes for exchange in blobs) <= 1.05 * len(data)
-
-
 def test_states_are_asked_for_once_in_some_seconds_whoever_watches(
     azure: AzureStandIn, backend: AzureMLBackend, start: Starter
 ) -> None:
     now = [0.0]
     id = start()
-    backend._recent._clock = lambda: now[0]
+    backend.recent._clock = lambda: now[0]
     for now[0] in range(21):
         backend.status([id])
     asked = [exchange for exchange in azure.exchanges if exchange.request.path.endswith("/jobs/resnet")]

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from batchai_magics.metrics import Measurement
-from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
+from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation, unmet_everywhere
 from batchai_magics.models.stop_conditions import stop_condition
 
 
@@ -52,6 +52,18 @@ def test_a_condition_about_a_number_that_never_came_is_told_with_those_that_did(
     watch.add([value("loss", 1), value("lr", 1)], 0)
     (told,) = watch.unmet(())
     assert told == 'stop-if "los is nan" had nothing to check: no los was printed (loss, lr)'
+
+
+def test_a_condition_had_nothing_to_check_if_no_rank_printed_its_metric():
+    ranks = [stopping("los is nan", "loss > 3") for _ in range(2)]
+    ranks[0].add([value("loss", 1)], 0)
+    told = unmet_everywhere([ranks[0].unmet(["metrics.csv"]), ranks[1].unmet(())])
+    assert told == [
+        'stop-if "los is nan" had nothing to check: no los was printed (loss)',
+        'stop-if "los is nan" was not evaluated to the end: metrics.csv',
+        'stop-if "loss > 3" was not evaluated to the end: metrics.csv',
+    ]
+    assert unmet_everywhere([]) == []
 
 
 def test_other_numbers_stop_nothing():

@@ -2,46 +2,48 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import selectors
-import signal
 import socket
-import subprocess
+import sys
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from batchai_magics.backends.azureml.node.job_variables import RUN, SPEC, unpacked
 from batchai_magics.backends.azureml.node.node_setup import SetupBarrier, write_log_file, write_records
+from batchai_magics.backends.folders.run_end import StopIfRequest
 from batchai_magics.backends.node.attempt import AttemptRunner
-from batchai_magics.backends.node.job_layout import JobLayout
-from batchai_magics.backends.node.launcher import Deadline, Launcher, PlanProcesses, Report
-from batchai_magics.backends.node.outcome import NO_FAULT, STOP_IF, TERMINATE, Fault, stopped
-from batchai_magics.backends.node.ranks import machine_recording, termination
+from batchai_magics.backends.node.child_processes import ChildLauncher, ChildProcesses
+from batchai_magics.backends.node.job_layout import JobLayout, RunEntry
+from batchai_magics.backends.node.launcher import Deadline, PlanProcesses, Report
+from batchai_magics.backends.node.node_programs import own_folder, start_words
+from batchai_magics.backends.node.outcome import TERMINATE, stopped, unwritable
+from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.leftovers import MARK
-from batchai_magics.backends.node.ranks.rank import RSS_UNIT, become_own_group
+from batchai_magics.backends.node.ranks.output_streams import SPAN
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
-from batchai_magics.backends.node.ranks.telemetry_sampler import sampler
 from batchai_magics.backends.node.ranks.temporary_folder import ROOT, TMPDIR, TemporaryFolder, is_given
-from batchai_magics.backends.node.ranks.trainer_file_log import trainer_file_log
-from batchai_magics.backends.node.restarts import EndWarning
+from batchai_magics.backends.node.watch_process import WATCH as WATCH_MODULE
+from batchai_magics.backends.node.watch_process import WatchProgram
 from batchai_magics.launch.outcome import Outcome
-from batchai_magics.launch.plan import TRAINER_LOG, Plan, ProcessExit, Role
+from batchai_magics.launch.plan import TRAINER_LOG, LaunchMode, LogPaths, Output, Plan, Role
 from batchai_magics.launch.references import Bindings
-
-if TYPE_CHECKING:
-    from batchai_magics.backends.azureml.node.condition_watch import ConditionWatch
-
+from batchai_magics.models.runs.watch_request import WatchRequest
+from batchai_magics.models.stop_conditions import PROGRESS, metric_name, stop_condition
+from batchai_magics.records.record_files import WATCH
 
 STOPPED_CODE = 143
 _READ_SIZE = 1 << 16
+_ENDLESS = 1 << 62  # bytes
+_OF_NODE = (TMPDIR, "BATCHAI_ARTIFACT_DIR")  # variables that programs look for among those of a node
 
 
 def run(folder: str, arguments: Sequence[str]) -> int:
-    """Runs the process of this rank; returns its exit code.
+    """Runs the process of this rank, and records its end; returns its exit code.
 
     Args:
         folder: The folder in which the service has started it.
@@ -52,8 +54,7 @@ def run(folder: str, arguments: Sequence[str]) -> int:
     env.pop(SPEC, None)
     plan = Plan.from_json(bundle["plan"])
     identity = identity_of(env, plan, socket.gethostname())
-    bindings = identity.bindings(plan, folder, cores())
-    plan = plan.resolved(bindings)
+    plan = plan.resolved(identity.bindings(plan, folder, cores()))
     paths = dict(argument.split("=", 1) for argument in arguments)
     env |= {f"AZ_BATCHAI_INPUT_{name[3:]}": path for name, path in paths.items() if name.startswith("in:")}
     setup = SetupBarrier(Path(folder), bundle["share"], bundle["mounts"], paths)
@@ -61,23 +62,33 @@ def run(folder: str, arguments: Sequence[str]) -> int:
     temporary = TemporaryFolder()
     if not is_given(plan, plan.node_of(plan.processes[identity.rank])):
         env[TMPDIR] = temporary.path(env.get(TMPDIR) or ROOT)
-    ours = partial(_process_env, env, plan, identity, folder)
+    env = _process_env(env, plan, identity, folder)
     try:
-        failure = setup.run_once(lambda: _prepare(setup, plan, ours(), identity, bundle["records"]))
-        if failure:
-            return _fail(Path(folder), failure)
-        watch = _watch(bundle, identity.rank, plan)
-        launcher, report = ServiceLauncher(identity, ours(), Path(folder), watch), ServiceReport(plan, watch)
-        limits = plan.limits._replace(max_restarts=None, warn_s=0.0)
-        attempt = plan._replace(limits=limits, mounts=(), execution_logs=(), preparation=None)
-        outcome = AttemptRunner(attempt, launcher, report).run()
-        if outcome.errors and not report.is_told:
-            _fail(Path(folder), outcome)
-            return STOPPED_CODE
-        codes = [end.exit_code for end in outcome.ranks if end.rank == identity.rank]
-        return next(iter(codes), outcome.exit_code) or 0
+        failure = setup.run_once(lambda: _prepare(setup, plan, env, identity, bundle["records"]))
+        outcome = failure or _run_attempt(Path(folder), plan, identity, env, bundle)
     finally:
         temporary.remove()
+    if outcome.errors:
+        print(*(f"batchai: {error['message']}" for error in outcome.errors), sep="\n", flush=True)
+    write_log_file(Path(folder), f"exits/{identity.rank}.json", outcome._replace(ended=time.time()).to_json())
+    if outcome.errors and not failure:
+        return STOPPED_CODE
+    return outcome.exit_code or (1 if failure else 0)
+
+
+def _run_attempt(
+    folder: Path, plan: Plan, identity: ProcessIdentity, env: Mapping[str, str], bundle: Mapping[str, Any]
+) -> Outcome:
+    """The outcome of the process; its errors say why this program has ended it, not the service."""
+    files = RankFiles(folder / f"batchai/ranks/{identity.rank}")
+    attempt = files.attempt(plan, identity, env)
+    files.prepare(attempt, identity.rank, bundle)
+    launcher, report = ServiceLauncher(files, identity.rank, env), ServiceReport(files, attempt)
+    outcome = AttemptRunner(attempt, launcher, report).run()
+    own = tuple(end for end in outcome.ranks if end.rank == identity.rank and end.exit_code is not None)
+    if report.is_told:
+        return Outcome(own[0].exit_code if own else STOPPED_CODE, ranks=own, warnings=outcome.warnings)
+    return outcome._replace(ranks=own)
 
 
 def _process_env(
@@ -107,44 +118,73 @@ def _prepare(
     return setup.prepare(plan.preparation, identity.node, env)
 
 
-def _watch(bundle: Mapping[str, Any], rank: int, plan: Plan) -> ConditionWatch | None:
-    """The evaluation of the job's stop conditions; None without any."""
-    if not bundle["stop_if"]:
-        return None
-    from batchai_magics.backends.azureml.node.condition_watch import ConditionWatch
+class RankFiles(JobLayout):
+    """The private files of one rank on its node, as those of a run of its own."""
 
-    return ConditionWatch(bundle, rank, plan)
+    output = RunEntry("stdout.txt")  # what its process prints
+
+    def attempt(self, plan: Plan, identity: ProcessIdentity, env: Mapping[str, str]) -> Plan:
+        """The plan of the attempt, for which this program only runs the process of the rank.
+
+        `env` are the variables of the process, which replace the planned ones. Its output goes to a file,
+        which has no lines of other ranks, whatever the program that watches it is told of its spans.
+        """
+        log, spans = LogPaths(str(self.output)), str(self.spans("stdout")) * (len(plan.processes) > 1)
+        own = {name: env[name] for name in _OF_NODE if name in env}
+        return plan._replace(
+            nodes=tuple(
+                node._replace(env=own) if number == identity.node else node._replace(folder="", env={})
+                for number, node in enumerate(plan.nodes)
+            ),
+            processes=tuple(
+                process._replace(env={}, output=Output(log, log), own=None) for process in plan.processes
+            ),
+            output=Output(log._replace(spans=spans), LogPaths(str(self.root / "stderr.txt"))),
+            launcher=LaunchMode.DIRECT,  # the service launches
+            limits=plan.limits._replace(max_restarts=None, warn_s=0.0),
+            mounts=(),
+            execution_logs=(),
+            preparation=None,
+        )
+
+    def prepare(self, plan: Plan, rank: int, bundle: Mapping[str, Any]) -> None:
+        """Makes the folder, with what the program that watches the process reads, if the job has conditions.
+
+        Every rank checks what it prints. What is measured (progress, use, cost) only the first one checks,
+        for its node: the others have no samples and no price.
+        """
+        self.records.mkdir(parents=True)
+        conditions, patterns = bundle["stop_if"], bundle["patterns"]
+        if rank and PROGRESS not in map(metric_name, patterns):
+            conditions = [text for text in conditions if stop_condition(text).metric != PROGRESS]
+        if not conditions:
+            return
+        self.plan.write_text(plan.to_json(), encoding="utf-8")
+        self.spans("stdout").write_bytes(SPAN.pack(0, _ENDLESS, rank))
+        StopIfRequest(conditions, patterns).write(self.stop_if)
+        if rank:
+            return
+        self.telemetry.symlink_to(plan.telemetry)
+        if text := bundle["records"].get(WATCH):
+            asked = WatchRequest.from_json(text)
+            priced = WatchRequest(asked.name, asked.experiment, node_price=asked.node_price)
+            (self.records / WATCH).write_text(priced.to_json(), encoding="utf-8")
 
 
-def _fail(folder: Path, outcome: Outcome) -> int:
-    """Writes why the job ends into its record and its log; returns the exit code for the service."""
-    print(*(f"batchai: {error['message']}" for error in outcome.errors), sep="\n", flush=True)
-    write_log_file(folder, "end.json", outcome._replace(ranks=(), ended=time.time()).to_json())
-    return outcome.exit_code or 1
-
-
-class ServiceLauncher(Launcher):
+class ServiceLauncher(ChildLauncher):
     """Launches the one process of a plan for which the service has started this program."""
 
-    def __init__(
-        self, identity: ProcessIdentity, env: Mapping[str, str], folder: Path, watch: ConditionWatch | None
-    ) -> None:
-        self._identity, self._folder, self._watch = identity, folder, watch
-        self.files = JobLayout(folder / "batchai")
-        self.env, self.signal_pipe = env, SignalPipe()
+    files: RankFiles
+
+    def __init__(self, files: RankFiles, rank: int, env: Mapping[str, str]) -> None:
+        super().__init__(files, SignalPipe(), env)
+        self._rank = rank
 
     def processes(
         self, plan: Plan, env: Mapping[str, str], *, are_independent: bool = False
     ) -> PlanProcesses:
         """The process of this rank, yet to be started."""
-        return ServiceProcess(
-            plan,
-            self._identity,
-            env,
-            folder=self._folder,
-            signal_pipe=self.signal_pipe,
-            watch=self._watch,
-        )
+        return ServiceProcess(plan, self._rank, self.signal_pipe, env, files=self.files)
 
     def reachable(self, plan: Plan) -> Plan:
         """The plan without nodes: the first process of each has made its folders."""
@@ -152,158 +192,92 @@ class ServiceLauncher(Launcher):
 
 
 class ServiceReport(Report):
-    """Brings the stop conditions that are met, and the service's request to end.
+    """Brings the service's request to end.
 
     `is_told` is whether the service has told this program to end, which it records itself.
     """
 
     engine = "the service"
 
-    def __init__(self, plan: Plan, watch: ConditionWatch | None) -> None:
-        self.deadline, self._watch, self.is_told = Deadline(plan.limits), watch, False
+    def __init__(self, files: RankFiles, plan: Plan) -> None:
+        self._files, self.deadline, self.is_told = files, Deadline(plan.limits), False
 
     def stop_request(self, *, is_signalled: bool) -> Outcome | None:
         """The outcome if the process is to end."""
         self.is_told = self.is_told or is_signalled
-        if self.is_told:
-            return stopped(TERMINATE)
-        reason = self._watch.reason if self._watch else ""
-        return stopped(f"{STOP_IF}{reason.removeprefix(STOP_IF)}") if reason else None
+        return stopped(TERMINATE) if self.is_told else None
+
+    def watch_program(self) -> WatchProgram:
+        """The program that checks the stop conditions on what the process prints."""
+        start = start_words(sys.executable, WATCH_MODULE, own_folder(), has_packages=True)
+        return WatchProgram(start, log=self._files.root / "watch.log", attempts=())
 
 
-class ServiceProcess:
-    """The process of one rank; `watch` evaluates the job's stop conditions, if it has any."""
+def append(folder: Path, name: str, data: bytes) -> int:
+    """Appends to a log of the run; returns how many bytes."""
+    with (folder / "logs/batchai/stdouterr" / name).open("ab") as stream:
+        return stream.write(data)
 
-    notes: Sequence[str] = ()
-    fault: Fault = NO_FAULT
-    is_over = False  # the service ends the other processes of a job
+
+class CopiedFile:
+    """A file whose bytes are passed on as it grows; `write` takes some, and returns how many."""
+
+    def __init__(self, source: Path, write: Callable[[bytes], int]) -> None:
+        self._source, self._write, self._offset = source, write, 0
+
+    def copy(self) -> None:
+        """Passes on what is new."""
+        with contextlib.suppress(FileNotFoundError), self._source.open("rb", buffering=0) as stream:
+            while data := os.pread(stream.fileno(), _READ_SIZE, self._offset):
+                self._offset += self._write(data)
+
+
+class ServiceProcess(ChildProcesses):
+    """The process of one rank, whose output and numbers in files become logs that the service keeps."""
 
     def __init__(
-        self,
-        plan: Plan,
-        identity: ProcessIdentity,
-        env: Mapping[str, str],
-        *,
-        folder: Path,
-        signal_pipe: SignalPipe,
-        watch: Any,
+        self, plan: Plan, rank: int, signal_pipe: SignalPipe, env: Mapping[str, str], *, files: RankFiles
     ) -> None:
-        self._plan, self._identity, self._env, self._folder = plan, identity, env, folder
-        self._signal_pipe, self._watch = signal_pipe, watch
-        on_first = tuple(process for process in plan.processes if not process.node)
-        first_node = plan._replace(nodes=plan.nodes[:1], processes=on_first)
-        self._numbers = trainer_file_log(first_node) if identity.rank == 0 else None
-        self._sampling = sampler(plan, first_rank=identity.rank)
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(signal_pipe, selectors.EVENT_READ)
-        self._end: ProcessExit | None = None
-
-    @property
-    def is_running(self) -> bool:
-        """Whether it has not ended."""
-        return self._end is None
-
-    @property
-    def ends(self) -> Collection[ProcessExit]:
-        """Its exit, once it has ended."""
-        return [self._end] if self._end else []
+        super().__init__(plan, signal_pipe, env)
+        self._rank = rank
+        self._copies = [
+            CopiedFile(files.output, partial(os.write, 1)),
+            CopiedFile(files.root / TRAINER_LOG, partial(append, files.root.parents[2], TRAINER_LOG)),
+        ]
 
     def start(self) -> None:
-        """Starts it with this program's output; through a pipe if the stop conditions read that."""
-        process = self._plan.processes[self._identity.rank]
-        self._child = subprocess.Popen(
-            ["/bin/bash", "-c", process.command],
-            cwd=self._plan.node_of(process).folder,
-            env={**self._env},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE if self._watch else None,
-            stderr=subprocess.STDOUT if self._watch else None,
-            close_fds=False,  # launchers of MPI hand descriptors down
-            preexec_fn=partial(become_own_group, signal.SIGKILL),
-        )
-        if self._child.stdout:
-            self._selector.register(self._child.stdout, selectors.EVENT_READ)
-        self._recorder = machine_recording.start(self._plan, rank=self._identity.rank)
+        """Starts it."""
+        self._ranks.start_one(self._rank)
 
     def poll(self, timeout_s: float, /) -> set[int]:
         """Waits up to `timeout_s` for output, its exit or signals; returns the signals received."""
-        output = self._child.stdout
-        ready = [key.fileobj for key, _ in self._selector.select(timeout_s)]
-        if output and output in ready and not self._copy_output():
-            self._selector.unregister(output)
-        if self._numbers:
-            self._numbers.update_if_due()
-            self._check_numbers()
-        if self._sampling:
-            self._sampling.sample_if_due({self._identity.rank: self._child.pid})
-        self._end = self._end or self._poll_exit()
-        while self._end and output and self._copy_output():
-            continue
-        return self._signal_pipe.read()
-
-    def warn(self, warning: EndWarning, reason: str) -> None:
-        """Nothing: the service announces no end."""
+        signals = super().poll(timeout_s)
+        self._copy()
+        return signals
 
     def end(self, *, patience_s: float, grace_s: float, is_hurried: Callable[[], bool]) -> None:
-        """Ends it, and kills it if it has not exited after its grace."""
-        if self.is_running:
-            self._send(signal.SIGTERM)
-        deadline_s = time.monotonic() + grace_s
-        while self.is_running:
-            left_s = deadline_s - time.monotonic()
-            if left_s <= 0:
-                self._send(signal.SIGKILL)
-            self.poll(max(0.1, min(1.0, left_s)))
+        """Ends it; what it prints while it saves is copied whenever it is looked at."""
+
+        def is_to_be_killed() -> bool:
+            self._copy()
+            return is_hurried()
+
+        super().end(patience_s=patience_s, grace_s=grace_s, is_hurried=is_to_be_killed)
 
     def outcome(self) -> Outcome:
         """Its exit code; the service knows of the others."""
-        return Outcome(self._end.exit_code if self._end else None)
+        if problem := self._fault.unwritable:
+            return unwritable(problem)
+        return Outcome(next((end.exit_code for end in self.ends), None), ranks=tuple(self.ends))
 
     def close(self) -> None:
-        """Kills what it has left behind, and records its exit with what the stop conditions have missed."""
-        if self._sampling:
-            self._sampling.close()
-        if self._numbers:
-            self._numbers.close()
-        if self._recorder:
-            machine_recording.finish(self._recorder)
-        termination.kill()
-        if self._end:
-            self._check_numbers()
-            unchecked = {"unchecked": self._watch.unchecked} if self._watch else {}
-            text = json.dumps({**self._end._asdict(), **unchecked})
-            write_log_file(self._folder, f"exits/{self._identity.rank}.json", text)
+        """Kills what it has left behind, and copies the rest."""
+        super().close()
+        self._copy()
 
-    def _check_numbers(self) -> None:
-        if self._watch and self._numbers:
-            self._watch.read_file(Path(self._plan.output.stdout.path).with_name(TRAINER_LOG))
-
-    def _copy_output(self) -> bool:
-        """Copies output to the service, and to the stop conditions; False at its end."""
-        assert self._child.stdout
-        data = os.read(self._child.stdout.fileno(), _READ_SIZE)
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(1, rest) :]
-        if data:
-            self._watch.feed(data)
-        return bool(data)
-
-    def _poll_exit(self) -> ProcessExit | None:
-        pid, status, usage = os.wait4(self._child.pid, os.WNOHANG)
-        if not pid:
-            return None
-        code = self._child.returncode = os.waitstatus_to_exitcode(status)
-        self._send(signal.SIGKILL)  # what it has left in its group
-        code = 128 - code if code < 0 else code
-        name, peak_bytes = self._identity.node_name, usage.ru_maxrss * RSS_UNIT
-        return ProcessExit(self._identity.rank, name, code, time.time(), peak_bytes)
-
-    def _send(self, number: signal.Signals) -> None:
-        try:
-            os.killpg(self._child.pid, number)
-        except (ProcessLookupError, PermissionError):  # the whole group has ended
-            return
+    def _copy(self) -> None:
+        for each in self._copies:
+            each.copy()
 
 
 _RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK")
