@@ -14,14 +14,15 @@ if TYPE_CHECKING:
     from azure.core.pipeline.transport import RequestsTransport
 
 MAX_RESPONSE_BYTES = 128 << 20  # decompressed; the records of a run, 64 MiB, are sent as base64
-_ENCODINGS = "gzip, deflate"  # one at a time, each read expands only to the thousandfold: 10 MiB
+_ENCODINGS = "gzip, deflate"  # one at a time, each read expands only to the thousandfold
+_BLOCK_BYTES = 64 << 10  # of a streamed response; Azure's default of 4 KiB costs more than all else
 
 
 def bounded_transport(**options: Any) -> RequestsTransport:
     """A transport with these options that raises a ServiceError for a body over `MAX_RESPONSE_BYTES`."""
     from azure.core.pipeline.transport import RequestsTransport
 
-    transport = RequestsTransport(**options)
+    transport = RequestsTransport(connection_data_block_size=_BLOCK_BYTES, **options)
     transport.open()
     session: Any = transport.session
     session.headers["Accept-Encoding"] = _ENCODINGS

@@ -197,4 +197,4 @@ def _poll_key(call: ApiCall) -> Hashable:
         if name.startswith(_EXTENSION_PREFIX) and name != SINCE
     )
     target = (call.method, call.origin, call.path, *sorted(call.query.items()))
-    return (target, call.body, call.user, *sorted(extension_headers))
+    return (target, bytes(call.body), call.user, *sorted(extension_headers))
