@@ -205,7 +205,7 @@ def test_our_own_client_changes_no_blob_while_a_condition_on_it_is_looked_at(
     kept, name = server.context.metadata, "conditions"
     containers = connected(server.url).containers
     ways = {
-        "pack": lambda: containers.packed.store(name, {"in/b.txt": b"ours", "in/a.txt": b"ours"}),
+        "pack": lambda: containers.store_pack(name, {"in/b.txt": b"ours", "in/a.txt": b"ours"}),
         "whole": lambda: containers.upload_small(name, "in/a.txt", b"ours too"),
         "delete": lambda: containers.delete(name, "in/a.txt"),
     }

@@ -96,7 +96,7 @@ def test_what_our_own_client_uploads_has_none(server: Running, share: ShareClien
         share.get_file_client(name).upload_file(b"old", metadata=RUN)
     storage = connected(server.url).storage
     storage.upload_small("noted", "a", b"new")
-    storage.packed.store("noted", {"b": b"new"})
+    storage.store_pack("noted", {"b": b"new"})
     assert of(share.get_file_client("a")) == of(share.get_file_client("b")) == {}
 
 
