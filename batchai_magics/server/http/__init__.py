@@ -1,1 +1,1 @@
-"""HTTP: the ASGI application, and what a request passes through: limits, checks, bodies, waiting, responses."""
+"""HTTP: the ASGI application, and its steps: limits, checks, bodies, waiting, responses."""

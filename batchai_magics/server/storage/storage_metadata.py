@@ -1,9 +1,8 @@
-"""Metadata and content properties of shares, containers, files and blobs: headers, XML, and their journal."""
+"""Metadata and content properties of shares, containers, files and blobs: headers, XML, and their store."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import secrets
 import threading
@@ -12,8 +11,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from batchai_magics.backends.folders.private_files import append, write
 from batchai_magics.server.api_call import ApiCall
+from batchai_magics.server.key_journal import KeyJournal
 from batchai_magics.server.storage.storage_resource import StorageApiError, StorageResource
 
 _TYPE = "Content-Type"
@@ -150,16 +149,11 @@ class StorageRecord:
 
 
 class MetadataStore:
-    """The records of all resources, by resource key: an append-only journal, compacted at startup."""
+    """The records of all resources, by resource key."""
 
     def __init__(self, file: Path) -> None:
-        self._file = file
-        self._lock = threading.Lock()
-        self._kept = _read_journal(file)
+        self._journal = KeyJournal(file)
         self._in_use: dict[str, tuple[threading.Lock, int]] = {}
-        if file.exists():
-            lines = (_journal_line(key, record) for key, record in self._kept.items())
-            write(file, "".join(lines))
 
     @contextlib.contextmanager
     def exclusive(self, *keys: str) -> Iterator[None]:
@@ -171,21 +165,21 @@ class MetadataStore:
 
     @contextlib.contextmanager
     def _exclusive(self, key: str) -> Iterator[None]:
-        with self._lock:
+        with self._journal.lock:
             lock, users = self._in_use.get(key, (threading.Lock(), 0))
             self._in_use[key] = lock, users + 1
         try:
             with lock:
                 yield
         finally:
-            with self._lock:
+            with self._journal.lock:
                 lock, users = self._in_use.pop(key)
                 if users > 1:
                     self._in_use[key] = lock, users - 1
 
     def record(self, key: str) -> StorageRecord:
         """The record of a resource."""
-        return self._kept.get(key, EMPTY_RECORD)
+        return StorageRecord(**(self._journal.get(key) or {}))
 
     def metadata_of(self, key: str) -> Mapping[str, str]:
         """The metadata of a resource; empty if it has none."""
@@ -193,9 +187,8 @@ class MetadataStore:
 
     def set(self, key: str, record: StorageRecord) -> None:
         """Replaces a record."""
-        with self._lock:
-            if record != self.record(key):
-                self._put(key, record)
+        changed = {name: value for name, value in asdict(record).items() if value}
+        self._journal.put(key, changed or None)
 
     def set_new(self, resource: StorageResource, record: StorageRecord) -> None:
         """Sets the record of new content; a blob gets a new version."""
@@ -207,53 +200,15 @@ class MetadataStore:
 
     def move(self, key: str, new_key: str) -> None:
         """Moves the record of a resource and everything inside it to another key, replacing its records."""
-        with self._lock:
-            for old in [new_key, *self._keys_below(new_key)]:
-                self._put(old, EMPTY_RECORD)
-            for old in self._keys_below(key):
-                record = self._kept[old]
-                self._put(old, EMPTY_RECORD)
-                self._put(new_key + old.removeprefix(key), record)
+        with self._journal.lock:
+            self.forget(new_key)
+            for old, value in self._journal.inside(key).items():
+                self._journal.put(old, None)
+                self._journal.put(new_key + old.removeprefix(key), value)
 
     def forget(self, key: str) -> None:
         """Removes the records of a deleted resource and everything inside it."""
-        with self._lock:
-            for old in self._keys_below(key):
-                self._put(old, EMPTY_RECORD)
-
-    def _keys_below(self, key: str) -> list[str]:
-        return [known for known in self._kept if known == key or known.startswith(f"{key}/")]
-
-    def _put(self, key: str, record: StorageRecord) -> None:
-        """Appends a changed record to the journal."""
-        if record == EMPTY_RECORD and key not in self._kept:
-            return
-        append(self._file, _journal_line(key, record))
-        if record == EMPTY_RECORD:
-            del self._kept[key]
-        else:
-            self._kept[key] = record
-
-
-def _journal_line(key: str, record: StorageRecord) -> str:
-    """A line of the journal; fields that differ from the defaults follow the metadata."""
-    more = {
-        name: value
-        for name, value in asdict(record).items()
-        if name != "metadata" and value != getattr(EMPTY_RECORD, name)
-    }
-    return json.dumps([key, dict(record.metadata), *([more] if more else [])]) + "\n"
-
-
-def _read_journal(file: Path) -> dict[str, StorageRecord]:
-    records: dict[str, StorageRecord] = {}
-    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else []:
-        try:
-            key, metadata, *more = json.loads(line)
-            records[key] = StorageRecord(metadata, **(more[0] if more else {}))
-        except (ValueError, TypeError):  # a line cut off by a kill, or one of a newer server
-            continue
-    return {key: record for key, record in records.items() if record != EMPTY_RECORD}
+        self._journal.forget(key)
 
 
 EMPTY_RECORD = StorageRecord()

@@ -25,7 +25,7 @@ def test_what_belongs_to_whom_is_known_to_the_next_server(file: Path) -> None:
     owners = owners_in(file, ("/w", "first"), ("/w/e", "second"), ("/x", "first"))
     owners.forget("/w")
     with file.open("a") as stream:
-        stream.write('{"id": "/y", "us')  # the server was killed here
+        stream.write('["/y", "fi')  # the server was killed here
     again = Owners(file)
     assert (again.of("/w"), again.of("/w/e"), again.of("/x"), again.of("/y")) == (
         UNKNOWN_OWNER,
@@ -68,17 +68,17 @@ def test_a_server_that_starts_keeps_no_line_of_what_is_gone_or_half_written(file
     owners = owners_in(file, ("/w", "first"), ("/x", "second"))
     owners.forget("/w")
     with file.open("a") as stream:
-        stream.write('{"id": "/y", "us')
+        stream.write('["/y", "fi')
     Owners(file).record("/z", "second")  # else it would stand behind that half of a line
     assert file.read_text().splitlines() == [
-        '{"id": "/x", "user": "second"}',
-        '{"id": "/z", "user": "second"}',
+        '["/x", "second"]',
+        '["/z", "second"]',
     ]
 
 
 def test_half_a_line_hides_no_later_one_though_nothing_else_was_left(file: Path) -> None:
     owners_in(file, ("/w", "first")).forget("/w")
     with file.open("a") as stream:
-        stream.write('{"id": "/y", "us')
+        stream.write('["/y", "fi')
     Owners(file).record("/z", "second")
     assert Owners(file).of("/z") == "second"

@@ -128,7 +128,7 @@ def test_the_next_server_knows_them_and_forgets_half_a_line(tmp_path: Path) -> N
     first.move("file/local/a", "file/local/c")
     first.forget("file/local/ab")
     with file.open("a") as stream:
-        stream.write('["file/local/d", {"of')
+        stream.write('["file/local/d", {"metadata": {"of')
     after = MetadataStore(file)
     assert after.metadata_of("file/local/c/b") == {"of": "file/local/a/b"}
     assert [after.metadata_of(f"file/local/{name}") for name in ("a", "ab", "d")] == [{}, {}, {}]
