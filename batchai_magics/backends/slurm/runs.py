@@ -110,12 +110,9 @@ class Runs:
         Raises:
             NotFoundError: A predecessor of a new run has just been deleted.
         """
-        with self._predecessors_read(run):
-            if attempt == 1:
-                self._check_predecessors(run)
-            if self._has_failed_predecessor([run]):
-                return
-            submit_options = self._options(run, placement, after=after)
+        submit_options = self._prepared([run], placement, after=after, is_new=attempt == 1)
+        if submit_options is None:
+            return
         files, more = self.files(run.guid), run.state
         if attempt > 1:
             programs = JobBundle.read(files.bundle).programs
@@ -132,7 +129,29 @@ class Runs:
             if noted is None or noted.slurm_job != number:
                 self._slurm.cancel(number)
 
-    def _options(self, run: Run, placement: Placement, *, after: str) -> SubmitOptions:
+    def _prepared(
+        self, runs: Sequence[Run], placement: Placement, *, after: str, is_new: bool = True
+    ) -> SubmitOptions | None:
+        """The sbatch options of attempts; None if a predecessor has failed, with which the runs have ended.
+
+        Raises:
+            NotFoundError: A predecessor of new runs was deleted while they were prepared.
+        """
+        run = runs[0]
+        with self.batched([run]) if AFTER in run.state else contextlib.nullcontext():
+            for each in self._awaited(run) if is_new else ():
+                if not self.files(each.guid).root.exists():
+                    text = f"no job can start after {each.name}: it was deleted"
+                    raise NotFoundError(text, code="JobNotFound")
+            chain = self._chain(run, Ends())
+            if not chain.failed:
+                return self._options(run, placement, [after, *map(self._slurm_job_of, chain.waiting)])
+        end = dependency_failed(chain.failed)._replace(ended=self._clock.now())
+        for guid in (each.guid for each in runs):
+            self.files(guid).note_end(end)
+        return None
+
+    def _options(self, run: Run, placement: Placement, after: Sequence[str]) -> SubmitOptions:
         """The sbatch options of an attempt."""
         files, more = self.files(run.guid), run.state
         is_held = placement.is_held(more["node_count"])
@@ -146,7 +165,7 @@ class Runs:
             niceness=more["niceness"],
             # Slurm rejects what can never start: a held job gets its exclusions on release.
             excluded=() if is_held else placement.excluded,
-            after=tuple(filter(None, [after, *map(self._slurm_job_of, self._chain(run, Ends()).waiting)])),
+            after=tuple(filter(None, after)),
             is_held=is_held,
             is_restarted=more.get("is_restarted", False),
             notice_s=more.get("notice_s", 0),
@@ -156,28 +175,6 @@ class Runs:
     def _awaited(self, run: Run) -> Sequence[Predecessor]:
         """The runs after which one starts."""
         return read_predecessors(self._layout.job(run.guid)) if AFTER in run.state else ()
-
-    def _predecessors_read(self, run: Run) -> contextlib.AbstractContextManager[None]:
-        """Within the context, the states of the runs after which one starts are read at once."""
-        return self.batched([run]) if AFTER in run.state else contextlib.nullcontext()
-
-    def _check_predecessors(self, run: Run) -> None:
-        """Raises NotFoundError if one of a new run was deleted while that was prepared."""
-        if deleted := self._deleted_predecessor(run):
-            text = f"no job can start after {deleted}: it was deleted"
-            raise NotFoundError(text, code="JobNotFound")
-
-    def _deleted_predecessor(self, run: Run) -> str:
-        """The name of a predecessor that no longer exists; empty without one."""
-        awaited = self._awaited(run)
-        return next((each.name for each in awaited if not self.files(each.guid).root.exists()), "")
-
-    def _has_failed_predecessor(self, runs: Sequence[Run]) -> bool:
-        """Ends runs if one after which they all start has failed."""
-        failed = self._chain(runs[0], Ends()).failed
-        for run in runs if failed else ():
-            self.files(run.guid).note_end(dependency_failed(failed)._replace(ended=self._clock.now()))
-        return bool(failed)
 
     def _slurm_job_of(self, awaited: Predecessor) -> str:
         """The Slurm job of a run that has not ended; ServiceError if it is being submitted."""
@@ -232,11 +229,9 @@ class Runs:
         Which task a run is, is recorded before: whoever finds the array's comment knows all its runs. Runs
         whose predecessor has failed end instead. NotFoundError if one has just been deleted.
         """
-        with self._predecessors_read(runs[0]):
-            self._check_predecessors(runs[0])
-            if self._has_failed_predecessor(runs):
-                return ""
-            options = self._options(runs[0], placement, after=after)
+        options = self._prepared(runs, placement, after=after)
+        if options is None:
+            return ""
         array, folder = uuid.uuid4().hex, self.files(runs[0].guid).root.parent
         files, more = [self.files(run.guid) for run in runs], runs[0].state
         logs = array_logs(files[0].root, array)

@@ -180,6 +180,7 @@ def test_a_run_that_loses_a_node_continues_from_checkpoints(place: Place, ray: r
     ray.add("node2")
     shown = place.wait(job)
     assert shown.state is ExecutionState.SUCCEEDED
+    assert [attempt.reason for attempt in shown.attempts] == ["a node of it was lost", ""]
     assert place.log(job).count(b"7\n") == 9
 
 

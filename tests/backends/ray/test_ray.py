@@ -102,18 +102,6 @@ def test_a_killed_supervising_actor_ends_its_run_and_gives_the_nodes_back(place:
     assert again.state is ExecutionState.SUCCEEDED
 
 
-def test_a_run_that_loses_a_node_continues_on_others(place: Place, ray: real_ray.RealRay) -> None:
-    job = place.start(UNTIL_GO, nodeCount=2, batchaiMaxRestarts=1)
-    place.is_up(job)
-    name = next(node.id for node in place.backend.nodes(job) if node.id != "node1")
-    ray.kill(name)
-    until(lambda: place.log(job).count(b"up\n") == 2)
-    place.backend.storage.upload(place.share, {"go": b""})
-    shown = place.wait(job)
-    assert shown.state is ExecutionState.SUCCEEDED
-    assert [attempt.reason for attempt in shown.attempts] == ["a node of it was lost", ""]
-
-
 def node_programs() -> list[psutil.Process]:
     """The programs on nodes, without the watchdogs that they fork."""
     actors = [actor.pid for actor in processes("ray::NodePrograms")]
