@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import compileall
 import contextlib
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -187,11 +190,18 @@ def _slurm_any(folder: Path, options: PlaceOptions) -> AbstractContextManager[Pl
     return place_on(real_slurm.SHARED.get(), folder, options, placement=ANY)
 
 
-def copy_programs(home: Path, compiled: Path, own: str) -> None:
-    """Gives a home its programs, which Python has compiled before: that takes longer than to run them."""
-    if not compiled.exists():
-        compileall.compile_dir(installed_programs.install(compiled, own), quiet=1)
-    shutil.copytree(installed_programs.folder_of(compiled), installed_programs.folder_of(home))
+@cache
+def compiled_programs(own: str) -> Path:
+    """An engine's programs, which Python has compiled: that takes longer than to run them."""
+    folder = Path(tempfile.mkdtemp(prefix="programs-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    compileall.compile_dir(installed_programs.install(folder, own), quiet=1)
+    return installed_programs.folder_of(folder)
+
+
+def copy_programs(home: Path, own: str) -> None:
+    """Gives a home its programs."""
+    shutil.copytree(compiled_programs(own), installed_programs.folder_of(home))
 
 
 @contextlib.contextmanager
@@ -221,7 +231,7 @@ def place_on(
     settings = Settings(backend="slurm", sections={"slurm": own})
     backend = SlurmBackend(own)
     if not sshd:  # else the first job brings them to where the home is
-        copy_programs(own.home, slurm.folder / "compiled", sbatch.PROGRAMS)
+        copy_programs(own.home, sbatch.PROGRAMS)
     ensure_defaults(backend, settings)
     workspace = workspace_id(settings)
     experiment = workspace.child(Kind.EXPERIMENT, settings.experiment)
@@ -254,7 +264,7 @@ def ray_place(ray: real_ray.RealRay, folder: Path, options: PlaceOptions) -> Ite
         for name, value in real_ray.ENV.items():
             patch.setenv(name, value)
         ray_backend = RayBackend(own)
-        copy_programs(own.home, ray.folder / "compiled", RAY_PROGRAMS)
+        copy_programs(own.home, RAY_PROGRAMS)
         ensure_defaults(ray_backend, settings)
         workspace = workspace_id(settings)
 

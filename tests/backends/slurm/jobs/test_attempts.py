@@ -11,7 +11,6 @@ import pytest
 from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.commands.handlers.job_wait import watch_job
 from batchai_magics.commands.output.command_progress import Message
-from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.job_files import first_error, number
@@ -107,17 +106,6 @@ def test_a_lost_job_leaves_no_process_on_nodes_that_slurm_does_not_reach(
     assert any(b"A node of the job was lost" in place.log(id, name) for name in logs)
 
 
-@pytest.mark.parametrize("again_slurm", [PREEMPTING.format(mode="requeue")], indirect=True)
-def test_a_job_that_is_preempted_is_begun_again_if_it_asks_for_that(
-    again_place: Place, again_slurm: RealSlurm, tmp_path: Path
-) -> None:
-    place, id = preempted(again_place, again_slurm, done := tmp_path / "done")
-    queued = until(lambda: is_queued_again(place, id))
-    assert queued.attempts[0].reason == "Slurm took its nodes for another job"
-    done.touch()
-    assert place.wait(id).state is ExecutionState.SUCCEEDED
-
-
 @pytest.mark.parametrize("again_slurm", [IN_GRACE], indirect=True)
 def test_ranks_that_are_preempted_with_a_grace_time_are_not_said_to_be_killed(
     again_place: Place, again_slurm: RealSlurm, tmp_path: Path
@@ -128,15 +116,6 @@ def test_ranks_that_are_preempted_with_a_grace_time_are_not_said_to_be_killed(
     again_slurm.ask(*OTHER, UNTIL.format(done))
     assert first_error(place.wait(id)).code == "JobPreempted"
     done.touch()
-
-
-def preempted(place: Place, slurm: RealSlurm, done: Path) -> tuple[Place, ResourceId]:
-    """A job of the low partition that runs when another one takes its nodes, until `done` is there."""
-    place = on_partition(place, "low")
-    id = place.start(TWICE, **AGAIN)
-    until(lambda: place.log(id).startswith(b"up"))
-    slurm.ask(*OTHER, UNTIL.format(done))
-    return place, id
 
 
 def on_partition(place: Place, partition: str) -> Place:

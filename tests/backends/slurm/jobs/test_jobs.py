@@ -72,11 +72,11 @@ def test_a_job_that_somebody_cancels_in_slurm_is_cancelled(place: Place, slurm: 
     assert place.log(id).count(b"last") == 2
 
 
-def test_a_job_whose_grace_is_longer_than_slurms_is_told(impatient_place: Place) -> None:
-    job = impatient_place.run_cell("j")
-    assert "Slurm kills processes 2 s after" in job.log(file="execution.log")
+def test_a_job_whose_grace_is_longer_than_slurms_is_told(place: Place, slurm: RealSlurm) -> None:
+    job = place.run_cell(f"j --grace {slurm.kill_wait_s + 1}s")
+    assert f"Slurm kills processes {slurm.kill_wait_s} s after" in job.log(file="execution.log")
     assert "--signal-before" in job.log(file="execution.log")
-    other = impatient_place.run_cell("k --grace 1s")
+    other = place.run_cell("k --grace 1s")
     assert "Slurm kills" not in other.log(file="execution.log")
 
 

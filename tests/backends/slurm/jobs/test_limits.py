@@ -39,10 +39,17 @@ def strict_place(strict_slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
         yield replace(place, backend=SlurmBackend(settings))
 
 
-def test_a_job_that_uses_more_memory_than_it_has_says_so(strict_place: Place) -> None:
-    id = strict_place.start(EATS, batchaiSlurm="--mem=100M")
-    job = strict_place.wait(id)
+def test_a_job_that_uses_more_memory_or_time_than_it_has_says_so(
+    strict_place: Place, strict_slurm: RealSlurm
+) -> None:
+    """Slurm looks at its time limits every half minute: both jobs run at the same time."""
+    place = strict_place
+    lasts = place.start(HOLD, "lasts", batchaiSlurm="--time=1 --mem=100M")
+    place.is_up(lasts)
+    strict_slurm.ask("scontrol", "update", f"jobid={number(place, lasts)}", "endtime=now+1")
+    job = place.wait(place.start(EATS, "eats", batchaiSlurm="--mem=100M"))
     assert (job.state, first_error(job).code) == (ExecutionState.FAILED, "JobOutOfMemory")
+    assert first_error(place.wait(lasts)).code == "JobMaxWallClockTimeReached"
 
 
 def test_ranks_on_two_nodes_that_use_more_memory_than_they_have_say_so(strict_place: Place) -> None:
@@ -55,11 +62,3 @@ def test_ranks_on_two_nodes_that_use_more_memory_than_they_have_say_so(strict_pl
     job = place.wait(id)
     assert place.log(id) == b"up\nup\n"
     assert first_error(job).code == "JobOutOfMemory"
-
-
-def test_a_job_that_reaches_slurms_time_limit_says_so(strict_place: Place, strict_slurm: RealSlurm) -> None:
-    id = strict_place.start(HOLD, batchaiSlurm="--time=1")
-    strict_place.is_up(id)
-    strict_slurm.ask("scontrol", "update", f"jobid={number(strict_place, id)}", "endtime=now+1")
-    job = strict_place.wait(id)
-    assert first_error(job).code == "JobMaxWallClockTimeReached"

@@ -26,24 +26,18 @@ def files(tmp_path: Path) -> RunFiles:
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("why", "words"),
     [
-        (
-            "slurmstepd: error: *** JOB 5 ON n1 CANCELLED AT 2026-11-22T10:00 DUE TO PREEMPTION ***",
-            "PREEMPTION",
-        ),
-        (
-            "slurmstepd: error: *** JOB 5 ON n1 CANCELLED AT 2026-11-22T10:00 DUE TO NODE FAILURE,"
-            " SEE SLURMCTLD LOG FOR DETAILS ***",
-            "NODE FAILURE",
-        ),
-        ("slurmstepd-node1: error: *** JOB 1 ON node1 CANCELLED AT 2026-11-22T10:00:00 ***", ""),
-        ("", ""),
+        (" DUE TO PREEMPTION", "Slurm took its nodes for another job"),
+        (" DUE TO JOB REQUEUE", "somebody had Slurm queue it again"),
+        (" DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS", "Slurm lost a node of it"),
+        ("", "somebody had Slurm queue it again"),
     ],
 )
-def test_slurm_says_why_it_ends_a_script(files: RunFiles, said: str, reason: str) -> None:
-    files.batch_log.write_text(f"something else\n{said}\n")
-    assert attempt_ends.batch_log_text(files.batch_log) == reason
+def test_why_slurm_begins_a_job_again_is_told_in_words(files: RunFiles, why: str, words: str) -> None:
+    files.batch_log.write_text(f"slurmstepd: error: *** JOB 5 ON n1 CANCELLED AT 2026-11-22T10:00{why} ***\n")
+    attempt_ends.RunningAttempt(files, 1).record_end()
+    assert files.attempt_end(1, 0).reason == words
 
 
 @pytest.mark.parametrize(
