@@ -369,24 +369,21 @@ class Runs:
         return with_reports(outcome, files)._replace(ended=ended or self._clock.now())
 
     def _reconciled(self, run: Run) -> RunStatus:
-        """The status of a run, after what is due was recorded: a report at first, then the end."""
+        """The status of a run, after what is due was recorded."""
         status, due = self._observed(run)
-        while due:
-            with private_files.left_for_later_if_full():
-                files = self.files(run.guid)
-                if due.overdue:
-                    self._slurm.cancel(due.overdue)
-                if due.submission:
-                    files.note_submission(1, due.submission)
-                if due.report:
-                    files.note_engine_report(files.attempt, due.report)
-                if due.end:
-                    files.note_end(due.end)
-            before = due
-            status, due = self._observed(run)
-            if due is None or not (before.report and due.end):
-                break
-        return status
+        if due is None:
+            return status
+        files = self.files(run.guid)
+        with private_files.left_for_later_if_full():
+            if due.overdue:
+                self._slurm.cancel(due.overdue)
+            if due.submission:
+                files.note_submission(1, due.submission)
+            if due.report:
+                files.note_engine_report(files.attempt, due.report)
+            if due.end:
+                files.note_end(due.end)
+        return self._observed(run)[0]
 
     def _observed(
         self, run: Run, known: Ends | None = None, depth: int = 0
