@@ -1,15 +1,17 @@
-"""Slurm's commands answered in memory, and the backend on them: what it asks of Slurm, without processes."""
+"""Slurm's commands or its client answered in memory, and the backend on them: what Slurm is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
 from batchai_magics.backends.machines.machine import CommandLine, CompletedCommand, LocalMachine
-from batchai_magics.backends.slurm.parse import SEPARATOR
+from batchai_magics.backends.slurm.client import SlurmClient
+from batchai_magics.backends.slurm.parse import SEPARATOR, NodeLine, SlurmJob
 from batchai_magics.backends.slurm.settings import SlurmSettings
+from batchai_magics.errors import ServiceError
 
 CONFIGURATION = """\
 Configuration data
@@ -137,6 +139,44 @@ class ScriptedSlurm(LocalMachine):
             case [("hold" | "release") as verb, number]:
                 self.jobs[number].is_held = verb == "hold"
         return ""
+
+
+class ScriptedClient(SlurmClient):
+    """A client of Slurm that accepts every job, reports scripted states, and may be down."""
+
+    def __init__(self) -> None:
+        super().__init__(LocalMachine())
+        self.lines: dict[str, SlurmJob] = {}
+        self.submitted: list[list[str]] = []
+        self.cancelled: list[str] = []
+        self.asked = 0
+        self.is_down = False
+        self.meanwhile: Callable[[], object] = bool  # what somebody else does before it takes a job
+        self._numbers = count(1)
+
+    def submit(self, script: Path, options: list[str], *, python: str) -> str:
+        self.submitted.append(list(options))
+        self.meanwhile()
+        return str(next(self._numbers))
+
+    def cancel(self, number: str) -> None:
+        self.cancelled.append(number)
+
+    def jobs(self) -> dict[str, SlurmJob]:
+        self.asked += 1
+        if self.is_down:
+            raise ServiceError("down", code="SlurmUnavailable")
+        return self.lines
+
+    def nodes(self) -> list[NodeLine]:
+        return []
+
+    def configuration(self) -> dict[str, str]:
+        return {}
+
+    def report(self, state: str, comment: str = "guid") -> None:
+        """Reports job 1 in this state."""
+        self.lines = {"1": SlurmJob("1", state, "Resources", "N/A", "", comment)}
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,12 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable
-from itertools import count
 from pathlib import Path
 
 import pytest
 
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import Predecessor, write_predecessors
-from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.service.file_repository import FileClock
 from batchai_magics.backends.service.repository import AFTER
@@ -30,50 +27,18 @@ from batchai_magics.backends.slurm.parse import SlurmJob
 from batchai_magics.backends.slurm.queries import NEW_JOB_INTERVAL_S, QueryCache
 from batchai_magics.backends.slurm.runs import Runs
 from batchai_magics.backends.slurm.settings import SlurmSettings
-from batchai_magics.errors import NotFoundError, ServiceError
+from batchai_magics.errors import NotFoundError
 from batchai_magics.launch.outcome import Outcome
+from tests.backends.slurm.scripted_slurm import ScriptedClient
 
 FAILED = failed_with("JobFailed", "it failed")._replace(ended=1.0)
 PLACEMENT = Placement(excluded=("n9",), size=2)
 MORE = {"node_count": 1, "partition": "p", "minutes": 5, "niceness": 0, "options": "", "python": "python3"}
 
 
-class ScriptedSlurm(SlurmClient):
-    """A Slurm client that accepts every job, reports scripted states, and may be down."""
-
-    def __init__(self) -> None:
-        super().__init__(LocalMachine())
-        self.lines: dict[str, SlurmJob] = {}
-        self.submitted: list[list[str]] = []
-        self.cancelled: list[str] = []
-        self.is_down = False
-        self.meanwhile: Callable[[], object] = bool  # what somebody else does before it takes a job
-        self._numbers = count(1)
-
-    def submit(self, script: Path, options: list[str], *, python: str) -> str:
-        self.submitted.append(list(options))
-        self.meanwhile()
-        return str(next(self._numbers))
-
-    def cancel(self, number: str) -> None:
-        self.cancelled.append(number)
-
-    def jobs(self) -> dict[str, SlurmJob]:
-        if self.is_down:
-            raise ServiceError("down", code="SlurmUnavailable")
-        return self.lines
-
-    def configuration(self) -> dict[str, str]:
-        return {}
-
-    def report(self, state: str, comment: str = "guid") -> None:
-        """Reports job 1 in this state."""
-        self.lines = {"1": SlurmJob("1", state, "Resources", "N/A", "", comment)}
-
-
 @pytest.fixture
-def slurm() -> ScriptedSlurm:
-    return ScriptedSlurm()
+def slurm() -> ScriptedClient:
+    return ScriptedClient()
 
 
 @pytest.fixture
@@ -82,7 +47,7 @@ def job() -> Run:
 
 
 @pytest.fixture
-def runs(slurm: ScriptedSlurm, tmp_path: Path) -> Runs:
+def runs(slurm: ScriptedClient, tmp_path: Path) -> Runs:
     layout = Layout(tmp_path)
     layout.job("guid").root.mkdir(parents=True)
     settings = SlurmSettings(home=tmp_path, look_s=0.0, lost_s=0.0)
@@ -94,7 +59,7 @@ def opened(slurm: SlurmClient, folder: Path) -> QueryCache:
 
 
 def test_of_two_who_submit_an_attempt_the_second_takes_its_job_back(
-    runs: Runs, slurm: ScriptedSlurm, job: Run
+    runs: Runs, slurm: ScriptedClient, job: Run
 ) -> None:
     runs.submit(job, PLACEMENT)
     assert slurm.cancelled == []
@@ -103,7 +68,7 @@ def test_of_two_who_submit_an_attempt_the_second_takes_its_job_back(
     assert runs.files("guid").submission(1).slurm_job == "1"
 
 
-def test_a_job_whose_number_cannot_be_noted_is_ended(runs: Runs, slurm: ScriptedSlurm, job: Run) -> None:
+def test_a_job_whose_number_cannot_be_noted_is_ended(runs: Runs, slurm: ScriptedClient, job: Run) -> None:
     def break_the_folder() -> None:
         shutil.rmtree(runs.files("guid").root)
         runs.files("guid").root.touch()
@@ -127,7 +92,7 @@ def age(of: Runs | RunFiles, kind: str, ago_s: float) -> None:
 
 
 def test_what_slurm_said_before_a_job_was_submitted_is_no_news_of_it(
-    runs: Runs, slurm: ScriptedSlurm, job: Run, tmp_path: Path
+    runs: Runs, slurm: ScriptedClient, job: Run, tmp_path: Path
 ) -> None:
     opened(slurm, tmp_path).jobs()
     slurm.is_down = True
@@ -136,12 +101,12 @@ def test_what_slurm_said_before_a_job_was_submitted_is_no_news_of_it(
     assert runs.files("guid").engine_report(1) is None
 
 
-def test_a_job_that_slurm_knows_no_longer_has_ended(runs: Runs, slurm: ScriptedSlurm, job: Run) -> None:
+def test_a_job_that_slurm_knows_no_longer_has_ended(runs: Runs, slurm: ScriptedClient, job: Run) -> None:
     note_submitted(runs)
     assert runs.reconcile(job).result is not None
 
 
-def test_another_job_that_has_the_number_is_not_this_one(runs: Runs, slurm: ScriptedSlurm, job: Run) -> None:
+def test_another_job_that_has_the_number_is_not_this_one(runs: Runs, slurm: ScriptedClient, job: Run) -> None:
     note_submitted(runs)
     slurm.report("RUNNING")
     assert runs.reconcile(job).is_open
@@ -150,7 +115,7 @@ def test_another_job_that_has_the_number_is_not_this_one(runs: Runs, slurm: Scri
 
 
 def test_a_job_that_failed_before_its_script_wrote_anything_shows_that_the_home_is_not_shared(
-    runs: Runs, slurm: ScriptedSlurm, job: Run, tmp_path: Path
+    runs: Runs, slurm: ScriptedClient, job: Run, tmp_path: Path
 ) -> None:
     patient = Runs(Layout(tmp_path), slurm, opened(slurm, tmp_path), SlurmSettings(home=tmp_path))
     note_submitted(runs)
@@ -164,7 +129,7 @@ def test_a_job_that_failed_before_its_script_wrote_anything_shows_that_the_home_
 
 @pytest.mark.parametrize(("name", "is_ended"), [("batch.log", True), ("begun-1.json", False)])
 def test_a_job_whose_script_has_written_something_sees_the_home(
-    runs: Runs, slurm: ScriptedSlurm, job: Run, tmp_path: Path, name: str, is_ended: bool
+    runs: Runs, slurm: ScriptedClient, job: Run, tmp_path: Path, name: str, is_ended: bool
 ) -> None:
     patient = Runs(Layout(tmp_path), slurm, opened(slurm, tmp_path), SlurmSettings(home=tmp_path))
     note_submitted(runs)
@@ -179,7 +144,7 @@ def test_a_job_whose_script_has_written_something_sees_the_home(
 
 
 def test_slurm_is_not_asked_about_a_job_that_it_has_just_got(
-    runs: Runs, slurm: ScriptedSlurm, job: Run, tmp_path: Path
+    runs: Runs, slurm: ScriptedClient, job: Run, tmp_path: Path
 ) -> None:
     answers = QueryCache(slurm, tmp_path / "asked", 60.0, FileClock(tmp_path / "clock"))
     unhurried = Runs(Layout(tmp_path), slurm, answers, SlurmSettings(home=tmp_path))
@@ -201,7 +166,7 @@ def test_slurm_is_not_asked_about_a_job_that_it_has_just_got(
     ],
 )
 def test_slurm_is_asked_sooner_again_only_about_a_job_that_is_to_begin_now(
-    runs: Runs, slurm: ScriptedSlurm, job: Run, tmp_path: Path, state: str, reason: str, is_asked: bool
+    runs: Runs, slurm: ScriptedClient, job: Run, tmp_path: Path, state: str, reason: str, is_asked: bool
 ) -> None:
     answers = QueryCache(slurm, tmp_path / "asked", 60.0, FileClock(tmp_path / "clock"))
     unhurried = Runs(Layout(tmp_path), slurm, answers, SlurmSettings(home=tmp_path))
@@ -216,7 +181,7 @@ def test_slurm_is_asked_sooner_again_only_about_a_job_that_is_to_begin_now(
 
 
 def test_a_job_that_nobody_submits_is_found_in_slurm_or_has_failed(
-    runs: Runs, slurm: ScriptedSlurm, job: Run
+    runs: Runs, slurm: ScriptedClient, job: Run
 ) -> None:
     slurm.report("RUNNING")
     job = job._replace(created=job.created - 1)  # the clock of the file system is rounded down
@@ -239,7 +204,7 @@ def follow(runs: Runs, *, must_succeed: bool = True) -> RunFiles:
     return files
 
 
-def submitted_behind_a_running_one(runs: Runs, slurm: ScriptedSlurm, job: Run) -> RunFiles:
+def submitted_behind_a_running_one(runs: Runs, slurm: ScriptedClient, job: Run) -> RunFiles:
     """Submits a job after one that runs; returns the files of the latter."""
     files = follow(runs)
     slurm.lines = {"7": SlurmJob("7", "RUNNING", "None", "N/A", "", "first")}
@@ -249,7 +214,7 @@ def submitted_behind_a_running_one(runs: Runs, slurm: ScriptedSlurm, job: Run) -
 
 
 def test_slurm_is_not_asked_for_what_has_ended_and_may_be_forgotten(
-    runs: Runs, slurm: ScriptedSlurm, job: Run
+    runs: Runs, slurm: ScriptedClient, job: Run
 ) -> None:
     follow(runs).note_end(Outcome(0, ended=1.0))
     runs.submit(job, PLACEMENT)
@@ -258,7 +223,7 @@ def test_slurm_is_not_asked_for_what_has_ended_and_may_be_forgotten(
 
 
 def test_a_job_whose_predecessor_has_failed_is_not_submitted(
-    runs: Runs, slurm: ScriptedSlurm, job: Run
+    runs: Runs, slurm: ScriptedClient, job: Run
 ) -> None:
     follow(runs).note_end(FAILED)
     runs.submit(job, PLACEMENT)
@@ -267,7 +232,7 @@ def test_a_job_whose_predecessor_has_failed_is_not_submitted(
 
 
 def test_a_job_whose_predecessor_is_deleted_while_it_is_prepared_is_refused(
-    runs: Runs, slurm: ScriptedSlurm, job: Run
+    runs: Runs, slurm: ScriptedClient, job: Run
 ) -> None:
     shutil.rmtree(follow(runs).root)
     with pytest.raises(NotFoundError, match="after first: it was deleted"):
@@ -278,7 +243,7 @@ def test_a_job_whose_predecessor_is_deleted_while_it_is_prepared_is_refused(
 
 
 def test_the_state_of_a_predecessor_counts_and_not_what_slurm_says_of_its_script(
-    runs: Runs, slurm: ScriptedSlurm, job: Run
+    runs: Runs, slurm: ScriptedClient, job: Run
 ) -> None:
     files = submitted_behind_a_running_one(runs, slurm, job)
     slurm.lines = {
@@ -294,7 +259,7 @@ def test_the_state_of_a_predecessor_counts_and_not_what_slurm_says_of_its_script
 
 
 def test_a_predecessor_that_could_not_report_its_end_is_recorded_when_only_its_successor_is_read(
-    runs: Runs, slurm: ScriptedSlurm, job: Run
+    runs: Runs, slurm: ScriptedClient, job: Run
 ) -> None:
     files = follow(runs)
     slurm.lines = {"7": SlurmJob("7", "RUNNING", "None", "N/A", "", "first")}

@@ -11,15 +11,13 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.service.file_repository import FileClock
 from batchai_magics.backends.service.runner import Run, RunStatus
-from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.node.run_files import RunFiles, SlurmSubmission
-from batchai_magics.backends.slurm.parse import NodeLine, SlurmJob
 from batchai_magics.backends.slurm.queries import QueryCache
 from batchai_magics.backends.slurm.runs import Runs
 from batchai_magics.backends.slurm.settings import SlurmSettings
+from tests.backends.slurm.scripted_slurm import ScriptedClient
 
 OFF_S = 600.0
 LOST_S = 30.0
@@ -36,35 +34,10 @@ def clock_off(off_s: float) -> Iterator[None]:
         yield
 
 
-class ScriptedSlurm(SlurmClient):
-    """A Slurm client that reports scripted states and records cancellations."""
-
-    def __init__(self) -> None:
-        super().__init__(LocalMachine())
-        self.lines: list[SlurmJob] = []
-        self.cancelled: list[str] = []
-        self.asked = 0
-
-    def jobs(self) -> dict[str, SlurmJob]:
-        self.asked += 1
-        return {line.number: line for line in self.lines}
-
-    def nodes(self) -> list[NodeLine]:
-        return []
-
-    def cancel(self, number: str) -> None:
-        self.cancelled.append(number)
-
-    def report(self, state: str) -> None:
-        """Reports job 7 in this state."""
-        nodes = "" if state == "CANCELLED" else "n1"
-        self.lines = [SlurmJob("7", state, "None", "N/A", nodes, GUID)]
-
-
 class Host:
     """A host that reconciles one job."""
 
-    def __init__(self, home: Path, slurm: ScriptedSlurm) -> None:
+    def __init__(self, home: Path, slurm: ScriptedClient) -> None:
         layout, clock = Layout(home), FileClock(home / "clock")
         self.answers = QueryCache(slurm, home / "asked", 10.0, clock)
         self.runs = Runs(layout, slurm, self.answers, SlurmSettings(home=home, lost_s=LOST_S))
@@ -77,9 +50,9 @@ class Host:
         return Run(GUID, "j", time.time(), {})
 
     def submitted(self) -> Run:
-        """The job, created by this host just now and submitted as number 7."""
+        """The job, created by this host just now and submitted as number 1."""
         job = self.made()
-        self.files.note_submission(1, SlurmSubmission("7", time.time()))
+        self.files.note_submission(1, SlurmSubmission("1", time.time()))
         return job
 
     def passes(self, seconds: float) -> None:

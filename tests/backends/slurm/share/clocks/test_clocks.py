@@ -11,10 +11,10 @@ import pytest
 
 from batchai_magics.backends.service.file_repository import READ_INTERVAL_S, FileClock
 from batchai_magics.backends.slurm.queries import MAX_TTL_S
+from tests.backends.slurm.scripted_slurm import ScriptedClient
 from tests.backends.slurm.share.clocks.hosts import (
     OFF_S,
     Host,
-    ScriptedSlurm,
     clock_off,
     either_way,
     error_of,
@@ -69,7 +69,7 @@ def test_where_nothing_can_be_written_the_hosts_own_clock_has_to_do(tmp_path: Pa
 
 @either_way
 def test_an_answer_that_another_host_got_just_now_is_good(
-    here: Host, other: Host, slurm_client: ScriptedSlurm, off_s: float
+    here: Host, other: Host, slurm_client: ScriptedClient, off_s: float
 ) -> None:
     with clock_off(off_s):
         other.answers.jobs()
@@ -79,7 +79,7 @@ def test_an_answer_that_another_host_got_just_now_is_good(
 
 @either_way
 def test_an_old_answer_is_not_kept_whoever_got_it(
-    here: Host, other: Host, slurm_client: ScriptedSlurm, off_s: float
+    here: Host, other: Host, slurm_client: ScriptedClient, off_s: float
 ) -> None:
     with clock_off(off_s):
         other.answers.jobs()
@@ -92,7 +92,7 @@ def test_an_old_answer_is_not_kept_whoever_got_it(
 
 @either_way
 def test_what_slurm_says_of_a_job_is_heard_whoever_submitted_it(
-    here: Host, other: Host, slurm_client: ScriptedSlurm, off_s: float
+    here: Host, other: Host, slurm_client: ScriptedClient, off_s: float
 ) -> None:
     with clock_off(off_s):
         job = other.submitted()
@@ -102,9 +102,9 @@ def test_what_slurm_says_of_a_job_is_heard_whoever_submitted_it(
 
 @either_way
 def test_what_slurm_said_before_a_job_was_submitted_is_nothing_about_it(
-    here: Host, other: Host, slurm_client: ScriptedSlurm, off_s: float
+    here: Host, other: Host, slurm_client: ScriptedClient, off_s: float
 ) -> None:
-    slurm_client.lines = []
+    slurm_client.lines = {}
     here.answers.jobs()
     with clock_off(off_s):
         job = other.submitted()

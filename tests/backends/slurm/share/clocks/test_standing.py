@@ -15,11 +15,11 @@ from batchai_magics.launch.plan import GRACE_S
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.job_files import number
 from tests.backends.slurm.real_slurm import RealSlurm
+from tests.backends.slurm.scripted_slurm import ScriptedClient
 from tests.backends.slurm.share.clocks.hosts import (
     LOST_S,
     OFF_S,
     Host,
-    ScriptedSlurm,
     clock_off,
     either_way,
     error_of,
@@ -36,9 +36,9 @@ def test_a_job_that_another_host_makes_just_now_is_not_lost(here: Host, other: H
 
 @either_way
 def test_a_job_whose_submitter_died_is_lost_in_time(
-    here: Host, other: Host, slurm_client: ScriptedSlurm, off_s: float
+    here: Host, other: Host, slurm_client: ScriptedClient, off_s: float
 ) -> None:
-    slurm_client.lines = []
+    slurm_client.lines = {}
     with clock_off(off_s):
         job = other.made()
     here.passes(LOST_S + 1)
@@ -49,7 +49,7 @@ def test_a_job_whose_submitter_died_is_lost_in_time(
 
 @either_way
 def test_a_job_that_another_host_has_told_to_stop_has_its_time_for_that(
-    here: Host, other: Host, slurm_client: ScriptedSlurm, off_s: float
+    here: Host, other: Host, slurm_client: ScriptedClient, off_s: float
 ) -> None:
     job = other.submitted()
     with clock_off(off_s):
@@ -58,15 +58,15 @@ def test_a_job_that_another_host_has_told_to_stop_has_its_time_for_that(
     assert slurm_client.cancelled == []
     here.passes(STOP_TIMEOUT_S + GRACE_S + 1)
     here.runs.reconcile(job)
-    assert slurm_client.cancelled == ["7"]
+    assert slurm_client.cancelled == ["1"]
 
 
 @either_way
 def test_a_job_that_left_no_word_is_lost_in_time_and_not_before(
-    here: Host, other: Host, slurm_client: ScriptedSlurm, off_s: float
+    here: Host, other: Host, slurm_client: ScriptedClient, off_s: float
 ) -> None:
     job = other.submitted()
-    other.files.note_attempt_start(1, AttemptStart("7", ("n1",), time.time()))
+    other.files.note_attempt_start(1, AttemptStart("1", ("n1",), time.time()))
     slurm_client.report("NODE_FAIL")
     with clock_off(off_s):
         other.files.note_engine_report(1, AttemptNote("NODE_FAIL", time.time()))
@@ -77,11 +77,11 @@ def test_a_job_that_left_no_word_is_lost_in_time_and_not_before(
 
 @either_way
 def test_a_job_that_slurm_queues_again_is_queued_whatever_its_nodes_clock_says(
-    here: Host, other: Host, slurm_client: ScriptedSlurm, off_s: float
+    here: Host, other: Host, slurm_client: ScriptedClient, off_s: float
 ) -> None:
     job = other.submitted()
     with clock_off(off_s):
-        other.files.note_attempt_start(1, AttemptStart("7", ("n1",), time.time()))
+        other.files.note_attempt_start(1, AttemptStart("1", ("n1",), time.time()))
     here.passes(60)
     slurm_client.report("PENDING")
     assert here.runs.reconcile(job).state is ExecutionState.QUEUED
@@ -89,13 +89,13 @@ def test_a_job_that_slurm_queues_again_is_queued_whatever_its_nodes_clock_says(
 
 @either_way
 def test_a_job_that_has_just_begun_runs_whatever_its_nodes_clock_says(
-    here: Host, other: Host, slurm_client: ScriptedSlurm, off_s: float
+    here: Host, other: Host, slurm_client: ScriptedClient, off_s: float
 ) -> None:
     job = other.submitted()
     slurm_client.report("PENDING")
     until_heard(here, job)
     with clock_off(off_s):
-        other.files.note_attempt_start(1, AttemptStart("7", ("n1",), time.time()))
+        other.files.note_attempt_start(1, AttemptStart("1", ("n1",), time.time()))
     assert here.runs.reconcile(job).state is ExecutionState.RUNNING
 
 
