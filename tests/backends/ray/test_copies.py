@@ -170,6 +170,16 @@ def test_a_full_home_gets_what_is_on_nodes_once_it_has_room(
 
 
 @pytest.mark.slow
+def test_a_node_with_another_folder_at_the_path_of_the_home_is_named(place: Place) -> None:
+    copy = copy_on(place, "node3")
+    copy.mkdir(parents=True)
+    (copy / "mine").touch()
+    (error,) = place.run(nodeCount=3).execution.errors
+    assert error.code == "HomeNotShared"
+    assert f"has another folder at {place.backend.runner.layout.home}: set ray.home" in error.message
+
+
+@pytest.mark.slow
 def test_a_run_that_loses_a_node_continues_from_checkpoints(place: Place, ray: real_ray.RealRay) -> None:
     save = "echo up; echo 7 > saved-$PMI_RANK; exec sleep 1000"
     resume = "cd $BATCHAI_CHECKPOINT_DIR; test -e saved-0 && cat saved-* && exit"
@@ -182,16 +192,6 @@ def test_a_run_that_loses_a_node_continues_from_checkpoints(place: Place, ray: r
     assert shown.state is ExecutionState.SUCCEEDED
     assert [attempt.reason for attempt in shown.attempts] == ["a node of it was lost", ""]
     assert place.log(job).count(b"7\n") == 9
-
-
-@pytest.mark.slow
-def test_a_node_with_another_folder_at_the_path_of_the_home_is_named(place: Place) -> None:
-    copy = copy_on(place, "node3")
-    copy.mkdir(parents=True)
-    (copy / "mine").touch()
-    (error,) = place.run(nodeCount=3).execution.errors
-    assert error.code == "HomeNotShared"
-    assert f"has another folder at {place.backend.runner.layout.home}: set ray.home" in error.message
 
 
 def test_a_log_comes_home_whose_folder_only_the_node_has(tmp_path: Path) -> None:

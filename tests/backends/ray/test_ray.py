@@ -132,22 +132,6 @@ def test_a_program_that_does_not_start_on_one_node_says_why(place: Place, tmp_pa
     assert (error.code, "FileExistsError" in error.message) == ("JobLaunchFailed", True)
 
 
-def test_a_lost_node_is_named_although_its_program_was_killed_first(
-    place: Place, ray: real_ray.RealRay
-) -> None:
-    job = start_unmarked_ranks(place)
-    name = next(node.id for node in place.backend.nodes(job) if node.id != "node1")
-    (supervisor,) = processes("ray::RunSupervisor")
-    supervisor.suspend()
-    for program in node_programs():
-        program.kill()
-        program.wait()
-    ray.kill(name)
-    supervisor.resume()
-    (error,) = place.wait(job).execution.errors
-    assert (error.code, name in error.message) == ("JobNodeLost", True)
-
-
 def queued(place: Place, monkeypatch: pytest.MonkeyPatch, command: str = "echo ran") -> SupervisedFiles:
     """A job that was submitted by a program which then ended; its files."""
     runner = place.backend.runner
@@ -487,3 +471,22 @@ def test_an_address_that_is_no_clusters_is_refused(address: str, monkeypatch: py
     with pytest.raises(UsageError, match="RAY_ADDRESS"):
         RaySettings().check()
     RaySettings(address="head:6379").check()
+
+
+# behind the others, for which another Ray would have to start
+
+
+def test_a_lost_node_is_named_although_its_program_was_killed_first(
+    place: Place, ray: real_ray.RealRay
+) -> None:
+    job = start_unmarked_ranks(place)
+    name = next(node.id for node in place.backend.nodes(job) if node.id != "node1")
+    (supervisor,) = processes("ray::RunSupervisor")
+    supervisor.suspend()
+    for program in node_programs():
+        program.kill()
+        program.wait()
+    ray.kill(name)
+    supervisor.resume()
+    (error,) = place.wait(job).execution.errors
+    assert (error.code, name in error.message) == ("JobNodeLost", True)
