@@ -34,6 +34,7 @@ from batchai_magics.records.record_files import TRIAL
 from batchai_magics.records.trial_record import TrialRecord
 from tests.backends.service.engine import CLUSTER, EXPERIMENT, WORKSPACE, cluster_spec, job_spec
 from tests.backends.slurm.scripted_slurm import Job, ScriptedSettings, ScriptedSlurm
+from tests.world import until
 
 JOB = EXPERIMENT.child(Kind.JOB, "j")
 QUEUED, RUNNING, FAILED = ExecutionState.QUEUED, ExecutionState.RUNNING, ExecutionState.FAILED
@@ -246,7 +247,8 @@ def test_where_there_is_no_accounting_nobody_asks_for_it(tmp_path: Path) -> None
         world.slurm.accounting = "none"
         world.job()
         world.slurm.jobs.clear()
-        (error,) = world.backend.show(JOB).execution.errors
+        shown = until(lambda: world.backend.show(JOB).execution)  # once the clock of files has moved on
+    (error,) = shown.errors
     assert "no longer knows the job" in error.message
     assert world.slurm.accounted == []
 
