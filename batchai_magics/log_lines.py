@@ -1,4 +1,4 @@
-"""Lines in the bytes of a log: where they start and end, and what a terminal shows of them.
+"""The bytes of a log: where its lines start and end, what a terminal shows of them, who wrote them and when.
 
 A newline ends a line. A carriage return within one moves a terminal back to its start, where a progress bar
 overwrites what was shown. Standard library only, below everything else.
@@ -6,8 +6,40 @@ overwrites what was shown. Standard library only, below everything else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import AnyStr
+from collections.abc import Iterator, Sequence
+from typing import AnyStr, NamedTuple
+
+
+class Span(NamedTuple):
+    """Process `rank` wrote the bytes `start` to `end` of a file (absolute offsets, `end` excluded)."""
+
+    start: int
+    end: int
+    rank: int
+
+
+class WriteTime(NamedTuple):
+    """The bytes from the absolute offset `start` on were written at `time`, in seconds since 1970."""
+
+    start: int
+    time: float
+
+
+class RedactedSpan(NamedTuple):
+    """The bytes `start` to `end` (absolute offsets, `end` excluded) are the value of a secret of the job."""
+
+    start: int
+    end: int
+
+
+class LogBlock(NamedTuple):
+    """Bytes of a log from `offset` on: who wrote which of them when, and which are secrets."""
+
+    data: bytes
+    offset: int
+    spans: Sequence[Span] = ()
+    times: Sequence[WriteTime] = ()
+    hidden: Sequence[RedactedSpan] = ()
 
 
 def line_start(data: bytes, at: int) -> int:

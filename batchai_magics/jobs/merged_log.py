@@ -297,5 +297,5 @@ def _between(spans: tuple[Span, ...], start: int, end: int) -> tuple[Span, ...]:
 def unmarked(chunk: Chunk) -> Chunk:
     """Returns the chunk with plain ranks in its spans."""
     ranks = (span.rank if span.rank < STDERR else span.rank - STDERR - 1 for span in chunk.spans)
-    spans = (replace(span, rank=rank) for span, rank in zip(chunk.spans, ranks, strict=True))
+    spans = (span._replace(rank=rank) for span, rank in zip(chunk.spans, ranks, strict=True))
     return replace(chunk, spans=tuple(span for span in spans if span.rank != UNKNOWN_RANK))

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from batchai_magics.log_lines import RedactedSpan as RedactedSpan
+from batchai_magics.log_lines import Span as Span
+from batchai_magics.log_lines import WriteTime as WriteTime
 from batchai_magics.models.job_execution import STDOUTERR
 
 if TYPE_CHECKING:
@@ -21,31 +24,6 @@ class FileRef:
     job: ResourceId
     path: str
     directory_id: str = STDOUTERR
-
-
-@dataclass(frozen=True)
-class Span:
-    """Process `rank` wrote the bytes `start` to `end` of a file (absolute offsets, `end` excluded)."""
-
-    start: int
-    end: int
-    rank: int
-
-
-@dataclass(frozen=True)
-class WriteTime:
-    """The bytes from the absolute offset `start` on were written at `time`, in seconds since 1970."""
-
-    start: int
-    time: float
-
-
-@dataclass(frozen=True)
-class RedactedSpan:
-    """The bytes `start` to `end` (absolute offsets, `end` excluded) are the value of a secret of the job."""
-
-    start: int
-    end: int
 
 
 @dataclass(frozen=True)

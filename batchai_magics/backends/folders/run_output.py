@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from batchai_magics.backends.base import BEFORE_BYTES, Chunk, RedactedSpan, Seal, Span, WriteTime
+from batchai_magics.backends.base import BEFORE_BYTES, Chunk, Seal
 from batchai_magics.backends.folders import entries
 from batchai_magics.backends.folders.entries import Entry, read_slice, resolve_inside
 from batchai_magics.backends.node import output_records
@@ -121,16 +121,12 @@ class Logs:
                 hidden = output_records.secrets(self.job.secret_spans / path.name, offset, chunk.end)
             except OSError as error:  # they are not known
                 raise _unreadable(path.name, error) from error
-            chunk = replace(chunk, hidden=tuple(RedactedSpan(*record) for record in hidden))
+            chunk = replace(chunk, hidden=tuple(hidden))
         if not (chunk.data and stream):
             return chunk
         spans = output_records.writers(self.job.spans(stream), chunk.offset, chunk.end)
         times = output_records.times(self.job.times(stream), chunk.offset, chunk.end)
-        return replace(
-            chunk,
-            spans=tuple(Span(*record) for record in spans),
-            times=tuple(WriteTime(*record) for record in times),
-        )
+        return replace(chunk, spans=tuple(spans), times=tuple(times))
 
 
 def changed_logs(folder: Path, positions: Mapping[str, int]) -> Mapping[str, int]:

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
-from typing import NamedTuple
 
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.outbox import (
@@ -35,10 +34,10 @@ from batchai_magics.backends.folders.run_end import StopIfRequest
 from batchai_magics.backends.folders.run_measures import RunMeasures, unreadable_files
 from batchai_magics.backends.node import output_records, stack_dumps
 from batchai_magics.backends.node.job_layout import JobLayout
-from batchai_magics.backends.node.output_records import RankSpan
 from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.node.watch_process import STOP, end_signal, stack_lines_from
 from batchai_magics.launch.plan import TRAINER_LOG, LogPaths, Plan, ProcessExit
+from batchai_magics.log_lines import LogBlock
 from batchai_magics.metrics.measurement import Measurement, Record
 from batchai_magics.metrics.reading.event_files import EventFileWriter
 from batchai_magics.metrics.reading.log_parser import Parser
@@ -312,15 +311,6 @@ class _Notifier:
         thread.start()
 
 
-class _LogSlice(NamedTuple):
-    """New bytes of a log, and which rank wrote which of them."""
-
-    data: bytes
-    offset: int
-    spans: Sequence[RankSpan]
-    times: Sequence[output_records.TimeRecord] = ()
-
-
 class _Log:
     """The read position in a log."""
 
@@ -353,7 +343,7 @@ class _Log:
             self._offset = end
             writers = output_records.writers(spans, start, end) if self._log.spans else ()
             times = output_records.times(Path(self._log.times), start, end) if self._log.times else ()
-            block = _LogSlice(data[: end - start], start, writers, times)
+            block = LogBlock(data[: end - start], start, writers, times)
             yield list(records_in(block, self._parser)), block.data
 
 

@@ -10,51 +10,30 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from batchai_magics.backends.node.ranks.output_streams import SECRET, SPAN, TIME
+from batchai_magics.log_lines import RedactedSpan, Span, WriteTime
 from batchai_magics.untrusted_files import NotRegularError, open_file
 
 _LAST_S = 1e11  # the latest time that is read, in the year 5138
 
 
-class RankSpan(NamedTuple):
-    """The bytes from `start` to `end` were written by `rank`."""
-
-    start: int
-    end: int
-    rank: int
-
-
-class TimeRecord(NamedTuple):
-    """The bytes from `start` on were written at `time`, in seconds since 1970."""
-
-    start: int
-    time: float
-
-
-class SecretSpan(NamedTuple):
-    """The bytes from `start` to `end` are a secret's value."""
-
-    start: int
-    end: int
-
-
-def writers(file: Path, start: int, end: int) -> list[RankSpan]:
+def writers(file: Path, start: int, end: int) -> list[Span]:
     """Which ranks wrote the bytes from `start` to `end`; adjacent spans of one rank are merged."""
     if start >= end:
         return []
-    joined: list[RankSpan] = []
+    joined: list[Span] = []
     with _Records.of(file, SPAN) as records:
         if records is None:  # with a single process there is nothing to record
-            return [RankSpan(start, end, 0)]
+            return [Span(start, end, 0)]
         first = bisect_right(records, start, key=lambda record: record[1])
         last = bisect_left(records, end, key=lambda record: record[0])
-        for record in map(RankSpan._make, records.between(first, min(last, first + end - start))):
+        for record in map(Span._make, records.between(first, min(last, first + end - start))):
             begin = record.start
             if joined and joined[-1].rank == record.rank and joined[-1].end == begin:
                 begin = joined.pop().start
-            joined.append(RankSpan(max(begin, start), min(record.end, end), record.rank))
+            joined.append(Span(max(begin, start), min(record.end, end), record.rank))
     return joined
 
 
@@ -70,7 +49,7 @@ def recorded_end(file: Path, start: int, end: int) -> int:
     return max(start, min(last, end))
 
 
-def times(file: Path, start: int, end: int) -> list[TimeRecord]:
+def times(file: Path, start: int, end: int) -> list[WriteTime]:
     """When the bytes from `start` to `end` were written; empty if it was not recorded."""
     if start >= end:
         return []
@@ -79,11 +58,11 @@ def times(file: Path, start: int, end: int) -> list[TimeRecord]:
             return []
         first = max(0, bisect_right(records, start, key=lambda record: record[0]) - 1)
         last = min(bisect_left(records, end, key=lambda record: record[0]), first + 1 + end - start)
-        found = map(TimeRecord._make, records.between(first, last))
+        found = map(WriteTime._make, records.between(first, last))
         return [record for record in found if 0 <= record.time < _LAST_S]
 
 
-def secrets(file: Path, start: int, end: int) -> list[SecretSpan]:
+def secrets(file: Path, start: int, end: int) -> list[RedactedSpan]:
     """Which of the bytes from `start` to `end` are secrets."""
     if start >= end or not file.exists():
         return []
@@ -92,8 +71,8 @@ def secrets(file: Path, start: int, end: int) -> list[SecretSpan]:
             raise OSError(errno.EIO, "the index of its secrets is not a regular file", str(file))
         first = bisect_right(records, start, key=lambda record: record[1])
         last = min(bisect_left(records, end, key=lambda record: record[0]), first + end - start)
-        found = map(SecretSpan._make, records.between(first, last))
-        return [SecretSpan(max(span.start, start), min(span.end, end)) for span in found]
+        found = map(RedactedSpan._make, records.between(first, last))
+        return [RedactedSpan(max(span.start, start), min(span.end, end)) for span in found]
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from itertools import accumulate, chain
 from operator import attrgetter
 from typing import NamedTuple, Protocol
 
+from batchai_magics.log_lines import Span, WriteTime
 from batchai_magics.metrics.measurement import ATTEMPT, Fact, Measurement, Record, at_offset, in_step_lines
 from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.reading.timestamps import WriteTimes
@@ -20,26 +21,6 @@ from batchai_magics.metrics.runs.timeline import Timeline
 from batchai_magics.models.runs.scalar_export import ScalarPoint
 
 
-class _RankSpan(Protocol):
-    """The bytes from `start` to `end` were written by `rank`."""
-
-    @property
-    def start(self) -> int: ...
-    @property
-    def end(self) -> int: ...
-    @property
-    def rank(self) -> int: ...
-
-
-class _WriteTime(Protocol):
-    """The bytes from `start` on were written at `time`, in seconds since 1970."""
-
-    @property
-    def start(self) -> int: ...
-    @property
-    def time(self) -> float: ...
-
-
 class _LogBlock(Protocol):
     """A block of a log from `offset` on, with its writers and write times."""
 
@@ -48,9 +29,9 @@ class _LogBlock(Protocol):
     @property
     def offset(self) -> int: ...
     @property
-    def spans(self) -> Sequence[_RankSpan]: ...
+    def spans(self) -> Sequence[Span]: ...
     @property
-    def times(self) -> Sequence[_WriteTime]: ...
+    def times(self) -> Sequence[WriteTime]: ...
 
 
 def records_in(block: _LogBlock, parser: Parser) -> Iterator[Record]:

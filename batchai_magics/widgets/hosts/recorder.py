@@ -313,7 +313,7 @@ def part(chunk: Chunk, start: int, end: int) -> Chunk:
     """The bytes `start` to `end` of a chunk, with what is known of them."""
     first, last = chunk.offset + start, chunk.offset + end
     spans = tuple(
-        replace(span, start=max(span.start, first), end=min(span.end, last))
+        span._replace(start=max(span.start, first), end=min(span.end, last))
         for span in chunk.spans
         if span.start < last and span.end > first
     )

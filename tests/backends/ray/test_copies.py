@@ -12,13 +12,12 @@ import pytest
 from batchai_magics.backends.base import FileRef
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import read_end, write_end
-from batchai_magics.backends.node.output_records import RankSpan, writers
+from batchai_magics.backends.node.output_records import writers
 from batchai_magics.backends.ray.node.actor_target import COPY_MARK, ActorTarget
 from batchai_magics.backends.ray.node.home_files import (
     REPLY_BYTES,
     FileEntry,
     HomeFiles,
-    LogBlock,
     home_id,
 )
 from batchai_magics.backends.ray.node.run_copies import RunCopies, _CollectedLog, _NodeCopy
@@ -27,6 +26,7 @@ from batchai_magics.backends.ray.settings import RaySettings
 from batchai_magics.errors import StorageError
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import LogPaths
+from batchai_magics.log_lines import LogBlock, Span
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.states import ExecutionState
 from tests.backends.ray import real_ray
@@ -202,13 +202,13 @@ def test_a_log_comes_home_whose_folder_only_the_node_has(tmp_path: Path) -> None
 
 def test_a_block_whose_writing_was_interrupted_is_not_repeated(tmp_path: Path) -> None:
     log = LogPaths(str(tmp_path / "log"), str(tmp_path / "spans"))
-    _CollectedLog(log, 0, {1}).append(LogBlock(b"of 1\n", 0, [RankSpan(0, 5, 1)]))
+    _CollectedLog(log, 0, {1}).append(LogBlock(b"of 1\n", 0, [Span(0, 5, 1)]))
     with Path(log.path).open("ab") as file:
         file.write(b"of ")  # killed before the rest
     continued = _CollectedLog(log, 0, {2})
-    continued.append(LogBlock(b"of 2\n", continued.position, [RankSpan(0, 5, 2)]))
+    continued.append(LogBlock(b"of 2\n", continued.position, [Span(0, 5, 2)]))
     assert Path(log.path).read_bytes() == b"of 1\nof 2\n"
-    assert writers(Path(log.spans), 0, 10) == [RankSpan(0, 5, 1), RankSpan(5, 10, 2)]
+    assert writers(Path(log.spans), 0, 10) == [Span(0, 5, 1), Span(5, 10, 2)]
     assert [_CollectedLog(log, 0, {rank}).position for rank in (1, 2)] == [5, 5]
 
 

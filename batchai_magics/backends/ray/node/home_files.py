@@ -17,7 +17,6 @@ from typing import NamedTuple
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.node import output_records
-from batchai_magics.backends.node.output_records import RankSpan, SecretSpan, TimeRecord
 from batchai_magics.backends.ray.node.actor_target import (
     COPIED,
     COPY_MARK,
@@ -29,6 +28,7 @@ from batchai_magics.backends.ray.node.actor_target import (
     locked,
 )
 from batchai_magics.launch.plan import LogPaths
+from batchai_magics.log_lines import LogBlock
 from batchai_magics.untrusted_files import open_file, read_start
 
 CLAIM = "copied-for"  # the file in a run's folder that names the attempt
@@ -60,16 +60,6 @@ class FileEntry(NamedTuple):
     def is_newer_than(self, other: FileEntry | None) -> bool:
         """Whether it is to replace the other one: folders and links stay as they are."""
         return other is None or (self.is_file and self.modified_ns > other.modified_ns)
-
-
-class LogBlock(NamedTuple):
-    """Bytes of a log from `offset` on: who wrote which of them when, and which are secrets."""
-
-    data: bytes
-    offset: int
-    spans: Sequence[RankSpan] = ()
-    times: Sequence[TimeRecord] = ()
-    secrets: Sequence[SecretSpan] = ()
 
 
 class HomeFiles:

@@ -30,12 +30,12 @@ from batchai_magics.backends.ray.node.home_files import (
     CLAIM,
     FileEntry,
     HomeFiles,
-    LogBlock,
 )
 from batchai_magics.backends.ray.node.run_files import SupervisedFiles
 from batchai_magics.errors import is_disk_full
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import TRAINER_LOG, LogPaths, Plan, Requirement
+from batchai_magics.log_lines import LogBlock
 from batchai_magics.untrusted_files import opener, read_json
 
 COLLECT_S = 0.3  # how often new output is brought home
@@ -351,7 +351,7 @@ class _CollectedLog:
                 start = output_records.recorded_end(Path(log.spans), min(self._before, start), start)
                 os.ftruncate(descriptor, start)
             by = start - offset
-            _append_records(log.hidden, SECRET, [(first + by, end + by) for first, end in block.secrets])
+            _append_records(log.hidden, SECRET, [(first + by, end + by) for first, end in block.hidden])
             _append_records(log.times, TIME, [(max(first, offset) + by, at) for first, at in block.times])
             _write_all(descriptor, block.data)
             _append_records(
