@@ -22,7 +22,7 @@ from batchai_magics.options.option import (
 from batchai_magics.options.option_parsing import parse_options
 from batchai_magics.server import server_home
 from batchai_magics.server.access.access_control import LOOPBACK, Users
-from batchai_magics.server.server_home import ServerHome, read_token
+from batchai_magics.server.server_home import ServerHome, TlsFiles, read_token
 
 PROGRAM = "batchai serve"
 _NETWORK = "Network Arguments"
@@ -61,15 +61,6 @@ OPTIONS = (
 )
 
 
-@dataclass(frozen=True)
-class TlsFiles:
-    """The files for TLS; all None without it. `authority` is the CA of `--tls self`."""
-
-    certificate: Path | None = None
-    key: Path | None = None
-    authority: Path | None = None
-
-
 def start(arguments: Namespace) -> int:
     """Serves until stopped; returns the exit code."""
     from batchai_magics.server.server_process import ServerConfig, serve
@@ -93,16 +84,13 @@ def start(arguments: Namespace) -> int:
         settings = choose(settings, arguments.backend)
     home = ServerHome.of(settings)
     home.secure()
-    tls = _tls_files(arguments, home)
     serving = ServerConfig(
         host=arguments.host,
         port=arguments.port,
         token=token_of(arguments.token_file, home),
         token_file=_token_file(arguments.token_file),
         names=tuple(arguments.name or ()),
-        certificate=tls.certificate,
-        key=tls.key,
-        authority=tls.authority,
+        tls=_tls_files(arguments, home),
         is_files_only=arguments.files_only,
     )
     return serve(serving, settings, home)

@@ -20,10 +20,31 @@ _WRITABLE_BY_OTHERS = 0o022
 
 
 @dataclass(frozen=True)
-class ServerHome:
-    """The names of all files of a server."""
+class TlsFiles:
+    """The files for TLS; all None without it. `authority` is the CA of `--tls self`."""
 
-    folder: Path
+    certificate: Path | None = None
+    key: Path | None = None
+    authority: Path | None = None
+
+
+class ServerHome:
+    """The files of a server, by their names in its folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.token = folder / "token"  # of the administrator
+        self.users = folder / "users.json"  # besides the administrator
+        self.owners = folder / "owners.jsonl"  # the journal of resource owners
+        self.keys = folder / "keys.json"  # of the server's own storage account
+        self.metadata = folder / "metadata.jsonl"  # of shares, folders and files
+        self.uploads = folder / "uploads"  # notes on part files of unfinished uploads
+        self.operations = folder / "operations"  # that take long
+        self.access_log = folder / "access.log"
+        self.running = folder / "running"  # the registry of running servers
+        self.connection_string = folder / "connection-string"  # to Azure Storage, with `--files-only`
+        self.certificates = folder / "tls"  # the CA and certificate of `--tls self`
+        self.authority = self.certificates / "ca.pem"
 
     @classmethod
     def of(cls, settings: Settings) -> ServerHome:
@@ -35,66 +56,6 @@ class ServerHome:
 
             home = platformdirs.user_data_dir(APP, appauthor=False)
         return cls(Path(home).expanduser().absolute() / "server")
-
-    @property
-    def token(self) -> Path:
-        """The administrator's token."""
-        return self.folder / "token"
-
-    @property
-    def keys(self) -> Path:
-        """The keys of the server's own storage account."""
-        return self.folder / "keys.json"
-
-    @property
-    def operations(self) -> Path:
-        """Long-running operations."""
-        return self.folder / "operations"
-
-    @property
-    def owners(self) -> Path:
-        """The journal of resource owners."""
-        return self.folder / "owners.jsonl"
-
-    @property
-    def users(self) -> Path:
-        """The users besides the administrator."""
-        return self.folder / "users.json"
-
-    @property
-    def uploads(self) -> Path:
-        """Notes on part files of unfinished uploads."""
-        return self.folder / "uploads"
-
-    @property
-    def metadata(self) -> Path:
-        """Metadata of shares, folders and files."""
-        return self.folder / "metadata.jsonl"
-
-    @property
-    def access_log(self) -> Path:
-        """The access log."""
-        return self.folder / "access.log"
-
-    @property
-    def certificates(self) -> Path:
-        """The CA and certificate of `--tls self`."""
-        return self.folder / "tls"
-
-    @property
-    def running(self) -> Path:
-        """The registry of running servers."""
-        return self.folder / "running"
-
-    @property
-    def connection_string(self) -> Path:
-        """The Azure Storage connection string of a `--files-only` server."""
-        return self.folder / "connection-string"
-
-    @property
-    def authority(self) -> Path:
-        """The CA certificate that clients must trust."""
-        return self.certificates / "ca.pem"
 
     def make(self) -> None:
         """Creates the folder, private to its owner."""

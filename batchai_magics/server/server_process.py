@@ -19,7 +19,7 @@ from batchai_magics.backends.folders.private_files import write
 from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError, UsageError
 from batchai_magics.server import server_home
-from batchai_magics.server.server_home import ServerHome
+from batchai_magics.server.server_home import ServerHome, TlsFiles
 from batchai_magics.server.storage.storage_resource import OWN_ACCOUNT
 
 if TYPE_CHECKING:
@@ -40,18 +40,16 @@ class ServerConfig:
     host: str
     port: int
     token: str = field(repr=False)
-    token_file: Path | None = None  # file of the token; None: the one in the home
-    names: tuple[str, ...] = ()
-    certificate: Path | None = None
-    key: Path | None = None
-    is_files_only: bool = False
-    authority: Path | None = None  # our own CA certificate, which clients must trust
+    token_file: Path | None  # file of the token; None: the one in the home
+    names: tuple[str, ...]
+    tls: TlsFiles
+    is_files_only: bool
 
     def url(self, port: int) -> str:
         """The URL for clients."""
         host = self.names[0] if self.names else self.host
         name = f"[{host}]" if ":" in host else host
-        return f"{'https' if self.certificate else 'http'}://{name}:{port}"
+        return f"{'https' if self.tls.certificate else 'http'}://{name}:{port}"
 
 
 def serve(serving: ServerConfig, settings: Settings, home: ServerHome) -> int:
@@ -85,7 +83,7 @@ def serve(serving: ServerConfig, settings: Settings, home: ServerHome) -> int:
         text = "Warning: serving as root: whoever has a token runs programs as root on this machine."
         print(text, file=sys.stderr, flush=True)
     with server_home.registered(
-        home.running, server_home.RunningServer(serving.url(port), serving.authority)
+        home.running, server_home.RunningServer(serving.url(port), serving.tls.authority)
     ):
         for line in greeting(serving, port, _displayed_secrets(serving, home, key, port)):
             print(line, flush=True)
@@ -117,8 +115,8 @@ def _uvicorn_config(app: App, serving: ServerConfig, limits: ServerLimits) -> uv
         proxy_headers=False,  # otherwise any local process could spoof client addresses
         lifespan="off",
         timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
-        ssl_certfile=serving.certificate,
-        ssl_keyfile=serving.key,
+        ssl_certfile=serving.tls.certificate,
+        ssl_keyfile=serving.tls.key,
     )
 
 
@@ -158,8 +156,8 @@ def greeting(serving: ServerConfig, port: int, secrets: _DisplayedSecrets) -> It
     yield f"  export BATCHAI_BACKEND=arm BATCHAI_ENDPOINT={url} BATCHAI_TOKEN={token}"
     yield f"  %batchai use --backend arm --endpoint {url}"
     yield "  batchai serve az-config FOLDER    # for a genuine az"
-    if serving.authority:
-        yield f"  export REQUESTS_CA_BUNDLE={serving.authority} SSL_CERT_FILE={serving.authority}"
+    if serving.tls.authority:
+        yield f"  export REQUESTS_CA_BUNDLE={serving.tls.authority} SSL_CERT_FILE={serving.tls.authority}"
 
 
 def _connection_string(url: str, key: str) -> str:

@@ -1,10 +1,14 @@
-"""The genuine `az batchai` of 2019 (azure-cli-batchai 0.4.10), through a whole workflow."""
+"""The genuine `az batchai`: of 2019 (azure-cli-batchai 0.4.10), through a whole workflow, and of today."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +17,8 @@ import pytest
 from batchai_magics.config import Settings
 from batchai_magics.server import az_config
 from batchai_magics.server.server_home import ServerHome
-from tests.server.clients import drive
+from tests.patience import PATIENCE_S
+from tests.server.clients import drive, python_of
 from tests.server.process import Process, started
 from tests.server.running import TOKEN, Running
 from tests.world import until
@@ -147,32 +152,59 @@ def test_a_tutorials_lines_give_what_they_gave_and_every_answer_is_as_described(
     assert server.watched.deviations == []
 
 
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """A server whose certificate an authority of its own has signed."""
+    with started(tmp_path_factory.mktemp("secure") / "home", "--tls", "self") as running:
+        yield running
+
+
 def test_over_tls_az_trusts_the_servers_own_authority_and_streams_a_job(
-    tmp_path: Path,
+    secure: Process, tmp_path: Path
 ) -> None:
-    with started(tmp_path / "home", "--tls", "self") as server:
-        home = ServerHome(tmp_path / "home" / "server")
-        exports = az_config.write(
-            tmp_path / "azure", server.url, server.token, Settings(), authority=home.authority
-        )
-        prints = printing(server, tmp_path, verify=str(home.authority))
-        made, shown, *others = said_with(
-            exports,
-            "batchai workspace create -g az -n ws -l eastus",
-            "batchai workspace list -g az -o table",
-            "batchai cluster create -g az -w ws -n cl -s STANDARD_D1 -t 1 -u demo -p hush",
-            "batchai list-usages -l eastus -o table",
-            "batchai experiment create -g az -w ws -n ex",
-            f"batchai job create {IN_EX} -n prints -c cl -f {job_file(tmp_path, 'prints', prints)}",
-            streams := f"batchai job file stream {IN_EX} -j prints -f stdout.txt",
-            f"batchai job wait {IN_EX} -n prints",
-        )
-        (streamed,) = (said for said in others if said.line == streams)
-        untrusted = [line for line in exports if "REQUESTS_CA_BUNDLE" not in line]
-        (refused,) = said_with(untrusted, "batchai workspace list -g az")
+    authority = ServerHome(secure.home / "server").authority
+    exports = az_config.write(tmp_path / "azure", secure.url, secure.token, Settings(), authority=authority)
+    prints = printing(secure, tmp_path, verify=str(authority))
+    made, shown, *others = said_with(
+        exports,
+        "batchai workspace create -g az -n ws -l eastus",
+        "batchai workspace list -g az -o table",
+        "batchai cluster create -g az -w ws -n cl -s STANDARD_D1 -t 1 -u demo -p hush",
+        "batchai list-usages -l eastus -o table",
+        "batchai experiment create -g az -w ws -n ex",
+        f"batchai job create {IN_EX} -n prints -c cl -f {job_file(tmp_path, 'prints', prints)}",
+        streams := f"batchai job file stream {IN_EX} -j prints -f stdout.txt",
+        f"batchai job wait {IN_EX} -n prints",
+    )
+    (streamed,) = (said for said in others if said.line == streams)
+    untrusted = [line for line in exports if "REQUESTS_CA_BUNDLE" not in line]
+    (refused,) = said_with(untrusted, "batchai workspace list -g az")
     assert [said.error for said in (made, shown, *others) if said.code] == []
     assert made.data["name"] == "ws"
     assert "ws" in shown.out
     assert streamed.out == "one\ntwo\n"
     assert refused.code
     assert "CERTIFICATE" in refused.error.upper()
+
+
+TODAY = (
+    "batchai workspace create -g today -n ws -l eastus",
+    "batchai cluster create -g today -w ws -n cl -s STANDARD_D1 -t 1 -u demo -p hush12345",
+    "batchai cluster list -g today -w ws --query [].name -o tsv",
+)
+
+
+def test_the_az_of_today_signs_in_at_a_server_with_its_own_authority_on_any_port(
+    secure: Process, tmp_path: Path
+) -> None:
+    az = f"{python_of('az291')} -W ignore -m azure.cli"
+    write = [sys.executable, "-m", "batchai_magics.cli", "serve", "az-config", str(tmp_path / "az")]
+    env = {**os.environ, "BATCHAI_HOME": str(secure.home)}
+    configured = subprocess.run(write, env=env, capture_output=True, text=True, check=True).stdout
+    script = "\n".join(["set -e", configured, *(f"{az} {line}" for line in TODAY)])
+    clean = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    done = subprocess.run(
+        ["bash", "-c", script], env=clean, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "cl"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
@@ -141,6 +142,14 @@ async def _send_busy(send: Send) -> None:
     await send({"type": "http.response.body", "body": _BUSY})
 
 
+class _Timer(enum.Enum):
+    """What a connection is given some time for."""
+
+    HEADERS = "the headers of the next request"
+    REST = "the rest of a body whose request is answered"
+    READER = "the client that reads a response"
+
+
 class LimitedProtocol(HttpToolsProtocol):  # type: ignore[misc, unused-ignore]  # Any without uvicorn
     """Closes a connection whose headers, or the rest of a rejected body, are too large or arrive too slowly.
 
@@ -155,14 +164,12 @@ class LimitedProtocol(HttpToolsProtocol):  # type: ignore[misc, unused-ignore]  
         self._header_bytes, self._header_s, self._send_s = header_bytes, header_s, send_s
         self._unparsed_bytes = 0  # since the last part of a request that was complete
         self._is_in_body = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._rest_timer: asyncio.TimerHandle | None = None
-        self._send_timer: asyncio.TimerHandle | None = None
+        self._timers: dict[_Timer, asyncio.TimerHandle] = {}
 
     def connection_made(self, transport: Any) -> None:
         """Starts the timer for the first request."""
         super().connection_made(transport)
-        self._begin()
+        self._start(_Timer.HEADERS, self._header_s, self._close)
 
     def data_received(self, data: bytes) -> None:
         """Stops the timer once headers are complete."""
@@ -174,11 +181,11 @@ class LimitedProtocol(HttpToolsProtocol):  # type: ignore[misc, unused-ignore]  
             else:
                 self.send_400_response("The headers of the request are too large.")
         if self._is_in_body or not (self.cycle is None or self.cycle.response_complete):
-            self._end()
+            self._stop(_Timer.HEADERS)
         else:
-            self._begin()
+            self._start(_Timer.HEADERS, self._header_s, self._close)
         if not self._is_in_body:
-            self._end_rest()
+            self._stop(_Timer.REST)
 
     def on_headers_complete(self) -> None:
         """Starts the request."""
@@ -201,50 +208,34 @@ class LimitedProtocol(HttpToolsProtocol):  # type: ignore[misc, unused-ignore]  
         Closing at once could reset the connection before the client has read the error.
         """
         super().on_response_complete()
-        if self._is_in_body and self._rest_timer is None:
-            self._rest_timer = self.loop.call_later(self._header_s, self._too_slow)
+        if self._is_in_body:
+            self._start(_Timer.REST, self._header_s, self._close)
 
     def pause_writing(self) -> None:
         """Starts the timer of a client that does not read as fast as it is sent to."""
         super().pause_writing()
-        self._send_timer = self.loop.call_later(self._send_s, self._stalled)
+        self._start(_Timer.READER, self._send_s, self.transport.abort)
 
     def resume_writing(self) -> None:
         """Stops that timer once the client has read."""
         super().resume_writing()
-        self._end_send()
+        self._stop(_Timer.READER)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stops all timers."""
-        self._end()
-        self._end_rest()
-        self._end_send()
+        for timer in _Timer:
+            self._stop(timer)
         super().connection_lost(exc)
 
-    def _begin(self) -> None:
-        if self._timer is None:
-            self._timer = self.loop.call_later(self._header_s, self._too_slow)
+    def _start(self, timer: _Timer, delay_s: float, end: Callable[[], None]) -> None:
+        """Starts a timer unless it runs."""
+        if timer not in self._timers:
+            self._timers[timer] = self.loop.call_later(delay_s, end)
 
-    def _end(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def _stop(self, timer: _Timer) -> None:
+        if handle := self._timers.pop(timer, None):
+            handle.cancel()
 
-    def _end_rest(self) -> None:
-        if self._rest_timer is not None:
-            self._rest_timer.cancel()
-            self._rest_timer = None
-
-    def _end_send(self) -> None:
-        if self._send_timer is not None:
-            self._send_timer.cancel()
-            self._send_timer = None
-
-    def _stalled(self) -> None:
-        self._send_timer = None
-        self.transport.abort()
-
-    def _too_slow(self) -> None:
-        self._timer = self._rest_timer = None
+    def _close(self) -> None:
         if not self.transport.is_closing():
             self.transport.close()
