@@ -7,44 +7,27 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from batchai_magics.cell.search_space import Choices, Distribution, Range, SearchSpace
 from batchai_magics.errors import CapabilityError
+from batchai_magics.jobs.sweeps.trial import Trial, TrialResult
 from batchai_magics.models.runs.parameters import Parameter
 
 WARM_UP_TRIALS = 4  # that ended before the first one is pruned
 
 
-class StudiedTrial(NamedTuple):
-    """A trial, as reported to Optuna.
-
-    Attributes:
-        parameters: Its parameters.
-        value: Its best value; None while it runs, or if it failed.
-        is_open: Whether it still runs.
-        is_pruned: Whether it was pruned.
-        points: The values of the metric by step so far.
-    """
-
-    parameters: Mapping[str, Parameter]
-    value: float | None = None
-    is_open: bool = False
-    is_pruned: bool = False
-    points: Mapping[int, float] = {}
-
-
 @dataclass(frozen=True)
 class Study:
-    """A study of a sweep: its space, the seed, whether the greatest value wins, and all trials so far."""
+    """A study of a sweep: its space, the seed, whether the greatest value wins, its submitted trials."""
 
     space: SearchSpace
     seed: int
     is_max: bool
-    trials: Sequence[StudiedTrial]
+    trials: Sequence[tuple[Trial, TrialResult]]
 
     def next_trials(self, count: int) -> list[dict[str, Parameter]]:
         """The parameters of the next trials, by TPE; the same for the same trials.
@@ -70,24 +53,25 @@ class Study:
         pruner = optuna.pruners.MedianPruner(n_startup_trials=WARM_UP_TRIALS)
         frozen = study.get_trials(deepcopy=False)
         return [
-            each.is_open and bool(each.points) and bool(pruner.prune(study, trial))
-            for each, trial in zip(self.trials, frozen, strict=True)
+            trial.is_open and bool(result.points) and bool(pruner.prune(study, studied))
+            for (trial, result), studied in zip(self.trials, frozen, strict=True)
         ]
 
     def _study(self, optuna: ModuleType, sampler: Any) -> Any:
         """A study in memory with all trials."""
         direction = "maximize" if self.is_max else "minimize"
         study = optuna.create_study(direction=direction, sampler=sampler)
-        study.add_trials([self._frozen(optuna, trial) for trial in self.trials])
+        study.add_trials([self._frozen(optuna, *each) for each in self.trials])
         return study
 
-    def _frozen(self, optuna: ModuleType, trial: StudiedTrial) -> Any:
+    def _frozen(self, optuna: ModuleType, trial: Trial, result: TrialResult) -> Any:
         domains = self.space.domains
         # A trial of an earlier space may be outside of this one: its parameters then say nothing.
         is_inside = all(domain.has(trial.parameters.get(name)) for name, domain in domains.items())
         known = {name: trial.parameters[name] for name in domains} if is_inside else {}
         states = optuna.trial.TrialState
-        value = trial.value if trial.value is not None and math.isfinite(trial.value) else None
+        best = None if trial.has_failed else result.best
+        value = best if best is not None and math.isfinite(best) else None
         state = states.COMPLETE if value is not None else states.FAIL
         state = states.RUNNING if trial.is_open else states.PRUNED if trial.is_pruned else state
         return optuna.trial.create_trial(
@@ -95,7 +79,7 @@ class Study:
             params=known,
             distributions=self._distributions(optuna) if is_inside else {},
             value=value if state in (states.COMPLETE, states.PRUNED) else None,
-            intermediate_values=dict(trial.points),
+            intermediate_values=dict(result.points),
         )
 
     def _distributions(self, optuna: ModuleType) -> dict[str, Any]:

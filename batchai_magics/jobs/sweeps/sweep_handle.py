@@ -7,7 +7,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import Backend
 from batchai_magics.config import Settings
@@ -41,26 +41,6 @@ if TYPE_CHECKING:
 RUNNING, FINISHED = "running", "finished"
 STEP_INTERVAL_S = 5.0  # the longest time between two steps while a process waits
 POLL_S = 0.5
-
-
-class SweepSnapshot(NamedTuple):
-    """A sweep at one moment.
-
-    Attributes:
-        state: As `Sweep.state`.
-        note: Why it was stopped; empty unless it was.
-        parameters: The names of its parameters, in order.
-        trials: All trials by number.
-        metric: The metric of the goal; empty for the headline.
-        is_max: Whether the greatest value wins; None: as the metric's name says.
-    """
-
-    state: str
-    note: str
-    parameters: tuple[str, ...]
-    trials: tuple[Trial, ...]
-    metric: str
-    is_max: bool | None
 
 
 class Sweep:
@@ -120,7 +100,7 @@ class Sweep:
     @property
     def state(self) -> str:
         """`running`, `finished`, `stopped` after too many failures, or `cancelled`."""
-        definition, trials = self._read(takes_step=True)
+        definition, trials = self.read(takes_step=True)
         return state_of(definition, trials)
 
     @property
@@ -134,7 +114,7 @@ class Sweep:
         Takes the sweep's next step: it starts the next trials, repeats failed ones, stops after too many
         failures.
         """
-        return self._read(takes_step=True)[1]
+        return self.read(takes_step=True)[1]
 
     @property
     def jobs(self) -> list[Job]:
@@ -144,7 +124,7 @@ class Sweep:
     @property
     def best(self) -> Job | None:
         """The job of the best trial so far; None without a value, or if neither direction is better."""
-        definition, trials = self._read(takes_step=True)
+        definition, trials = self.read(takes_step=True)
         best = best_of(self._results_of(trials, definition), definition.options.goal)
         return best.job if best else None
 
@@ -174,14 +154,14 @@ class Sweep:
 
     def seed_groups(self) -> SeedGroups:
         """The trials that differ in their seed alone; takes the sweep's next step."""
-        definition, trials = self._read(takes_step=True)
+        definition, trials = self.read(takes_step=True)
         if SEED not in definition.parameters:
             return SeedGroups()
         return seed_groups_of(self._results_of(trials, definition), definition.options.goal)
 
     def rows(self) -> list[dict[str, object]]:
         """The rows of `results`, each with the number of its trial under `trial`."""
-        definition, trials = self._read(takes_step=True)
+        definition, trials = self.read(takes_step=True)
         results = self._results_of(trials, definition)
         metric = next((result.metric for _, result in results if result.metric), "")
         columns = {"trial", "state", "attempts", metric, f"best_{metric}", *definition.parameters}
@@ -207,15 +187,9 @@ class Sweep:
         except BatchAIError:  # it was deleted
             return None
 
-    def snapshot(self, *, takes_step: bool = True) -> SweepSnapshot:
-        """The sweep at this moment, with one request for all states; `takes_step`: its next one."""
-        definition, trials = self._read(takes_step=takes_step)
-        goal, state = definition.options.goal, state_of(definition, trials)
-        return SweepSnapshot(state, definition.note, definition.parameters, trials, goal.metric, goal.is_max)
-
     def stored_trials(self) -> tuple[Trial, ...]:
         """All trials as they are, without taking a step."""
-        return self._read(takes_step=False)[1]
+        return self.read(takes_step=False)[1]
 
     def wait(self, timeout_s: float | None = None) -> Sweep:
         """Blocks until the sweep has ended, and takes its steps meanwhile.
@@ -237,7 +211,7 @@ class Sweep:
         """
         deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
         while True:
-            definition, trials = self._read(takes_step=True)
+            definition, trials = self.read(takes_step=True)
             yield trials
             if state_of(definition, trials) != RUNNING and not any(trial.is_open for trial in trials):
                 return
@@ -260,7 +234,7 @@ class Sweep:
         No effect on a sweep that has ended.
         """
         with self._lock:
-            definition, trials = self._read(takes_step=False)
+            definition, trials = self.read(takes_step=False)
             if state_of(definition, trials) != RUNNING:
                 return
             sweep_steps.check_rights(self, trials)
@@ -271,9 +245,10 @@ class Sweep:
 
     def step(self) -> None:
         """Takes the sweep's next step, whatever that is; no effect without one."""
-        self._read(takes_step=True)
+        self.read(takes_step=True)
 
-    def _read(self, *, takes_step: bool) -> tuple[SweepDefinition, tuple[Trial, ...]]:
+    def read(self, *, takes_step: bool) -> tuple[SweepDefinition, tuple[Trial, ...]]:
+        """The sweep and its trials at this moment, with one request for all states."""
         with self._lock:
             definition = self._definition = self.definition
             trials = self._trials(definition)
@@ -359,11 +334,11 @@ class Sweep:
     @property
     def summary(self) -> str:
         """The sweep in one line: its state, how many trials have ended and failed, why it stopped."""
-        return sweep_text(*self._read(takes_step=True))
+        return sweep_text(*self.read(takes_step=True))
 
     def __repr__(self) -> str:
         try:
-            return sweep_text(*self._read(takes_step=False))
+            return sweep_text(*self.read(takes_step=False))
         except NotFoundError:
             return f"<Sweep {self.name}: deleted>"
 

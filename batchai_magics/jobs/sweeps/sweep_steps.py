@@ -20,7 +20,7 @@ from batchai_magics.cell.search_space import SearchSpace
 from batchai_magics.cell.sweep_request import with_parameters, with_values
 from batchai_magics.errors import ConflictError, NotFoundError, ServiceError
 from batchai_magics.jobs.submit import new_job
-from batchai_magics.jobs.sweeps.optuna_study import StudiedTrial, Study
+from batchai_magics.jobs.sweeps.optuna_study import Study
 from batchai_magics.jobs.sweeps.sweep_definition import STOPPED, SweepDefinition, SweepFiles, template_of
 from batchai_magics.jobs.sweeps.trial import Trial, is_max
 from batchai_magics.models.resource_ids import ResourceId
@@ -202,18 +202,9 @@ def _prune(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequence[Tr
 def _study(sweep: SteppedSweep, definition: SweepDefinition, submitted: Sequence[Trial]) -> Study:
     """The sweep, as reported to Optuna."""
     results = [sweep.result(trial) for trial in submitted]
-    studied = [
-        StudiedTrial(
-            trial.parameters,
-            result.best if not trial.has_failed else None,
-            is_open=trial.is_open,
-            is_pruned=trial.is_pruned,
-            points=result.points,
-        )
-        for trial, result in zip(submitted, results, strict=True)
-    ]
-    space = definition.search_space or SearchSpace({})
-    return Study(space, definition.options.seed, bool(is_max(results, definition.options.goal)), studied)
+    space, options = definition.search_space or SearchSpace({}), definition.options
+    rises = bool(is_max(results, options.goal))
+    return Study(space, options.seed, rises, [*zip(submitted, results, strict=True)])
 
 
 def _parallel(sweep: SteppedSweep, definition: SweepDefinition) -> int:

@@ -15,6 +15,7 @@ from batchai_magics.cards.card_parts import TableCard, table_card_html, table_ca
 from batchai_magics.errors import BatchAIError
 from batchai_magics.follow.job_errors import cause_of
 from batchai_magics.jobs.job_costs import JobCosts
+from batchai_magics.jobs.sweeps.sweep_handle import RUNNING, Sweep, state_of
 from batchai_magics.metrics.runs.metric_summary import number_text
 from batchai_magics.metrics.runs.metric_traits import Direction
 from batchai_magics.metrics.runs.seed_groups import SEED, SeededRun, SeedGroups, seed_groups
@@ -30,7 +31,6 @@ from batchai_magics.widgets.dashboards.dashboard import DashboardStream, Dashboa
 from batchai_magics.widgets.job.job_header import progress_fields
 
 if TYPE_CHECKING:
-    from batchai_magics.jobs.sweeps.sweep_handle import Sweep
     from batchai_magics.jobs.sweeps.trial import Trial
     from batchai_magics.widgets.core.publisher import Publisher
 
@@ -39,7 +39,6 @@ ROWS_PER_MESSAGE = 300  # about 100 KB
 READ_S = 0.3  # for metrics of trials, per poll
 INTERVAL_S = 1.0  # between two polls
 RUNNING_INTERVAL_S = 5.0  # between two reads of a running trial's metrics
-RUNNING = "running"
 CURVE_POINTS, CURVE_DIGITS = 16, 4  # of a trial's metric, for its sparkline
 MAX_METRICS = 6  # columns beside the metric that the sweep is about
 
@@ -323,16 +322,16 @@ class _SweepReader:
 
     def read(self) -> SweepUpdate | None:
         """The changes since the last read; None without any."""
-        now = self._sweep.snapshot(takes_step=self._takes_steps)
-        names = self._parameters = tuple(now.parameters)
-        is_complete = self.is_complete = self._read_results(now.trials)
-        rows = [row for trial in now.trials if (row := self._changed_row(trial, names))]
+        definition, trials = self._sweep.read(takes_step=self._takes_steps)
+        names = self._parameters = definition.parameters
+        is_complete = self.is_complete = self._read_results(trials)
+        rows = [row for trial in trials if (row := self._changed_row(trial, names))]
         metric, direction = self._goal
-        if now.is_max is not None:
-            direction = Direction.RISES if now.is_max else Direction.FALLS
-        metrics = tuple(self._metrics.values())
-        is_over = is_complete and now.state != RUNNING and not any(trial.is_open for trial in now.trials)
-        head = (now.state, now.note, names, metric, direction, metrics, self._cost(now.trials))
+        if (is_max := definition.options.goal.is_max) is not None:
+            direction = Direction.RISES if is_max else Direction.FALLS
+        metrics, state = tuple(self._metrics.values()), state_of(definition, trials)
+        is_over = is_complete and state != RUNNING and not any(trial.is_open for trial in trials)
+        head = (state, definition.note, names, metric, direction, metrics, self._cost(trials))
         if not rows and head == self._head and not is_over:
             return None
         self._head = head
@@ -479,7 +478,7 @@ class SweepView(SweepStream, DashboardView):
         """Creates the live view of the jobs `content["names"]`."""
         try:
             names = [str(name) for name in content.get("names", ())]
-            trials = self._model.sweep.snapshot().trials
+            _, trials = self._model.sweep.read(takes_step=True)
             by_name = {trial.name: trial.job for trial in trials if trial.name in names}
             jobs = [job for name in names if (job := by_name.get(name))]
             return answer_to(content, "", model=self._open_jobs(*jobs))

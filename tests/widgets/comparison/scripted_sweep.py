@@ -2,9 +2,10 @@
 
 import dataclasses
 import math
-from typing import NamedTuple
 
+from batchai_magics.cell.cell_options import SweepOptions
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.sweeps.sweep_definition import SweepDefinition
 from batchai_magics.jobs.sweeps.trial import TrialResult
 from batchai_magics.metrics.reading.progress_reader import Progress
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
@@ -56,14 +57,6 @@ class ScriptedTrial:
         self.word, self.attempts = self.runs[0].word, int(execution is not None)
 
 
-class Snapshot(NamedTuple):
-    state: str
-    note: str
-    parameters: tuple
-    trials: tuple
-    is_max: bool | None
-
-
 def figures(name, direction, value):
     """A metric that has had this value at its last step."""
     return MetricSummary.of(traits_of(name), "", direction, [((1, 60), (value / 2, value))])
@@ -84,9 +77,12 @@ class ScriptedSweep:
         self.state, self.note, self.reads = "running", "", []
         self.steps = 0
 
-    def snapshot(self, *, takes_step=True):
+    def read(self, *, takes_step):
         self.steps += takes_step
-        return Snapshot(self.state, self.note, ("lr", "batch"), tuple(self.trials), None)
+        ended = "" if self.state == "running" else self.state
+        parameters = [trial.parameters for trial in self.trials]
+        definition = SweepDefinition("lr", "", SweepOptions(), parameters, ended=ended, note=self.note)
+        return definition, tuple(self.trials)
 
     def result(self, trial):
         self.reads.append(trial.number)

@@ -182,25 +182,26 @@ def test_the_best_trial_is_named_and_found_again_when_it_gets_worse(followed):
 
 
 def test_the_model_ends_with_the_sweep_once_all_metrics_are_known(followed):
-    for trial in followed.sweep.trials:
+    *others, last = followed.sweep.trials
+    for trial in others:
         followed.sweep.run(trial)
     followed.poll()
     assert not followed.model.is_over
-    followed.sweep.state = "finished"
+    followed.sweep.run(last)
     followed.poll()
     assert followed.model.is_over
     assert followed.model.has_ended
 
 
 def test_an_error_of_the_read_is_raised_by_the_poll_and_the_next_read_goes_on(followed):
-    snapshot, followed.sweep.snapshot = followed.sweep.snapshot, lambda **_: broken()
+    read, followed.sweep.read = followed.sweep.read, lambda **_: broken()
 
     def broken():
         raise UnreachableError("the server does not respond")
 
     with pytest.raises(UnreachableError):
         followed.poll()
-    followed.sweep.snapshot = snapshot
+    followed.sweep.read = read
     assert followed.poll() == [1, 2, 3, 4, 5, 6]
 
 
