@@ -49,6 +49,14 @@ def test_the_loop_waits_longer_while_nothing_happens_and_briefly_after_news(back
     assert waits.told == pytest.approx([*growing, 0.05, 0.065], abs=1e-3)
 
 
+def test_a_follower_that_is_behind_reads_on_whatever_the_pace(backend):
+    backend.capabilities = replace(backend.capabilities, pace=Pace(poll_interval_s=10.0))
+    backend.read_bytes = 1
+    backend.write("x" * (MAX_CHUNKS + 1))
+    follower = Follower(backend, JOB, clock=lambda: 0.0)
+    assert [len(log(follower.poll())) for _ in range(2)] == [MAX_CHUNKS, 1]
+
+
 def test_the_loop_does_not_wait_while_there_is_more_to_read(backend):
     backend.read_bytes = 1
     backend.write("x" * (3 * MAX_CHUNKS))
@@ -77,9 +85,9 @@ def test_a_loop_that_is_stopped_asks_nothing(tmp_path):
 def test_the_loop_waits_for_the_log_as_long_as_the_backends_pace_allows(backend):
     backend.capabilities = replace(backend.capabilities, pace=Pace(max_wait_s=7.0))
     patience = tail_waits(backend)
-    waits = Waits(2)
+    waits = Waits(9, {2: backend.finish})
     list(events(backend, JOB, stop=waits.stop))
-    assert patience == [0.0, 7.0]  # the first look has news at once: the state
+    assert patience == [0.0, 7.0, 0.0]  # the first and the last look have news at once: the state
 
 
 def test_a_backend_is_asked_no_sooner_than_its_pace_allows(backend):

@@ -6,10 +6,9 @@ from dataclasses import replace
 import pytest
 
 from batchai_magics.backends.base import Backend, Capabilities, Pace, StatusSnapshot
-from batchai_magics.follow import Follower, LogBytes, endings, events, log_follower
+from batchai_magics.follow import Follower, endings
 from batchai_magics.follow.status_poller import FRESH_S, StatusPoller
 from batchai_magics.models.resource_ids import Kind
-from tests.follow.event_steps import Pauses
 from tests.widgets.scripted_cluster import CLUSTER, EXPERIMENT, ScriptedCluster
 from tests.widgets.scripted_job import JOB, ScriptedBackend
 
@@ -132,17 +131,6 @@ def paced(backend, **pace):
     return backend
 
 
-def test_a_follower_asks_no_more_often_than_the_pace_says(tmp_path, clock):
-    backend = paced(ScriptedBackend(tmp_path), poll_interval_s=5)
-    follower = Follower(backend, JOB, clock=clock)
-    assert follower.poll()
-    backend.write("new\n")
-    clock.now += 4.9
-    assert follower.poll() == []
-    clock.now += 0.1
-    assert follower.poll()
-
-
 def test_the_loop_waits_at_the_pace_of_the_backend(tmp_path, clock):
     backend, waits = paced(ScriptedBackend(tmp_path), poll_interval_s=5), []
 
@@ -153,31 +141,6 @@ def test_the_loop_waits_at_the_pace_of_the_backend(tmp_path, clock):
 
     list(endings(backend, [JOB], wait=wait, clock=clock))
     assert waits == [5]
-
-
-def test_the_loop_lets_a_tail_wait_as_long_as_it_may(tmp_path, monkeypatch):
-    backend, patience = paced(ScriptedBackend(tmp_path), max_wait_s=10), []
-    plain = backend.tail
-
-    def tail(job, positions, limit, *, wait_s=0.0):
-        patience.append(wait_s)
-        if len(patience) == 2:
-            backend.finish()
-        return plain(job, positions, limit)
-
-    monkeypatch.setattr(backend, "tail", tail)
-    list(events(backend, JOB, stop=Pauses(lambda seconds: None)))
-    assert patience == [0.0, 10, 0.0]
-
-
-def test_a_follower_that_is_behind_reads_on_whatever_the_pace(tmp_path, clock, monkeypatch):
-    monkeypatch.setattr(log_follower, "CHUNK_BYTES", 2)
-    monkeypatch.setattr(log_follower, "MAX_CHUNKS", 1)
-    backend = paced(ScriptedBackend(tmp_path), poll_interval_s=5)
-    backend.write("0123")
-    follower = Follower(backend, JOB, clock=clock)
-    chunks = [event.chunk.data for _ in range(2) for event in follower.poll() if isinstance(event, LogBytes)]
-    assert chunks == [b"01", b"23"]
 
 
 def test_a_plain_look_tells_of_what_was_asked_for_only(tmp_path):

@@ -39,7 +39,7 @@ export class JobSession {
     this.heartbeat = setInterval(() => this.#confirm("alive"), HEARTBEAT_MS);
   }
 
-  /** The step lines and every other number. */
+  /** The metrics. */
   get points() {
     return this.data.points;
   }
