@@ -317,17 +317,17 @@ class LocalRunner(Runner):
         self._is_due = True
         guids = [run.guid for run in runs]
         with self.store.read() as db:
-            if not job_table.is_any_open(db, guids):
-                return
-            jobs = [job for guid in guids if (job := job_table.find_open(db, guid))]
+            open_jobs = [job for job in job_table.find_all(db, guids) if job.is_open]
+        if not open_jobs:
+            return
         if grace_s == 0.0:
-            for job in jobs:
+            for job in open_jobs:
                 if job.stop:
                     termination.kill(partial(process.marked, job.guid))
         end = failed_with("ClusterNotFound", reason) if reason else stopped(TERMINATE)
 
         def stop(db: Database) -> list[str]:
-            jobs = [job for guid in guids if (job := job_table.find_open(db, guid))]
+            jobs = [job for job in job_table.find_all(db, guids) if job.is_open]
             for job in jobs:
                 if job.is_assigned:
                     job_table.ask_to_stop(db, job.guid, reason or TERMINATE, overrides=True)

@@ -30,7 +30,7 @@ from batchai_magics.backends.node.attempt import AttemptRunner
 from batchai_magics.backends.node.child_processes import ChildLauncher
 from batchai_magics.backends.node.job_environment import RUN_SCRIPT, free_ports
 from batchai_magics.backends.node.job_layout import JobLayout
-from batchai_magics.backends.node.launcher import Deadline, PlanProcesses, Report
+from batchai_magics.backends.node.launcher import LOOPBACK, Deadline, PlanProcesses, Report
 from batchai_magics.backends.node.outcome import not_run, not_started, stopped
 from batchai_magics.backends.node.ranks import leftovers, termination
 from batchai_magics.backends.node.ranks.leftovers import LiveProcess
@@ -51,7 +51,6 @@ SWEEP_STEP = "jobs.sweeps.next_step"  # of an upper layer: a process of its own,
 POLL_S = 0.2  # polling interval of a queued job whose secrets are held here
 FINISH_S = 60.0  # how long to retry the store with an outcome; the job's folder has it by then
 RETRY_S = 0.2
-LOOPBACK = "127.0.0.1"  # all nodes are on this machine
 KILLED = 128 + 9  # exit code of a process that was killed
 
 

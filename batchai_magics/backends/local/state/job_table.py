@@ -74,12 +74,15 @@ class JobRow(NamedTuple):
         return Outcome(self.exit_code, self.errors, self.ranks, ended=self.ended)
 
     @classmethod
-    def of(cls, row: sqlite3.Row | dict[str, Any]) -> JobRow:
-        """The row as a value."""
-        values = dict(row)
-        for name, read in _READERS.items():
-            values[name] = read(values[name])
-        return cls(**values)
+    def of(cls, row: Sequence[Any]) -> JobRow:
+        """The row as a value; its columns are those of `COLUMNS`."""
+        values = [*row]
+        for index, read in _READERS:
+            values[index] = read(values[index])
+        return cls._make(values)
+
+
+COLUMNS = ", ".join(f"job.{name}" for name in JobRow._fields)
 
 
 def json_items(text: str) -> tuple[Any, ...]:
@@ -97,15 +100,18 @@ def _attempts(text: str) -> Attempts:
     return tuple(RunAttempt(**{**each, "nodes": tuple(each["nodes"])}) for each in json_items(text))
 
 
-_READERS: Mapping[str, Callable[[Any], Any]] = {
-    "state": ExecutionState,
-    "needs_secrets": bool,
-    "is_assigned": bool,
-    "errors": json_items,
-    "ranks": lambda text: tuple(ProcessExit(**each) for each in json_items(text)),
-    "attempts": _attempts,
-    "after": awaited,
-}
+_READERS: Sequence[tuple[int, Callable[[Any], Any]]] = [
+    (JobRow._fields.index(name), read)
+    for name, read in (
+        ("state", ExecutionState),
+        ("needs_secrets", bool),
+        ("is_assigned", bool),
+        ("errors", json_items),
+        ("ranks", lambda text: tuple(ProcessExit(**each) for each in json_items(text))),
+        ("attempts", _attempts),
+        ("after", awaited),
+    )
+]
 
 
 def insert(db: sqlite3.Connection, job: JobRow) -> None:
@@ -118,12 +124,12 @@ def insert(db: sqlite3.Connection, job: JobRow) -> None:
 
 def find(db: sqlite3.Connection, guid: str) -> JobRow | None:
     """The run with that guid, or None."""
-    return next(iter(_all(db, "SELECT * FROM job WHERE guid = ?", guid)), None)
+    return next(iter(_all(db, f"SELECT {COLUMNS} FROM job WHERE guid = ?", guid)), None)
 
 
 def find_all(db: sqlite3.Connection, guids: Sequence[str]) -> list[JobRow]:
     """Those of these runs that exist."""
-    return _all(db, f"SELECT * FROM job WHERE {OF_RUNS}", json.dumps(guids))
+    return _all(db, f"SELECT {COLUMNS} FROM job WHERE {OF_RUNS}", json.dumps(guids))
 
 
 def find_open(db: sqlite3.Connection, guid: str) -> JobRow | None:
@@ -132,20 +138,14 @@ def find_open(db: sqlite3.Connection, guid: str) -> JobRow | None:
     return run if run and run.is_open else None
 
 
-NEEDS_PROCESS = "(supervisor != '' OR is_assigned = 1 OR needs_secrets = 1)"  # as its index says
 OF_RUNS = "guid IN (SELECT value FROM json_each(?))"  # for a JSON list of guids
+NEEDS_PROCESS = "(supervisor != '' OR is_assigned = 1 OR needs_secrets = 1)"  # as its index says
 
 
 def id_of(db: sqlite3.Connection, guid: str) -> str:
     """The id of the existing job whose run has that guid."""
     (id,) = db.execute("SELECT id FROM resource WHERE guid = ?", (guid,)).fetchone()
     return str(id)
-
-
-def is_any_open(db: sqlite3.Connection, guids: Sequence[str]) -> bool:
-    """Whether any of these runs has not ended."""
-    query = f"SELECT 1 FROM job WHERE {OF_RUNS} AND {IS_OPEN} LIMIT 1"
-    return db.execute(query, (json.dumps(guids),)).fetchone() is not None
 
 
 def have_outlived(db: sqlite3.Connection, cluster: str) -> bool:
@@ -160,7 +160,7 @@ def have_outlived(db: sqlite3.Connection, cluster: str) -> bool:
 
 def open_and_watched(db: sqlite3.Connection) -> list[JobRow]:
     """Open runs that need a process: a supervisor, a spawner, or a holder of secrets."""
-    return _all(db, f"SELECT * FROM job WHERE {IS_OPEN} AND {NEEDS_PROCESS}")
+    return _all(db, f"SELECT {COLUMNS} FROM job WHERE {IS_OPEN} AND {NEEDS_PROCESS}")
 
 
 # -- its supervisor
@@ -253,7 +253,7 @@ def end(db: sqlite3.Connection, guid: str, outcome: Outcome) -> None:
     )
 
 
-WAITING_FOR = f"SELECT job.* FROM dependent JOIN job ON guid = run WHERE predecessor = ? AND {IS_OPEN}"
+WAITING_FOR = f"SELECT {COLUMNS} FROM dependent JOIN job ON guid = run WHERE predecessor = ? AND {IS_OPEN}"
 
 
 def waiting_for(db: sqlite3.Connection, guid: str) -> list[JobRow]:
@@ -333,12 +333,13 @@ def next_job(db: sqlite3.Connection, cluster: str) -> JobRow | None:
     can_start = f"{_QUEUED} AND (needs_secrets = 0 OR supervisor != '') AND {_HAS_ROOM_IN_GROUP}"
     (owner_count,) = db.execute(f"SELECT count(DISTINCT owner) FROM job WHERE {_QUEUED}", values).fetchone()
     if owner_count > 1:
-        query = f"SELECT *, min(rowid) AS place FROM job WHERE {can_start} GROUP BY priority, owner"
+        query = f"SELECT {COLUMNS}, min(rowid) AS place FROM job WHERE {can_start} GROUP BY priority, owner"
     else:
-        query = f"SELECT *, rowid AS place FROM job WHERE {can_start} ORDER BY priority DESC, rowid LIMIT 1"
+        order = "ORDER BY priority DESC, rowid LIMIT 1"
+        query = f"SELECT {COLUMNS}, rowid AS place FROM job WHERE {can_start} {order}"
     usage, heads = usage_by_owner(db), list[tuple[int, int, int, JobRow]]()
-    for row in map(dict, db.execute(query, values).fetchall()):
-        place, job = row.pop("place"), JobRow.of(row)
+    for *row, place in db.execute(query, values).fetchall():
+        job = JobRow.of(row)
         used = usage.get(job.owner, NodeUsage())
         if not job.max_running or used.job_count < job.max_running:
             heads.append((-job.priority, used.node_count, place, job))
@@ -430,7 +431,7 @@ def release_from(db: sqlite3.Connection, predecessor: Predecessor) -> bool:
 
 def release_all(db: sqlite3.Connection) -> None:
     """Does so for all runs that others wait for; those that wait for one that does not exist end."""
-    waiting = _all(db, f"SELECT * FROM job INDEXED BY job_after WHERE after != '[]' AND {IS_OPEN}")
+    waiting = _all(db, f"SELECT {COLUMNS} FROM job INDEXED BY job_after WHERE after != '[]' AND {IS_OPEN}")
     for predecessor in {each for run in waiting for each in run.after}:
         release_from(db, predecessor)
     end_dependents_of_lost(db)

@@ -76,7 +76,10 @@ def _wait_reasons(db: sqlite3.Connection, jobs: Sequence[JobRow]) -> Mapping[str
 def _status(job: JobRow, nodes: tuple[str, ...], waiting: str) -> RunStatus:
     """The status of a run, from its row."""
     # A single attempt says no more than the job itself.
-    has_history = len(job.attempts) > 1 or any(each.ended is not None for each in job.attempts)
+    outcome, has_history = (
+        job.outcome,
+        len(job.attempts) > 1 or any(each.ended is not None for each in job.attempts),
+    )
     return RunStatus(
         state=job.state,
         changed=job.changed,
@@ -84,8 +87,8 @@ def _status(job: JobRow, nodes: tuple[str, ...], waiting: str) -> RunStatus:
         nodes=nodes,
         waiting=waiting,
         attempts=job.attempts if has_history else (),
-        result=job.outcome,
-        warnings=() if job.outcome else job.errors,
+        result=outcome,
+        warnings=() if outcome else job.errors,
     )
 
 
