@@ -135,12 +135,6 @@ class Still:
         resource_changes.resize(self.context(LocalSettings(core_quota=core_quota)), cluster, patch)
         return [guid for (guid,) in self.rows("SELECT guid FROM job WHERE stop != ''")]
 
-    def preempt(self, cluster: ResourceId, node: str) -> list[str]:
-        """Takes a node away; gives the guids of the jobs that have to stop."""
-        with self.store.write() as db:
-            rows = node_table.of_cluster(db, self.guid(cluster))
-            return node_table.preempt(db, next(row for row in rows if row.id == node))
-
     def guid(self, id: ResourceId) -> str:
         """The guid of a resource."""
         return self.backend.context.repository.get(id).guid

@@ -272,15 +272,6 @@ def test_ctrl_c_while_a_job_with_secrets_is_made_is_told(
     assert job.show().execution.errors[0].code == "JobSecretsLost"
 
 
-def test_two_kernels_submitting_one_cell_make_one_job(world: World) -> None:
-    children = [kernel(world, "print('once')", "j") for _ in range(2)]
-    assert [child.stdout.readline() for child in children] == ["submitted\n"] * 2
-    job = find(world.backend, "j", world.settings).wait(PATIENCE_S)
-    assert job.log() == "once\n"
-    for child in children:
-        end(child)
-
-
 def test_two_kernels_at_once_lose_no_job(world: World) -> None:
     code = "import os; open(os.environ['AZ_BATCHAI_MOUNT_ROOT'] + '/autoafs/ran', 'a').write('x')"
     children = [kernel(world, code, *(f"{name}{i}" for i in range(5))) for name in "ab"]

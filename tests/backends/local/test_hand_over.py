@@ -152,16 +152,6 @@ def test_what_a_job_leaves_behind_is_gone_before_the_next_one_starts(world: Worl
     last.cancel()
 
 
-def test_a_job_that_cannot_be_started_fails_and_holds_nobody_up(world: World) -> None:
-    _, broken, last = queue(world, "print('broken')", "print('last')")
-    folder = world.home / "jobs" / world.guid(broken)
-    folder.mkdir(exist_ok=True)
-    (folder / "exits").touch()  # where a folder has to be
-    let_go(world)
-    assert last.wait(PATIENCE_S).log() == "last\n"
-    assert broken.show().execution.errors[0].code == "JobLaunchFailed"
-
-
 def test_a_process_complains_in_the_log_of_the_job_that_it_runs_now(tmp_path: Path) -> None:
     log = tmp_path / "job" / "supervisor.log"
     code = (

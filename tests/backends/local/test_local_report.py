@@ -44,12 +44,6 @@ def test_nobody_claims_a_later_run_of_the_job(still: Still) -> None:
     assert still.state(job)["state"] == "queued"
 
 
-def test_a_job_that_was_told_to_stop_does_not_begin(still: Still) -> None:
-    job, writer = started(still, stop="terminate")
-    assert not writer.begin()
-    assert still.state(job)["started"] is None
-
-
 def test_what_has_ended_stays_as_it_ended(still: Still) -> None:
     job, writer = started(still)
     writer.finish(Outcome(0))
@@ -57,10 +51,3 @@ def test_what_has_ended_stays_as_it_ended(still: Still) -> None:
     writer.finish(failed_with("JobSupervisorLost", "too late"))
     writer.finish(stopped("requeue"))
     assert tuple(still.state(job)) == before
-
-
-def test_who_knows_a_jobs_secrets_keeps_it_when_it_is_queued_again(still: Still) -> None:
-    job, writer = started(still, needs_secrets=1)
-    writer.claim()
-    writer.finish(stopped("requeue"))
-    assert still.state(job)["supervisor"] == process.own_identity()

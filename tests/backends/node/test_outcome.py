@@ -9,7 +9,6 @@ from batchai_magics.backends.node.outcome import (
     failed_with,
     not_run,
     not_started,
-    of_preparation,
     of_ranks,
     stopped,
     time_limit_reached,
@@ -65,17 +64,6 @@ def test_of_two_failures_at_one_moment_the_lower_rank_is_named() -> None:
 def test_what_is_not_as_asked_for_is_told_with_the_failure() -> None:
     end = of_ranks([process_exit(0, 1)], plan("rank", notes=("no image",)), {0})
     assert details(end)["note"] == "no image"
-
-
-def test_parameter_servers_do_not_decide() -> None:
-    end = of_ranks([process_exit(0, 0), process_exit(1, 143)], plan("master", "ps"), {0})
-    assert (end.is_success, end.exit_code) == (True, 0)
-
-
-@pytest.mark.parametrize("role", ["master", "worker"])
-def test_all_others_do(role: str) -> None:
-    end = of_ranks([process_exit(0, 0), process_exit(1, 9)], plan("ps", role), {0, 1})
-    assert (end.is_success, end.exit_code) == (False, 9)
 
 
 def test_a_rank_that_was_ended_with_the_job_is_not_its_first_failure() -> None:
@@ -149,22 +137,6 @@ def test_any_other_reason_is_said_as_it_is() -> None:
 def test_a_process_that_ended_by_itself_on_a_full_disk_has_its_exit_code(code: int, errors: str) -> None:
     end = of_ranks([process_exit(0, code)], plan("rank"), {0}, Fault(unwritable=FULL))
     assert (end.exit_code, end.errors[0]["code"]) == (code, errors)
-
-
-def test_ranks_that_did_not_use_the_jobs_mpi_are_no_failure_and_no_silence() -> None:
-    end = Outcome(0).without_mpi(4)
-    assert end.is_success
-    assert end.warnings[0]["code"] == "MpiNotUsed"
-    assert "; warning: The 4 processes ran independently (no MPI). For PyTorch add --toolkit" in end.sentence
-
-
-def test_preparation_fails_with_the_first_nodes_code() -> None:
-    assert of_preparation([0, 0]) is None
-    end = of_preparation([0, 4, 5])
-    assert end
-    assert end.exit_code == 4
-    message = "Job preparation task failed with non-zero exit code"
-    assert end.errors == ({"code": "JobPreparationFailed", "message": message},)
 
 
 def test_a_job_that_was_stopped_says_why() -> None:

@@ -13,7 +13,7 @@ from batchai_magics.backends.node.outcome import REQUEUE, failed_with, stopped
 from batchai_magics.backends.node.ranks import leftovers
 from batchai_magics.backends.node.restarts import RESIZED, SEEN, EndWarning, continued, with_attempt
 from batchai_magics.launch.outcome import Outcome
-from batchai_magics.launch.plan import Containers, Limits, Plan
+from batchai_magics.launch.plan import Limits, Plan
 from tests.backends.node.test_outcome import plan as plan_of
 
 TIME_UP, LOST = failed_with("JobMaxWallClockTimeReached", "late"), failed_with("JobNodeLost", "gone")
@@ -44,21 +44,8 @@ def test_an_end_begins_another_attempt(outcome, limit, number, reason) -> None:
     assert (end.reason, end.is_requeued) == ((reason, True) if reason else ("", False))
 
 
-def test_a_preemption_without_a_restart_left_is_a_failure() -> None:
-    end = continued(PREEMPTED, with_restarts(1), 2)
-    assert end.errors[0]["code"] == "JobPreempted"
-    assert end.errors[0]["message"] == "Its node n1 was preempted; it has been restarted once"
-
-
 def test_a_run_whose_nodes_leave_its_cluster_always_continues() -> None:
     assert continued(stopped(REQUEUE, RESIZED), with_restarts(0), 5).is_requeued
-
-
-@pytest.mark.parametrize(("code", "is_restarted"), [(137, True), (1, False)])
-def test_a_run_whose_container_is_killed_continues(code: int, is_restarted: bool) -> None:
-    plan = with_restarts(1)._replace(containers=Containers(removals=(("podman", "rm", "x"),)))
-    assert continued(FAILED._replace(exit_code=code), plan, 1).is_requeued is is_restarted
-    assert not continued(FAILED._replace(exit_code=code), with_restarts(1), 1).is_requeued
 
 
 @pytest.mark.parametrize(
@@ -109,20 +96,6 @@ def test_only_processes_that_handle_the_signal_receive_it() -> None:
         for child in (one, two):
             child.communicate(b"\n")
     assert (one.returncode, two.returncode) == (0, 0)
-
-
-@pytest.mark.slow
-def test_a_process_that_asks_learns_of_the_end_and_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BATCHAI_STOPPING_FILE", str(tmp_path / "stopping-1"))
-    ask = "from batchai_magics import stopping\nimport time\nprint(stopping(), flush=True)"
-    warning = EndWarning(with_restarts(1, tmp_path))
-    with started(f"{ask}\nwhile not stopping(): time.sleep(0.01)") as child:
-        assert child.stdout.readline() == b"False\n"
-        assert not warning.is_seen
-        warning.give("it ends", [leftovers.find(child.pid)])
-    assert (child.returncode, warning.is_seen) == (0, True)
 
 
 @pytest.mark.slow

@@ -64,16 +64,6 @@ def test_a_lock_is_tried_again_each_time_something_was_done_about_it(
     assert store.timeouts_ms == [5] * tries
 
 
-def test_a_lock_that_is_never_let_go_is_told_when_the_time_is_over(path: Path, other: Database) -> None:
-    store = Helping(path, other, tries=1000, busy_s=0.1)
-    with pytest.raises(StorageError, match="locked"), store.write():
-        pytest.fail("two transactions are open for writing")
-    assert 1 < len(store.timeouts_ms) < 1000
-    assert set(store.timeouts_ms) == {5}
-    with store.read() as db:
-        assert timeout_ms(db) == 100
-
-
 def test_what_is_no_lock_is_told_at_once(path: Path) -> None:
     store = Alone(path)
     with store.read() as db:

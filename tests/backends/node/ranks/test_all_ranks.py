@@ -10,7 +10,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.launch.plan import LaunchMode, LogPaths, Plan, Rendezvous
 from tests.backends.node.ranks.plans import is_running, plan, start
 from tests.world import until
@@ -36,16 +35,6 @@ def ranks(
 
 MPI = "from mpi4py import MPI\nworld = MPI.COMM_WORLD\n"
 ENV = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo"}
-
-
-@pytest.mark.parametrize("rendezvous", Rendezvous)
-def test_ranks_find_each_other_and_know_their_nodes(tmp_path: Path, rendezvous: Rendezvous) -> None:
-    script = (
-        MPI + "print(world.rank, world.allreduce(world.rank), world.Split_type(MPI.COMM_TYPE_SHARED).size)"
-    )
-    assert start(ranks(tmp_path, script, count=4, rendezvous=rendezvous), **ENV).wait() == 0
-    assert sorted((tmp_path / "stdout").read_text().splitlines()) == [f"{rank} 6 2" for rank in range(4)]
-    assert {end.exit_code for end in exits_in(tmp_path / "exits")} == {0}
 
 
 def test_two_programs_of_mpi_may_run_one_after_the_other(tmp_path: Path) -> None:

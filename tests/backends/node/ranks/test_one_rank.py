@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import psutil
 import pytest
 
 import batchai_magics
@@ -29,14 +28,6 @@ def test_a_process_gets_its_nodes_variables_and_its_own_over_them(tmp_path: Path
     said = (tmp_path / "stdout").read_text().split()
     assert said[:4] == ["outer", "node", "process", GUID]
     assert said[4] == str(tmp_path)
-
-
-@pytest.mark.parametrize(("command", "code"), [("exit 3", 3), ("kill -9 $$", 137), ("true", 0)])
-def test_the_exit_code_is_that_of_the_process(tmp_path: Path, command: str, code: int) -> None:
-    assert start(plan(tmp_path, "true", command), "1").wait() == code
-    end = exit_of(tmp_path, 1)
-    assert (end.rank, end.node, end.exit_code) == (1, "node-0", code)
-    assert len(exits_in(tmp_path / "exits")) == 1
 
 
 def test_what_a_process_leaves_behind_ends_with_it(tmp_path: Path) -> None:
@@ -65,15 +56,6 @@ def test_all_that_a_process_has_started_ends_when_its_ranks_program_is_killed(tm
     child.wait()
     for pid in map(int, file.read_text().split()):
         until(lambda pid=pid: not is_running(pid))
-
-
-def test_the_end_of_the_process_is_the_end_though_a_child_writes_for_ever(tmp_path: Path) -> None:
-    command = "(while true; do echo x; sleep 0.01; done) & head -c 50000 /dev/zero | tr '\\0' y; echo; exit 5"
-    assert start(plan(tmp_path, command), "0").wait() == 5
-    lines = (tmp_path / "stdout").read_text().split("\n")
-    assert sum(line.count("y") for line in lines) == 50_000
-    left = [p for p in psutil.process_iter(["cwd"]) if p.info["cwd"] == str(tmp_path)]
-    until(lambda: not any(is_running(process.pid) for process in left))
 
 
 PATIENT = f"""
