@@ -306,7 +306,7 @@ class OptionReader:
         """Reads one option with its value and removes both from the words."""
         flag, sign, value = rest.pop(0).partition("=")
         name, of = flag.lstrip("-").replace("_", "-"), self._launcher
-        known = (*of.processes, *of.nodes, *of.hosts, *of.host_files, *of.per_node, *of.dropped)
+        known = (*of.counts, *of.hosts, *of.host_files, *of.dropped, *of.environment)
         if name in ("x", "genv") and of is MPIRUN:
             self._read_variable(rest, has_two=name == "genv")
         elif name == "map-by" and of is MPIRUN:
@@ -320,12 +320,10 @@ class OptionReader:
         elif name in of.refused:
             text = f"{self._name}: {flag} cannot be translated"
             raise UsageError(text, hint=of.refused[name])
-        elif name in (*known, *of.environment) or name.startswith(tuple(of.prefixes)):
+        elif name in known or name.startswith(tuple(of.prefixes)):
             self._keep(name, flag, value if sign else self._next(rest, flag))
         else:
-            hint = (
-                did_you_mean(name, (*of.processes, *of.nodes)) or "leave it out, or give the job's own option"
-            )
+            hint = did_you_mean(name, of.counts) or "leave it out, or give the job's own option"
             raise UsageError(f"{self._name}: {flag} cannot be translated", hint=hint)
 
     def _is_switch(self, name: str, flag: str) -> bool:
@@ -360,8 +358,7 @@ class OptionReader:
             instead = f" ({_INSTEAD[name]})" if name in _INSTEAD and value != "0" else ""
             self.dropped.append(f"{flag} {value}{instead}")
         else:
-            kinds = {**dict.fromkeys(of.processes, "processes"), **dict.fromkeys(of.nodes, "nodes")}
-            self._count(kinds.get(name, "per_node"), flag, value)
+            self._count(of.counts[name], flag, value)
 
     def _count(self, kind: str, flag: str, value: str) -> None:
         """Keeps one of the counts: nodes, processes or per_node."""

@@ -15,11 +15,9 @@ class LauncherSyntax:
 
     Attributes:
         toolkit: The toolkit that starts the same processes.
-        processes: Options with the number of processes on each node (on all nodes if `is_total`).
-        nodes: Options with the number of nodes.
+        counts: Options with a number, and which one of `LauncherCounts` it is.
         hosts: Options with a list of hosts (`a:2,b:2`).
         host_files: Options with a file that lists hosts and their slots.
-        per_node: Options with the number of processes on each node, beside a total one.
         dropped: Other options with a value, which the job's launcher replaces.
         switches: The same without a value.
         environment: Options with a value that the script's library reads from this variable.
@@ -28,16 +26,14 @@ class LauncherSyntax:
         refused: Options that cannot be translated, and what to write instead.
         rank_option: The option with which the script is told its local rank; empty: only by a variable.
         default_processes: Processes on each node without an option; None: one per GPU.
-        is_total: Whether `processes` counts those of all nodes.
+        is_total: Whether the number of processes is that of all nodes, not of each.
         needs_count: Whether the number of processes must be given.
     """
 
     toolkit: str
-    processes: tuple[str, ...]
-    nodes: tuple[str, ...] = ()
+    counts: Mapping[str, str]
     hosts: tuple[str, ...] = ()
     host_files: tuple[str, ...] = ()
-    per_node: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     switches: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -60,8 +56,7 @@ _ELASTIC = {
 }
 TORCHRUN = LauncherSyntax(
     "pytorch",
-    processes=("nproc-per-node",),
-    nodes=("nnodes",),
+    counts={"nproc-per-node": "processes", "nnodes": "nodes"},
     dropped=(
         *("rdzv-backend", "rdzv-endpoint", "rdzv-conf", "node-rank", "master-addr", "master-port"),
         *("local-addr", "max-restarts", "monitor-interval", "start-method", "log-dir", "tee", "t"),
@@ -81,8 +76,7 @@ TORCH_LAUNCH = LauncherSyntax(
 _DEEPSPEED_BY_OWN_LAUNCHER = "write the line of `deepspeed`, which is translated too"
 ACCELERATE = LauncherSyntax(
     "pytorch",
-    processes=("num-processes",),
-    nodes=("num-machines",),
+    counts={"num-processes": "processes", "num-machines": "nodes"},
     dropped=(
         *("machine-rank", "main-process-ip", "main-process-port", "rdzv-backend", "rdzv-conf", "tee", "t"),
         *("max-restarts", "monitor-interval", "log-dir", "main-training-function", "mpirun-hostfile"),
@@ -146,8 +140,7 @@ ACCELERATE = LauncherSyntax(
 )
 DEEPSPEED = LauncherSyntax(
     "pytorch",
-    processes=("num-gpus", "num-accelerators"),
-    nodes=("num-nodes",),
+    counts={"num-gpus": "processes", "num-accelerators": "processes", "num-nodes": "nodes"},
     hosts=("include", "i"),
     host_files=("hostfile", "H"),
     dropped=(
@@ -167,10 +160,12 @@ DEEPSPEED = LauncherSyntax(
 )
 MPIRUN = LauncherSyntax(
     "horovod",
-    processes=("np", "n", "c"),
+    counts={
+        **dict.fromkeys(("np", "n", "c"), "processes"),
+        **dict.fromkeys(("ppn", "npernode", "N", "perhost"), "per_node"),
+    },
     hosts=("host", "H", "hosts"),
     host_files=("hostfile", "machinefile", "f"),
-    per_node=("ppn", "npernode", "N", "perhost"),
     dropped=(
         *("bind-to", "rank-by", "iface", "launcher", "bootstrap", "start-timeout", "network-interface"),
         "mca",
