@@ -13,8 +13,10 @@ from typing import Any, cast
 from batchai_magics.backends.azureml.connection import Connection
 from batchai_magics.backends.azureml.job_names import job_id
 from batchai_magics.backends.azureml.quota_messages import SizeFacts
+from batchai_magics.backends.azureml.settings import NAME
 from batchai_magics.backends.azureml.ttl_cache import TtlCache
 from batchai_magics.backends.base import api_errors
+from batchai_magics.backends.base.capabilities import unsupported
 from batchai_magics.backends.base.resource_requests import Listing, Patch, Spec
 from batchai_magics.errors import (
     CapabilityError,
@@ -47,8 +49,8 @@ from batchai_magics.models.states import AllocationState, DeallocationOption, No
 SERVERLESS = ("serverless", "default")  # clusters of these names are no AmlCompute
 _MOST_SERVERLESS_NODES = 100
 _UNSUPPORTED = {
-    "virtual_machine_configuration": "the nodes have the service's image, and jobs run in their own",
-    "node_setup": "there is no preparation of nodes: put mounts and preparation into the job",
+    "virtual_machine_configuration": "The nodes have the service's image, and jobs run in their own.",
+    "node_setup": "There is no preparation of nodes: put mounts and preparation into the job.",
 }
 _SIZES_S, _USAGES_S = 3600.0, 60.0  # how long what was read is used
 KIND = "AmlCompute"
@@ -74,11 +76,7 @@ class Clusters:
         for field, why in _UNSUPPORTED.items():
             if getattr(wanted, field) is not None:
                 name = type(wanted).model_fields[field].alias
-                raise CapabilityError(
-                    f"properties.{name} is not supported by the azureml backend",
-                    code="NotSupported",
-                    hint=f"{why[0].upper()}{why[1:]}. Nothing was sent.",
-                )
+                raise unsupported(f"properties.{name}", NAME, f"{why} Nothing was sent.")
         _check_scale(wanted.scale_settings)
         try:
             existing = self.show(id)
@@ -176,9 +174,7 @@ class Clusters:
 
     def _job(self, run: str, workspace: ResourceId) -> ResourceId | None:
         """The job of a run, asked once; None for a run that is gone."""
-        if not run:
-            return None
-        return self._jobs.get(run, partial(self._read_job, run, workspace))
+        return self._jobs.get(run, partial(self._read_job, run, workspace)) if run else None
 
     def _read_job(self, run: str, workspace: ResourceId) -> ResourceId | None:
         try:
@@ -234,11 +230,8 @@ def _check_scale(scale: ScaleSettings | None) -> None:
         text = "a cluster must be able to have at least one node"
         raise SpecError([Problem(f"properties.scaleSettings.{field}", text, fix)], what=ClusterSpec.what)
     if manual and manual.node_deallocation_option is DeallocationOption.TERMINATE:
-        raise CapabilityError(
-            "properties.scaleSettings.manual.nodeDeallocationOption is not supported by the azureml backend",
-            code="NotSupported",
-            hint="Leave it out: nodes leave when their jobs have ended. Nothing was sent.",
-        )
+        hint = "Leave it out: nodes leave when their jobs have ended. Nothing was sent."
+        raise unsupported("properties.scaleSettings.manual.nodeDeallocationOption", NAME, hint)
 
 
 def _no_serverless(text: str) -> CapabilityError:

@@ -190,6 +190,9 @@ def job_body(
     words += [f'"out:{name}=${{{{outputs.{name}}}}}"' for name in outputs]
     container = spec.container_settings
     shm = {"shmSize": container.shm_size} if container and container.shm_size else {}
+    target: Body = {"computeId": assets.compute}  # else serverless compute of one of its two tiers
+    if not assets.compute:
+        target = {"queueSettings": {"jobTier": "Spot" if assets.is_spot else "Standard"}}
     size = {} if assets.compute else {"instanceType": assets.size}
     properties: Body = {
         "jobType": "Command",
@@ -212,14 +215,7 @@ def job_body(
         "identity": _identity(settings.identity) if settings.identity else {},
     }
     given = {name: value for name, value in optional.items() if value}
-    return {"properties": {**properties, **_compute_target(assets), **given}}
-
-
-def _compute_target(assets: JobAssets) -> Body:
-    """Where the job runs: its cluster, else serverless compute of one of its two tiers."""
-    if assets.compute:
-        return {"computeId": assets.compute}
-    return {"queueSettings": {"jobTier": "Spot" if assets.is_spot else "Standard"}}
+    return {"properties": {**properties, **target, **given}}
 
 
 def digest(spec: JobSpec) -> str:

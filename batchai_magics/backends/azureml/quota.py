@@ -54,7 +54,12 @@ class Quota:
             NotFoundError: There is no such cluster or VM size.
             SpecError: The cluster never has so many nodes, or its nodes never so much time.
         """
-        cluster = self.nodes_of(job, self._cluster(ResourceId.parse(job.cluster.id)))
+        id = ResourceId.parse(job.cluster.id)
+        try:
+            cluster = self.nodes_of(job, self._clusters.show(id))
+        except NotFoundError:
+            hint = "List them with `%batchai cluster list`, or leave the cluster out."
+            raise NotFoundError(f"there is no cluster {id.name}", code="ClusterNotFound", hint=hint) from None
         most = cluster.spec.scale_settings.most_nodes if cluster.spec.scale_settings else 0
         if job.node_count > most and not is_serverless(cluster.id):
             raise api_errors.too_many_nodes(job.node_count, cluster.id, most)
@@ -103,13 +108,6 @@ class Quota:
             return self.estimate(cluster, node_count)
         except ServiceError:
             return None
-
-    def _cluster(self, id: ResourceId) -> Cluster:
-        try:
-            return self._clusters.show(id)
-        except NotFoundError:
-            hint = "List them with `%batchai cluster list`, or leave the cluster out."
-            raise NotFoundError(f"there is no cluster {id.name}", code="ClusterNotFound", hint=hint) from None
 
 
 def with_nodes(cluster: Cluster, size: str, *, is_spot: bool) -> Cluster:

@@ -108,11 +108,11 @@ def check_supported(capabilities: Capabilities, spec: Spec | Patch) -> None:
     if isinstance(spec, WorkspaceSpec | ExperimentSpec | WorkspacePatch):
         return
     if isinstance(spec, FileServerSpec) and not capabilities.file_servers:
-        raise _unsupported("a file server", capabilities.name)
+        raise unsupported("a file server", capabilities.name)
     properties = spec.to_wire().get("properties") or {}
     for path in unsupported_fields(capabilities):
         if is_given(properties, path):
-            raise _unsupported(f"properties.{path}", capabilities.name)
+            raise unsupported(f"properties.{path}", capabilities.name)
     if isinstance(spec, JobSpec):
         from batchai_magics.models.backend_options import option_key
 
@@ -121,7 +121,7 @@ def check_supported(capabilities: Capabilities, spec: Spec | Patch) -> None:
                 known = [*(field.alias or "" for field in type(spec).model_fields.values())]
                 known += map(option_key, capabilities.backend_options)
                 hint = did_you_mean(option_key(name), known)
-                raise _unsupported(f"properties.{option_key(name)}", capabilities.name, hint)
+                raise unsupported(f"properties.{option_key(name)}", capabilities.name, hint)
         from batchai_magics.options.regular_expressions import compile_number
 
         problems = []
@@ -141,7 +141,8 @@ def unsupported_fields(capabilities: Capabilities) -> Iterator[str]:
             yield from paths
 
 
-def _unsupported(what: str, name: str, hint: str = "") -> CapabilityError:
+def unsupported(what: str, name: str, hint: str = "") -> CapabilityError:
+    """The error of a field that the backend of that name does not support."""
     hint = hint or "Leave it out; nothing was written."
     return CapabilityError(f"{what} is not supported by the {name} backend", code="NotSupported", hint=hint)
 
