@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from batchai_magics.backends.azureml.settings import AzureMLSettings
+from batchai_magics.config import Settings
 from tests.azureml import blobs, sign_in
 from tests.azureml.blobs import Blobs
 from tests.azureml.certificates import make_certificates
@@ -53,6 +57,12 @@ class AzureStandIn:
     def place(self) -> tuple[str, str, str]:
         """The subscription, resource group and workspace."""
         return SUBSCRIPTION, GROUP, WORKSPACE
+
+    def settings(self, **own: Any) -> Settings:
+        """The settings of the backend for the workspace, with these of its own."""
+        names = dict(zip(("subscription", "resource_group", "workspace"), self.place, strict=True))
+        sections = {"azureml": AzureMLSettings(look_s=0.0, **own)}
+        return replace(Settings(), backend="azureml", sections=sections, **names)
 
     @property
     def exchanges(self) -> list[Exchange]:

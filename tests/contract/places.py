@@ -328,15 +328,7 @@ def _azureml(folder: Path, options: PlaceOptions) -> Iterator[Place]:
         if options.idle_s is not None:
             patch.setattr(clusters, "_IDLE_BEFORE_SCALE_DOWN", f"PT{options.idle_s}S")
         look_often(patch)
-        subscription, group, workspace = azure.place
-        settings = Settings(
-            backend="azureml",
-            subscription=subscription,
-            resource_group=group,
-            workspace=workspace,
-            cluster="pair",
-            sections={"azureml": AzureMLSettings(look_s=0.0, visible_secrets="yes")},
-        )
+        settings = replace(azure.settings(visible_secrets="yes"), cluster="pair")
         backend = open_backend(settings)
         root = workspace_id(settings)
         experiment, cluster = (

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import cast
+from collections.abc import Callable, Iterator
+from typing import Any, cast
 
 import pytest
 
 from batchai_magics.backends.azure.arm_client import TIMING
 from batchai_magics.backends.azureml.azureml_backend import AzureMLBackend
 from batchai_magics.backends.azureml.connection import Connection
-from batchai_magics.backends.azureml.settings import AzureMLSettings
 from batchai_magics.backends.base.backend_registry import open_backend
 from batchai_magics.config import Settings
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
@@ -20,15 +18,13 @@ from tests.azureml.conftest import azure
 from tests.azureml.stand_in import AzureStandIn
 
 __all__ = ["azure"]
+Starter = Callable[..., ResourceId]
 platform.platform()  # starts a process the first time; Azure's libraries send the system's name
 
 
 @pytest.fixture
 def settings(azure: AzureStandIn) -> Settings:
-    subscription, group, workspace = azure.place
-    names = {"subscription": subscription, "resource_group": group, "workspace": workspace}
-    own = AzureMLSettings(look_s=0.0)
-    return replace(Settings(), backend="azureml", sections={"azureml": own}, **names)
+    return azure.settings()
 
 
 @pytest.fixture
@@ -52,3 +48,24 @@ def workspace(settings: Settings) -> ResourceId:
 @pytest.fixture
 def experiment(settings: Settings) -> ResourceId:
     return workspace_id(settings).child(Kind.EXPERIMENT, "first")
+
+
+@pytest.fixture
+def start(azure: AzureStandIn, backend: AzureMLBackend, experiment: ResourceId) -> Starter:
+    """Starts a job as another client of the service would."""
+
+    def put(name: str = "resnet", status: str = "Running", **more: Any) -> ResourceId:
+        job = {
+            "jobType": "Command",
+            "command": "train",
+            "environmentId": "azureml:image:1",
+            "experimentName": experiment.name,
+            "resources": {"instanceCount": 1, "instanceType": "Standard_DS3_v2"},
+            **more,
+        }
+        connection = backend.connection
+        connection.send(connection.request("PUT", f"jobs/{name}", {"properties": job}))
+        azure.set_status(name, status)
+        return experiment.child(Kind.JOB, name)
+
+    return put

@@ -14,22 +14,6 @@ from batchai_magics.errors import ServiceError, UnreachableError
 from tests.azureml.faults import CUT_REQUEST, refusal
 from tests.azureml.workspace import ROOT
 
-COMMAND = {
-    "jobType": "Command",
-    "command": "echo hello",
-    "environmentId": "azureml:image:1",
-    "resources": {"instanceCount": 1, "instanceType": "Standard_DS3_v2"},
-}
-
-
-@pytest.fixture
-def connection(backend):
-    return backend.connection
-
-
-def make_job(connection, name="one", **more):
-    connection.send(connection.request("PUT", f"jobs/{name}", {"properties": {**COMMAND, **more}}))
-
 
 @pytest.mark.parametrize("fault", [refusal(429, retry_after="0"), refusal(503), CUT_REQUEST])
 def test_a_request_that_fails_twice_is_repeated(connection, azure, fault) -> None:
@@ -44,11 +28,11 @@ def test_a_service_that_keeps_refusing_is_unreachable(connection, azure) -> None
         _ = connection.workspace
 
 
-def test_a_token_that_expires_is_renewed_unnoticed(connection, azure) -> None:
-    make_job(connection)
+def test_a_token_that_expires_is_renewed_unnoticed(connection, azure, start) -> None:
+    start("one")
     azure.sign_in.expire_all()
     connection._credential._chosen = None  # the library renews by its clock, which does not know
-    assert connection.history_json("runs/one/details")["status"] == "Starting"
+    assert connection.history_json("runs/one/details")["status"] == "Running"
 
 
 def without_credentials(monkeypatch) -> None:
@@ -94,22 +78,18 @@ def test_a_request_that_fails_says_why(connection, azure, monkeypatch, name, val
     assert advice in caught.value.hint
 
 
-def test_a_list_goes_on_over_its_pages(connection, azure) -> None:
+def test_a_list_goes_on_over_its_pages(connection, azure, start) -> None:
     azure.jobs.page = 2
     for name in "abcde":
-        make_job(connection, name)
+        start(name)
     found = connection.items(connection.request("GET", "jobs", query={"listViewType": "ActiveOnly"}))
     assert [item["name"] for item in found] == ["e", "d", "c", "b", "a"]
 
 
-def log_url(connection, name):
-    return connection.history_json("runs/one/details")["logFiles"][name]
-
-
-def test_a_log_is_read_from_an_offset_without_a_token(connection, azure) -> None:
-    make_job(connection)
+def test_a_log_is_read_from_an_offset_without_a_token(connection, azure, start) -> None:
+    start("one")
     azure.write_log("one", "user_logs/std_log.txt", b"hello\n")
-    url = log_url(connection, "user_logs/std_log.txt")
+    url = connection.history_json("runs/one/details")["logFiles"]["user_logs/std_log.txt"]
     found = connection.read_blob(url, 2, 3)
     assert (found.data, found.size, found.modified is None) == (b"llo", 6, False)
     assert connection.read_blob(url, 6, 10).data == b""
@@ -131,8 +111,8 @@ def test_no_module_of_azure_is_loaded_before_it_is_used() -> None:
     subprocess.run([sys.executable, "-c", USE], env=env, check=True)
 
 
-def test_a_response_over_the_limit_is_refused(connection, monkeypatch) -> None:
-    make_job(connection, tags={"note": "x" * 2000})
+def test_a_response_over_the_limit_is_refused(connection, monkeypatch, start) -> None:
+    start("one", tags={"note": "x" * 2000})
     monkeypatch.setattr(bounded_transport, "MAX_RESPONSE_BYTES", 2000)
     with pytest.raises(ServiceError, match="sends more than"):
         connection.request_json(connection.request("GET", "jobs/one"))

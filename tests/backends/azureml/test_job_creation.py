@@ -153,17 +153,13 @@ def test_a_running_job_is_cancelled_once(create, azure, backend) -> None:
     assert (shown.state, shown.is_cancelled) == (ExecutionState.FAILED, True)
 
 
-def test_a_job_of_somebody_else_is_shown_with_what_is_known(azure, backend, experiment) -> None:
-    command = {
-        "jobType": "Command",
-        "command": "python train.py",
-        "environmentId": "azureml:image:1",
-        "experimentName": "first",
-        "resources": {"instanceCount": 2, "instanceType": "Standard_DS3_v2"},
-        "distribution": {"distributionType": "PyTorch", "processCountPerInstance": 1},
-    }
-    connection = backend.connection
-    connection.send(connection.request("PUT", "jobs/calm_rose_x1", {"properties": command}))
+def test_a_job_of_somebody_else_is_shown_with_what_is_known(start, backend, experiment) -> None:
+    start(
+        "calm_rose_x1",
+        command="python train.py",
+        resources={"instanceCount": 2, "instanceType": "Standard_DS3_v2"},
+        distribution={"distributionType": "PyTorch", "processCountPerInstance": 1},
+    )
     (listed,) = backend.list(experiment, Kind.JOB)
     shown = backend.show(listed.id)
     assert (shown.id.name, shown.spec.node_count) == ("calm_rose_x1", 2)

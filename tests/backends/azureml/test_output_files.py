@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 import urllib.request
-from typing import Any
 
 import pytest
 
 from batchai_magics.backends.azureml.azureml_backend import AzureMLBackend
 from batchai_magics.backends.base import FileRef
 from batchai_magics.errors import NotFoundError, StorageError
-from batchai_magics.models.resource_ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import ResourceId
 from tests.azureml.stand_in import AzureStandIn
 from tests.azureml.workspace import ARTIFACTS, DATASTORES
+from tests.backends.azureml.conftest import Starter
 
 URI = "azureml://datastores/workspaceblobstore/paths/results/"
 RUN = "ExperimentRun/dcid.resnet"
 
 
 @pytest.fixture
-def job(azure: AzureStandIn, backend: AzureMLBackend, workspace: ResourceId) -> ResourceId:
+def job(azure: AzureStandIn, start: Starter) -> ResourceId:
     """A job of another client, with an output."""
-    properties: dict[str, Any] = {
-        "jobType": "Command",
-        "command": "train",
-        "experimentName": "first",
-        "environmentId": "azureml:image:1",
-        "resources": {"instanceCount": 1, "instanceType": "Standard_DS3_v2"},
-        "outputs": {"model": {"jobOutputType": "uri_folder", "uri": URI}},
-    }
-    backend.connection.send(backend.connection.request("PUT", "jobs/resnet", {"properties": properties}))
+    id = start(outputs={"model": {"jobOutputType": "uri_folder", "uri": URI}})
     store = DATASTORES["workspaceblobstore"]
     azure.blobs.write(store, "results/weights/last step.pt", b"0123456789")
     azure.blobs.write(store, "results/notes.txt", b"hello")
     azure.blobs.write(store, "results-of-others/x", b"secret")
     azure.blobs.write(ARTIFACTS, f"{RUN}/outputs/batchai/artifacts/best", b"artifact")
     azure.set_status("resnet", "Completed")
-    return workspace.child(Kind.EXPERIMENT, "first").child(Kind.JOB, "resnet")
+    return id
 
 
 @pytest.fixture(params=["keys", "identities"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import defaultdict
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -14,23 +14,15 @@ from batchai_magics.backends.azure.arm_client import TIMING
 from batchai_magics.backends.azureml import job_logs
 from batchai_magics.backends.azureml.azureml_backend import AzureMLBackend
 from batchai_magics.follow import LogBytes, StateChanged
-from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.states import ExecutionState
 from tests.azureml.http_messages import Request, Response
 from tests.azureml.stand_in import AzureStandIn
+from tests.backends.azureml.conftest import Starter
 from tests.follow.event_steps import Pauses
 
 FAULTS, RANKS = 50, 4
 PAUSE_S = 5.0  # between two looks, by the clock of the backend's request budget
 LINE = re.compile(r"rank (\d) line (\d+) [=]+ end\Z")
-JOB: dict[str, Any] = {
-    "jobType": "Command",
-    "command": "train",
-    "environmentId": "azureml:image:1",
-    "experimentName": "first",
-    "resources": {"instanceCount": 2, "instanceType": "Standard_DS3_v2"},
-    "distribution": {"distributionType": "PyTorch", "processCountPerInstance": 2},
-}
 
 
 class Writer:
@@ -70,7 +62,7 @@ class Writer:
 def test_fifty_random_faults_lose_and_repeat_no_byte(
     azure: AzureStandIn,
     backend: AzureMLBackend,
-    workspace: ResourceId,
+    start: Starter,
     monkeypatch: pytest.MonkeyPatch,
     seed: int,
 ) -> None:
@@ -85,10 +77,10 @@ def test_fifty_random_faults_lose_and_repeat_no_byte(
 
     monkeypatch.setattr(backend.logs, "clock", lambda: now)
     monkeypatch.setattr(backend.recent, "_clock", lambda: now)
-    connection = backend.connection
-    connection.send(connection.request("PUT", "jobs/resnet", {"properties": JOB}))
-    azure.set_status("resnet", "Running")
-    job = workspace.child(Kind.EXPERIMENT, "first").child(Kind.JOB, "resnet")
+    job = start(
+        resources={"instanceCount": 2, "instanceType": "Standard_DS3_v2"},
+        distribution={"distributionType": "PyTorch", "processCountPerInstance": 2},
+    )
     backend.show(job)
     writer, found = Writer(azure, monkeypatch), defaultdict[str, bytearray](bytearray)
     events = follow.events(backend, job, stop=Pauses(pause))

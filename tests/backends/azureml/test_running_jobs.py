@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 
 import pytest
 
-from batchai_magics.backends.azureml.settings import AzureMLSettings
 from batchai_magics.backends.base import FileRef
 from batchai_magics.backends.base.backend_registry import open_backend
 from batchai_magics.cell import parse
-from batchai_magics.config import Settings
 from batchai_magics.errors import NotFoundError
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.submit import submit
@@ -28,10 +25,7 @@ __all__ = ["running_azure"]
 
 @pytest.fixture
 def settings(running_azure):
-    subscription, group, workspace = running_azure.place
-    names = {"subscription": subscription, "resource_group": group, "workspace": workspace}
-    own = AzureMLSettings(look_s=0.0, visible_secrets="yes")
-    return replace(Settings(), backend="azureml", sections={"azureml": own}, **names)
+    return running_azure.settings(visible_secrets="yes")
 
 
 @pytest.fixture

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
-
-import pytest
 
 from batchai_magics import follow
 from batchai_magics.backends.azureml.azureml_backend import AzureMLBackend
@@ -19,31 +15,9 @@ from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from tests.azureml.stand_in import AzureStandIn
 from tests.azureml.workspace import ROOT
+from tests.backends.azureml.conftest import Starter
 
 SINGLE = "user_logs/std_log.txt"
-Starter = Callable[..., ResourceId]
-
-
-@pytest.fixture
-def start(azure: AzureStandIn, backend: AzureMLBackend, workspace: ResourceId) -> Starter:
-    """Starts a job as another client of the service would."""
-
-    def put(name: str = "resnet", status: str = "Running", **more: Any) -> ResourceId:
-        compute = {"resources": {"instanceCount": 1, "instanceType": "Standard_DS3_v2"}}
-        job = {
-            "jobType": "Command",
-            "command": "train",
-            "environmentId": "azureml:image:1",
-            **compute,
-            **more,
-        }
-        properties = {"experimentName": "first", **job}
-        connection = backend.connection
-        connection.send(connection.request("PUT", f"jobs/{name}", {"properties": properties}))
-        azure.set_status(name, status)
-        return workspace.child(Kind.EXPERIMENT, "first").child(Kind.JOB, name)
-
-    return put
 
 
 def shown(backend: AzureMLBackend, id: ResourceId) -> JobResource:
