@@ -213,8 +213,12 @@ def place_on(
     sshd: real_sshd.RealSshd | None = None,
     placement: str = FIXED,
     scratch: str = "",
+    has_programs: bool = True,
 ) -> Iterator[Place]:
-    """A place on a running Slurm, through ssh if there is an sshd."""
+    """A place on a running Slurm, through ssh if there is an sshd.
+
+    Its home has the programs of nodes, unless the first job is to bring them.
+    """
     wanted = {"core_quota": options.core_quota, "container_command": options.container_command}
     given: dict[str, Any] = {name: value for name, value in wanted.items() if value}
     if sshd:
@@ -230,7 +234,7 @@ def place_on(
     )
     settings = Settings(backend="slurm", sections={"slurm": own})
     backend = SlurmBackend(own)
-    if not sshd:  # else the first job brings them to where the home is
+    if has_programs:
         copy_programs(own.home, sbatch.PROGRAMS)
     ensure_defaults(backend, settings)
     workspace = workspace_id(settings)
@@ -366,6 +370,7 @@ PLACES = {
         NOT_SLURMS,
         lambda: real_slurm.skip_reason() or real_sshd.skip_reason(),
         only=_OF_FILES,
+        samples=frozenset({NODES}),
     ),
     "slurm with scratch": PlaceKind(
         _slurm_scratch, SLURM, NOT_SLURMS, real_slurm.skip_reason, only=frozenset({"test_workdir"})

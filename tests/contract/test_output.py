@@ -156,6 +156,7 @@ def test_each_process_that_is_no_rank_of_mpi_has_a_log_of_its_own_beside_that_of
 
 
 @pytest.mark.needs("worker_logs")
+@pytest.mark.decided_by("nodes")
 def test_a_lone_process_of_tensorflow_is_worker_0(place: Place) -> None:
     settings = {"pythonScriptFilePath": "-c", "pythonInterpreterPath": "/bin/bash"}
     fields = {"tensorFlowSettings": {**settings, "masterCommandLineArgs": "'echo hello'"}}

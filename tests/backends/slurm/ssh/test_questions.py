@@ -35,7 +35,7 @@ LINES = 400
 @pytest.fixture
 def far_place(slurm: RealSlurm, sshd: RealSshd, tmp_path: Path) -> Iterator[Place]:
     """A place at the other end of the sshd that all tests share."""
-    with place_on(slurm, tmp_path, PlaceOptions(), sshd=sshd) as place:
+    with place_on(slurm, tmp_path, PlaceOptions(), sshd=sshd, has_programs=False) as place:
         yield place
 
 
