@@ -76,10 +76,8 @@ def _wait_reasons(db: sqlite3.Connection, jobs: Sequence[JobRow]) -> Mapping[str
 def _status(job: JobRow, nodes: tuple[str, ...], waiting: str) -> RunStatus:
     """The status of a run, from its row."""
     # A single attempt says no more than the job itself.
-    outcome, has_history = (
-        job.outcome,
-        len(job.attempts) > 1 or any(each.ended is not None for each in job.attempts),
-    )
+    has_history = len(job.attempts) > 1 or any(each.ended is not None for each in job.attempts)
+    outcome = job.outcome
     return RunStatus(
         state=job.state,
         changed=job.changed,
