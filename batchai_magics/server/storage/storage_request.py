@@ -46,7 +46,9 @@ class Conditions:
     def check_read(self, version: BlobVersion) -> None:
         """Raises StorageApiError unless a blob may be read: 412, 304 if the client has it already, or 400."""
         if self.none_match == ("*",):
-            raise _error(400, "UnsatisfiableCondition", "A blob that is there never meets If-None-Match: *.")
+            raise StorageApiError(
+                400, "UnsatisfiableCondition", "A blob that is there never meets If-None-Match: *."
+            )
         if self._is_other(version) or self._is_too_new(version):
             raise _not_met_error(412)
         if not self._is_new(version):
@@ -111,13 +113,15 @@ def _change_conditions(headers: Mapping[str, str], prefix: str) -> Conditions:
     tags = max(len(conditions.match or ()), len(conditions.none_match or ()))
     if tags > 1 or (len(names) > 1 and names not in _PAIRS):
         text = "Multiple condition headers are not supported."
-        raise _error(400, "MultipleConditionHeadersNotSupported", text)
+        raise StorageApiError(400, "MultipleConditionHeadersNotSupported", text)
     return conditions
 
 
 def _conditions(headers: Mapping[str, str], prefix: str) -> Conditions:
     if f"{prefix}{_TAGS}" in headers or _TAGS in headers:
-        raise _error(400, "UnsupportedHeader", "Blobs have no index tags here: leave x-ms-if-tags out.")
+        raise StorageApiError(
+            400, "UnsupportedHeader", "Blobs have no index tags here: leave x-ms-if-tags out."
+        )
     return Conditions(
         match=_tags(headers.get(f"{prefix}{_MATCH}")),
         none_match=_tags(headers.get(f"{prefix}{_NONE_MATCH}")),
@@ -141,7 +145,7 @@ def _date_header(headers: Mapping[str, str], name: str) -> datetime | None:
         moment = parsedate_to_datetime(headers[name])
     except (ValueError, TypeError):
         text = f"The header {name} must be a date as RFC 1123 has it, not {headers[name]!r}."
-        raise _error(400, "InvalidHeaderValue", text) from None
+        raise StorageApiError(400, "InvalidHeaderValue", text) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
 
 
@@ -151,13 +155,9 @@ def _is_after(version: BlobVersion, moment: datetime) -> bool:
 
 
 def _not_met_error(status: int) -> StorageApiError:
-    return _error(
+    return StorageApiError(
         status, "ConditionNotMet", "The condition specified using HTTP conditional header(s) is not met."
     )
-
-
-def _error(status: int, code: str, text: str) -> StorageApiError:
-    return StorageApiError(status, code, text)
 
 
 LAST_WRITE_HEADER = "x-ms-file-last-write-time"
