@@ -12,29 +12,23 @@ from threading import Event
 
 import pytest
 
-from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.service.file_repository import FileClock
 from batchai_magics.backends.service.row_files import try_lock
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.parse import SlurmJob
 from batchai_magics.backends.slurm.queries import NEW_JOB_INTERVAL_S, CachedReply, QueryCache
 from batchai_magics.errors import ServiceError
+from tests.backends.slurm.scripted_slurm import ScriptedClient
 
 LINE = SlurmJob("7", "RUNNING", "None", "N/A", "n1", "guid")
 
 
-class Counted(SlurmClient):
-    """A Slurm with one job, that counts how often it is asked, and may be down."""
+class Counted(ScriptedClient):
+    """A Slurm with one job."""
 
     def __init__(self) -> None:
-        super().__init__(LocalMachine())
-        self.count, self.is_down, self.line = 0, False, LINE
-
-    def jobs(self) -> dict[str, SlurmJob]:
-        self.count += 1
-        if self.is_down:
-            raise ServiceError("down", code="SlurmUnavailable")
-        return {"7": self.line}
+        super().__init__()
+        self.lines = {"7": LINE}
 
 
 @pytest.fixture
@@ -51,7 +45,7 @@ def test_many_processes_ask_once(slurm: Counted, tmp_path: Path) -> None:
     several = [opened(slurm, tmp_path) for _ in range(5)]
     with ThreadPoolExecutor(5) as pool:
         answers = list(pool.map(lambda each: each.jobs()[1], several))
-    assert slurm.count == 1
+    assert slurm.asked == 1
     assert answers == [{"7": LINE}] * 5
 
 
@@ -61,7 +55,7 @@ def test_who_needs_a_later_answer_gets_one(slurm: Counted, tmp_path: Path) -> No
     asked, _ = answers.jobs()
     assert answers.jobs(since=asked - 1)[0] == asked
     assert answers.jobs(since=asked + 1)[0] > asked
-    assert slurm.count == 1
+    assert slurm.asked == 1
 
 
 def test_of_many_who_need_later_answers_most_get_none(
@@ -71,16 +65,16 @@ def test_of_many_who_need_later_answers_most_get_none(
     answers = opened(slurm, tmp_path)
     asked, _ = answers.jobs()
     assert [answers.of_job("7", since=asked + number) for number in range(50)] == [None] * 50
-    assert slurm.count == 1
+    assert slurm.asked == 1
 
 
 def test_a_fresher_answer_is_asked_for_where_one_is_needed(slurm: Counted, tmp_path: Path) -> None:
     seed(tmp_path, ago_s=5, calm_s=0)
     answers = opened(slurm, tmp_path)
     answers.jobs(max_age_s=10)
-    assert slurm.count == 0
+    assert slurm.asked == 0
     answers.jobs(max_age_s=4)
-    assert slurm.count == 1
+    assert slurm.asked == 1
 
 
 class Stuck(Counted):
@@ -127,9 +121,9 @@ def test_a_first_answer_is_not_waited_for_long_where_another_process_gets_none(
 
 def test_two_slurms_are_not_taken_for_one(slurm: Counted, tmp_path: Path) -> None:
     other = Counted()
-    other.conf, other.line = "/other/slurm.conf", LINE._replace(state="PENDING")
+    other.conf, other.lines = "/other/slurm.conf", {"7": LINE._replace(state="PENDING")}
     assert opened(slurm, tmp_path).jobs()[1] == {"7": LINE}
-    assert opened(other, tmp_path).jobs()[1] == {"7": other.line}
+    assert opened(other, tmp_path).jobs()[1] == other.lines
 
 
 def test_while_slurm_is_down_the_last_answer_stands(slurm: Counted, tmp_path: Path) -> None:
@@ -162,7 +156,7 @@ def test_while_slurm_is_down_it_is_not_asked_more_often(slurm: Counted, tmp_path
     answers = opened(slurm, tmp_path)
     assert answers.jobs()[1] == {"7": LINE}
     assert answers.jobs(since=time.time())[1] == {"7": LINE}
-    assert slurm.count == 1
+    assert slurm.asked == 1
 
 
 def test_an_answer_is_as_old_as_what_it_says(
@@ -171,10 +165,10 @@ def test_an_answer_is_as_old_as_what_it_says(
     monkeypatch.setattr("batchai_magics.backends.slurm.queries.NEW_JOB_INTERVAL_S", 0.0)
     since = seed(tmp_path, ago_s=100, calm_s=3000)
     opened(slurm, tmp_path, look_s=10.0).jobs()
-    assert (slurm.count, changed(tmp_path)) == (1, since)
-    slurm.line = LINE._replace(state="COMPLETING")
+    assert (slurm.asked, changed(tmp_path)) == (1, since)
+    slurm.lines = {"7": LINE._replace(state="COMPLETING")}
     opened(slurm, tmp_path, look_s=10.0).jobs(since=time.time() + 1)
-    assert (slurm.count, changed(tmp_path) > since) == (2, True)
+    assert (slurm.asked, changed(tmp_path) > since) == (2, True)
 
 
 def test_nobody_asks_when_another_was_done_just_before(
@@ -186,7 +180,7 @@ def test_nobody_asks_when_another_was_done_just_before(
 
     monkeypatch.setattr("batchai_magics.backends.slurm.queries.try_lock", lock)
     assert opened(slurm, tmp_path).jobs()[1] == {"7": LINE}
-    assert slurm.count == 0
+    assert slurm.asked == 0
 
 
 def test_without_room_for_it_the_latest_answer_is_believed(
@@ -196,12 +190,12 @@ def test_without_room_for_it_the_latest_answer_is_believed(
         raise OSError(errno.ENOSPC, "no room")
 
     seed(tmp_path, ago_s=100, calm_s=0)
-    slurm.line = LINE._replace(state="COMPLETING")
+    slurm.lines = {"7": LINE._replace(state="COMPLETING")}
     monkeypatch.setattr("batchai_magics.backends.folders.private_files.write", no_room)
     answers = opened(slurm, tmp_path)
     for _ in range(3):
-        assert answers.jobs()[1] == {"7": slurm.line}
-    assert slurm.count == 1
+        assert answers.jobs()[1] == slurm.lines
+    assert slurm.asked == 1
 
 
 def test_without_any_answer_slurms_error_is_told(slurm: Counted, tmp_path: Path) -> None:
