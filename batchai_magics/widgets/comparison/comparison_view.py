@@ -33,7 +33,7 @@ from batchai_magics.metrics.runs.scaling_curve import ScalingCurve, workers
 from batchai_magics.models.states import CANCELLED, STOPPED
 from batchai_magics.widgets.core.display import Bundle, figure
 from batchai_magics.widgets.core.polled_model import PageData
-from batchai_magics.widgets.core.view_stream import Batch, Clock, RunInBackground
+from batchai_magics.widgets.core.view_stream import Batch
 from batchai_magics.widgets.dashboards.dashboard import DashboardModel, DashboardStream, DashboardView
 from batchai_magics.widgets.job.job_header import chart_fields, progress_fields
 
@@ -390,10 +390,8 @@ class ComparisonStream(DashboardStream):
 
     _model: ComparisonModel
 
-    def __init__(self, model: ComparisonModel, *, work: RunInBackground, clock: Clock) -> None:
-        self._sent: dict[tuple[int, str], int] = {}  # versions of lines by run and metric
-        self._drawn: tuple[str, ...] = ()  # metrics that pages have asked for
-        super().__init__(model, work=work, clock=clock)
+    _sent: dict[tuple[int, str], int]  # versions of lines by run and metric
+    _drawn: tuple[str, ...] = ()  # metrics that pages have asked for
 
     def on_hello(self, content: PageData) -> None:
         """A page has said hello: it has no lines yet."""

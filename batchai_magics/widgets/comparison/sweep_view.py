@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batchai_magics.cards import card_parts
 from batchai_magics.cards.card_parts import TableCard, table_card_html, table_card_text
-from batchai_magics.errors import BatchAIError
 from batchai_magics.follow.job_errors import cause_of
 from batchai_magics.jobs.job_costs import JobCosts
 from batchai_magics.jobs.sweeps.sweep_handle import RUNNING, Sweep, state_of
@@ -26,11 +25,12 @@ from batchai_magics.widgets.comparison.comparison_output import show_figure
 from batchai_magics.widgets.comparison.comparison_view import FigureModel, json_number
 from batchai_magics.widgets.core.display import Bundle, figure
 from batchai_magics.widgets.core.polled_model import PageData, milliseconds
-from batchai_magics.widgets.core.view_stream import Batch, Clock, RunInBackground, answer_to
+from batchai_magics.widgets.core.view_stream import Batch, RunInBackground
 from batchai_magics.widgets.dashboards.dashboard import DashboardStream, DashboardView, OpenJobs
 from batchai_magics.widgets.job.job_header import progress_fields
 
 if TYPE_CHECKING:
+    from batchai_magics.jobs.job_handle import Job
     from batchai_magics.jobs.sweeps.trial import Trial
     from batchai_magics.widgets.core.publisher import Publisher
 
@@ -248,6 +248,12 @@ class SweepModel(FigureModel):
         """Nothing: the trials are sent as messages, each once per change."""
         return []
 
+    def jobs_named(self, names: Sequence[str]) -> list[Job]:
+        """The handles of trials' jobs by the names of the trials."""
+        _, trials = self.sweep.read(takes_step=True)
+        jobs = {trial.name: trial.job for trial in trials}
+        return [job for name in names if (job := jobs.get(name))]
+
     def bundle(self) -> Bundle:
         """The best trials as a table, in HTML and text."""
         card = self._card()
@@ -434,15 +440,13 @@ class SweepStream(DashboardStream):
 
     _model: SweepModel
 
-    def __init__(self, model: SweepModel, *, work: RunInBackground, clock: Clock) -> None:
-        self._sent_version = 0
-        self._unsent: dict[int, None] = {}  # numbers of trials
-        super().__init__(model, work=work, clock=clock)
+    _sent_version: int
+    _unsent: dict[int, None]  # numbers of trials
 
     def on_hello(self, content: PageData) -> None:
         """A page has said hello: it has no trials yet."""
         super().on_hello(content)
-        self._sent_version = 0
+        self._sent_version, self._unsent = 0, {}
 
     def next_message(self, limit_bytes: int) -> Batch | None:
         """The next trials for which the page is out of date."""
@@ -460,30 +464,9 @@ class SweepStream(DashboardStream):
 
 
 class SweepView(SweepStream, DashboardView):
-    """The sweep in a notebook; the request `open` embeds a view of some of the trials' jobs."""
+    """The sweep in a notebook."""
 
     script = "sweep_view"
-
-    def __init__(
-        self, model: SweepModel, *, work: RunInBackground, clock: Clock, open_jobs: OpenJobs
-    ) -> None:
-        self._open_jobs = open_jobs
-        super().__init__(model, work=work, clock=clock)
-
-    def handles(self, content: PageData) -> bool:
-        """Whether a message is the request to open jobs."""
-        return content.get("kind") == "open"
-
-    def respond(self, content: PageData) -> Batch:
-        """Creates the live view of the jobs `content["names"]`."""
-        try:
-            names = [str(name) for name in content.get("names", ())]
-            _, trials = self._model.sweep.read(takes_step=True)
-            by_name = {trial.name: trial.job for trial in trials if trial.name in names}
-            jobs = [job for name in names if (job := by_name.get(name))]
-            return answer_to(content, "", model=self._open_jobs(*jobs))
-        except BatchAIError as error:
-            return answer_to(content, error.message)
 
 
 def show(sweep: Sweep, publisher: Publisher, open_jobs: OpenJobs, *, ui: str) -> None:

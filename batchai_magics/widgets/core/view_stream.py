@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from batchai_magics.errors import BatchAIError
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
 from batchai_magics.widgets.core.pages import PAGE_TIMEOUT_S, Pages
 from batchai_magics.widgets.core.polled_model import PageData
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from batchai_magics.widgets.core.polled_model import PolledModel
 
 ROW_BYTES = 220  # of a row in the state
+UNKNOWN_REQUEST = "This view cannot do that."
 
 Clock = Callable[[], float]
 RunInBackground = Callable[[Callable[[], None]], None]  # schedules a function on a thread that may block
@@ -36,9 +38,9 @@ class Batch:
         return OVERHEAD_BYTES + sum(map(len, self.buffers))
 
 
-def answer_to(content: PageData, text: str, **fields: object) -> Batch:
-    """The answer to a request: a message for the user, empty after a success, and what else it says."""
-    return Batch({"kind": "answer", "id": content.get("id", ""), "text": text, **fields})
+def reply_to(content: PageData, *buffers: bytes, **fields: object) -> Batch:
+    """The reply to a request; a field `text` is for the user, such as why the request failed."""
+    return Batch({"kind": "reply", "id": content.get("id", ""), **fields}, list(buffers))
 
 
 class ViewStream:
@@ -90,15 +92,11 @@ class ViewStream:
         """A page has said hello: it has the state, but no messages. The lock is held."""
 
     def on_message(self, content: PageData) -> None:
-        """Any other message of a page, in any thread."""
-
-    def handles(self, content: PageData) -> bool:
-        """Whether a message is a request, to which `respond` replies."""
-        return False
+        """Any other message of a page but a request, in any thread."""
 
     def respond(self, content: PageData) -> Batch:
-        """The reply to a request; may block."""
-        raise NotImplementedError
+        """The reply to a request, a message with an id; may block. A BatchAIError is told to the page."""
+        return reply_to(content, text=UNKNOWN_REQUEST)
 
     # -- the page
 
@@ -158,10 +156,16 @@ class ViewStream:
         else:
             self._pages.alive(content)
             self.on_message(content)
-        if self.handles(content):
-            self._work(lambda: self.reply(self.respond(content)))
+        if "id" in content:
+            self._work(lambda: self.reply(self._answer(content)))
         elif was_unwatched or kind in ("ready", "bye"):
             self._work(lambda: None)  # the publisher may be waiting
+
+    def _answer(self, content: PageData) -> Batch:
+        try:
+            return self.respond(content)
+        except BatchAIError as error:
+            return reply_to(content, text=error.message)
 
     def reply(self, message: Batch) -> None:
         """Queues a message for the page."""

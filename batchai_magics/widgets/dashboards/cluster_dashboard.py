@@ -16,7 +16,7 @@ from batchai_magics.models.resources import Cluster, Node
 from batchai_magics.models.states import AllocationState, NodeState
 from batchai_magics.widgets.core.display import Bundle
 from batchai_magics.widgets.core.polled_model import PageData, milliseconds
-from batchai_magics.widgets.core.view_stream import Batch, answer_to
+from batchai_magics.widgets.core.view_stream import Batch, reply_to
 from batchai_magics.widgets.dashboards.dashboard import DashboardModel, DashboardView
 
 NODES_TTL_S = 4.0  # cache TTL of the node list: two nodes that swap states change no count
@@ -132,15 +132,13 @@ class ClusterView(DashboardView):
     script = "cluster_dashboard"
     _model: ClusterModel
 
-    def handles(self, content: PageData) -> bool:
-        """Whether a message is the request to scale."""
-        return content.get("kind") == "scale"
-
     def respond(self, content: PageData) -> Batch:
         """Applies `content["settings"]`, which has the shape of `scaleSettings` in cluster.json."""
+        if content.get("kind") != "scale":
+            return super().respond(content)
         try:
             patch = ClusterPatch.from_wire({"properties": {"scaleSettings": content.get("settings")}})
             self._model.backend.update(self._model.id, patch)
         except BatchAIError as error:
-            return answer_to(content, str(error), done=False)
-        return answer_to(content, "", done=True)
+            return reply_to(content, text=str(error))
+        return reply_to(content, text="")

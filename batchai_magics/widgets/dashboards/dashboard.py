@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 import traitlets
 
 from batchai_magics.widgets.core.display import Bundle
 from batchai_magics.widgets.core.live_view import LiveView
 from batchai_magics.widgets.core.polled_model import PageData
-from batchai_magics.widgets.core.view_stream import Batch, Clock, RunInBackground, ViewStream
+from batchai_magics.widgets.core.view_stream import Batch, Clock, RunInBackground, ViewStream, reply_to
+
+if TYPE_CHECKING:
+    from batchai_magics.jobs.job_handle import Job
 
 OpenJobs = Callable[..., str]
 """Called with the handles of jobs: creates the live view of one, or a comparison of several, for embedding in
@@ -65,6 +68,10 @@ class DashboardModel(ABC):
     def rows(self) -> list[PageData]:
         """What the dashboard lists."""
 
+    def jobs_named(self, names: Sequence[str]) -> list[Job]:
+        """The handles of listed jobs by their names; those of jobs that are no more are missing."""
+        return []
+
     @abstractmethod
     def bundle(self) -> Bundle:
         """A snapshot as HTML and text, or as text only while nothing is known."""
@@ -89,13 +96,31 @@ class DashboardStream(ViewStream):
 
 
 class DashboardView(DashboardStream, LiveView):
-    """The dashboard in a notebook."""
+    """The dashboard in a notebook; with `open_jobs`, the request `open` embeds a view of some of its jobs."""
 
     script: ClassVar[str]
 
     facts = traitlets.Dict().tag(sync=True)
     rows: traitlets.List[PageData] = traitlets.List().tag(sync=True)
 
-    def __init__(self, model: DashboardModel, *, work: RunInBackground, clock: Clock) -> None:
+    def __init__(
+        self,
+        model: DashboardModel,
+        *,
+        work: RunInBackground,
+        clock: Clock,
+        open_jobs: OpenJobs | None = None,
+    ) -> None:
         DashboardStream.__init__(self, model, work=work, clock=clock)
+        self._open_jobs = open_jobs
         self.open_model(self.script, uuid.uuid4().hex)
+
+    def respond(self, content: PageData) -> Batch:
+        """Creates the live view of the jobs `content["names"]`."""
+        if content.get("kind") != "open" or self._open_jobs is None:
+            return super().respond(content)
+        names = [str(name) for name in content.get("names", ())]
+        jobs = self._model.jobs_named(names)
+        if not jobs or len(jobs) < len(names):
+            return reply_to(content, text="The job was deleted.")
+        return reply_to(content, text="", model=self._open_jobs(*jobs))

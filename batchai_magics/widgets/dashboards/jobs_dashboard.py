@@ -29,13 +29,8 @@ from batchai_magics.models.resources import JobResource, Workspace
 from batchai_magics.models.runs.labels import Labels, varying_parameters
 from batchai_magics.widgets.core.display import Bundle
 from batchai_magics.widgets.core.polled_model import PageData
-from batchai_magics.widgets.core.view_stream import Batch, Clock, RunInBackground, answer_to
-from batchai_magics.widgets.dashboards.dashboard import (
-    DashboardModel,
-    DashboardStream,
-    DashboardView,
-    OpenJobs,
-)
+from batchai_magics.widgets.core.view_stream import Batch
+from batchai_magics.widgets.dashboards.dashboard import DashboardModel, DashboardStream, DashboardView
 from batchai_magics.widgets.job.job_header import execution_of, progress_fields
 
 if TYPE_CHECKING:
@@ -174,9 +169,9 @@ class JobsModel(DashboardModel):
         known = ((name, self.rates[name].progress) for name in names if name in self.rates)
         return {name: progress for name, progress in known if progress}
 
-    def job(self, name: str) -> Job | None:
-        """The handle of a job by its name."""
-        return next((Job(self.backend, job.id) for job in self.jobs if job.id.name == name), None)
+    def jobs_named(self, names: Sequence[str]) -> list[Job]:
+        """The handles of listed jobs by their names; those of jobs that are no more are missing."""
+        return [Job(self.backend, self._named[name].id) for name in names if name in self._named]
 
     @property
     def is_at_rest(self) -> bool:
@@ -392,9 +387,7 @@ class JobsStream(DashboardStream):
 
     _model: JobsModel
 
-    def __init__(self, model: JobsModel, *, work: RunInBackground, clock: Clock) -> None:
-        self._sent: dict[str, tuple[str, int]] = {}  # the runs and versions of rates, by the name of the job
-        super().__init__(model, work=work, clock=clock)
+    _sent: dict[str, tuple[str, int]]  # the runs and versions of rates, by the name of the job
 
     def on_hello(self, content: PageData) -> None:
         """A page has said hello: it has no values yet."""
@@ -423,25 +416,6 @@ class JobsStream(DashboardStream):
 
 
 class JobsView(JobsStream, DashboardView):
-    """The jobs in a notebook; the request `open` embeds a view of some of them."""
+    """The jobs in a notebook."""
 
     script = "jobs_dashboard"
-
-    def __init__(self, model: JobsModel, *, work: RunInBackground, clock: Clock, open_jobs: OpenJobs) -> None:
-        self._open_jobs = open_jobs
-        super().__init__(model, work=work, clock=clock)
-
-    def handles(self, content: PageData) -> bool:
-        """Whether a message is the request to open jobs."""
-        return content.get("kind") == "open"
-
-    def respond(self, content: PageData) -> Batch:
-        """Creates the live view of the jobs `content["names"]`."""
-        names = [str(name) for name in content.get("names", ())]
-        jobs = [job for name in names if (job := self._model.job(name))]
-        if not jobs or len(jobs) < len(names):
-            return answer_to(content, "The job was deleted.")
-        try:
-            return answer_to(content, "", model=self._open_jobs(*jobs))
-        except BatchAIError as error:
-            return answer_to(content, error.message)

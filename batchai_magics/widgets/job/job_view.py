@@ -18,7 +18,7 @@ from batchai_magics.jobs.watch_records import stalled_s
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES, AckWindow, Schedule, main_loop_scheduler
 from batchai_magics.widgets.core.live_view import LiveView
 from batchai_magics.widgets.core.polled_model import PageData
-from batchai_magics.widgets.core.view_stream import Batch, RunInBackground, ViewStream, answer_to
+from batchai_magics.widgets.core.view_stream import Batch, RunInBackground, ViewStream, reply_to
 from batchai_magics.widgets.job.job_header import (
     counts_of,
     facts_of,
@@ -171,21 +171,15 @@ class JobStream(ViewStream):
         self._ack_window.acknowledge()
 
     def on_message(self, content: PageData) -> None:
-        """The page acknowledges messages, or detaches the view."""
-        kind = content.get("kind")
-        if kind in ("ack", "alive"):
+        """The page acknowledges messages."""
+        if content.get("kind") == "alive":
             self._ack_window.acknowledge(int(content.get("seq", 0)))
-        elif kind == "detach":
-            self.is_detached = True
-            self.reply(answer_to(content, "detached: the job keeps running"))
-            self._work(lambda: None)
-
-    def handles(self, content: PageData) -> bool:
-        """Whether a message is a request about the job."""
-        return self._requests.handles(content)
 
     def respond(self, content: PageData) -> Batch:
-        """The reply to a request; may block."""
+        """The reply to a request: to detach the view, or about the job; may block."""
+        if content.get("kind") == "detach":
+            self.is_detached = True
+            return reply_to(content, text="detached: the job keeps running")
         return self._requests.handle(content)
 
     def keep(self) -> None:

@@ -20,7 +20,7 @@ from batchai_magics.jobs.log_tail import ranks_between
 from batchai_magics.jobs.merged_log import MERGED, unmarked
 from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.widgets.core.polled_model import PageData
-from batchai_magics.widgets.core.view_stream import Batch, answer_to
+from batchai_magics.widgets.core.view_stream import UNKNOWN_REQUEST, Batch, reply_to
 from batchai_magics.widgets.job.failure_report import failure_report
 from batchai_magics.widgets.job.rank_lines import ERROR_PATTERN, Read, Search, pattern_of, rank_page
 
@@ -79,18 +79,14 @@ class RequestHandler:
             "profile": self._profile,
         }
 
-    def handles(self, content: PageData) -> bool:
-        """Whether the message is a request of a known kind."""
-        return content.get("kind") in self._kinds
-
     def handle(self, content: PageData) -> Batch:
-        """Returns the reply; one with `text` says why the request failed."""
-        if self._is_read_only and content["kind"] not in READING:
-            return answer_to(content, "This page is read-only.")
-        try:
-            return self._kinds[content["kind"]](content)
-        except BatchAIError as error:
-            return answer_to(content, error.message)
+        """Returns the reply; raises BatchAIError if the request cannot be fulfilled."""
+        kind = content.get("kind", "")
+        if kind not in self._kinds:
+            return reply_to(content, text=UNKNOWN_REQUEST)
+        if self._is_read_only and kind not in READING:
+            return reply_to(content, text="This page is read-only.")
+        return self._kinds[kind](content)
 
     def _read(self, content: PageData) -> Batch:
         file = _file(self._job, content)
@@ -98,20 +94,17 @@ class RequestHandler:
         if offset < 0:
             offset = max(0, read(0, 0).size + offset)
         chunk = read(offset, min(int(content["limit"]), MAX_READ_BYTES))
-        page = {"kind": "page", "id": content["id"], "file": file.path}
         is_shared = any(span.rank for span in chunk.spans)
         ranks = ranks_between(chunk.spans, chunk.offset, chunk.end) if is_shared else b""
-        return Batch(
-            {**page, "offset": chunk.offset, "size": chunk.size}, [chunk.data, *([ranks] if ranks else [])]
-        )
+        buffers = [chunk.data, *([ranks] if ranks else [])]
+        return reply_to(content, *buffers, offset=chunk.offset, size=chunk.size)
 
     def _lines(self, content: PageData) -> Batch:
         file, rank = _file(self._job, content), int(content["rank"])
         offset, is_backward = int(content["offset"]), bool(content["backward"])
         lines = rank_page(self._reader(file), rank, offset, is_backward=is_backward)
-        page = {"kind": "lines", "id": content["id"], "file": file.path, "rank": rank}
-        bounds = {"start": lines.start, "end": lines.end, "size": lines.size}
-        return Batch({**page, **bounds}, [lines.data, array("d", lines.starts).tobytes()])
+        starts = array("d", lines.starts).tobytes()
+        return reply_to(content, lines.data, starts, start=lines.start, end=lines.end, size=lines.size)
 
     def _search(self, content: PageData) -> Batch:
         """The number of matching lines so far, and those from index `first` onwards."""
@@ -120,8 +113,8 @@ class RequestHandler:
         first = int(content.get("first", 0))
         if first < 0:  # the last ones
             first = max(0, len(search.hits) - MAX_HITS)
-        progress = {"total": len(search.hits), "first": first, "complete": search.is_complete}
-        return _reply(content, progress, search.hits[first : first + MAX_HITS].tobytes())
+        hits = search.hits[first : first + MAX_HITS].tobytes()
+        return reply_to(content, hits, total=len(search.hits), first=first, complete=search.is_complete)
 
     def _search_of(self, content: PageData) -> Search:
         file, rank = _file(self._job, content), content.get("rank")
@@ -141,17 +134,17 @@ class RequestHandler:
         offset = int(search.hits[0]) if search.hits else None
         if search.hits or search.is_complete:
             self._searches.popitem()  # it is the newest; whoever asks again begins anew
-        return _reply(content, {"offset": offset, "complete": search.is_complete})
+        return reply_to(content, offset=offset, complete=search.is_complete)
 
     def _list(self, content: PageData) -> Batch:
         backend, directory, path = self._job.backend, str(content["directory"]), str(content["path"])
         try:
             files = one_level(backend, self._job.id, directory, path, limit=MAX_FILES + 1)
         except NotFoundError as error:
-            return _reply(content, {"text": error.message, "missing": True})
+            return reply_to(content, text=error.message, missing=True)
         shown = in_order(files[:MAX_FILES], self._sent)
         entries = [[file.name, file.kind.value, file.size_bytes] for file in shown]
-        return _reply(content, {"entries": entries, "more": len(files) > MAX_FILES})
+        return reply_to(content, entries=entries, more=len(files) > MAX_FILES)
 
     @cached_property
     def _sent(self) -> frozenset[str]:
@@ -162,41 +155,40 @@ class RequestHandler:
         def read(file: str, offset: int, limit: int) -> Chunk:
             return read_redacted(self._job.backend, FileRef(self._job.id, file), offset, limit)
 
-        return _reply(
-            content, {"failure": failure_report(self._job.show(), read, self._job.files(STDOUTERR))}
-        )
+        report = failure_report(self._job.show(), read, self._job.files(STDOUTERR))
+        return reply_to(content, failure=report)
 
     def _record(self, content: PageData) -> Batch:
         provenance = self._job.provenance()
         facts = [*self._job.labels().facts(), *provenance.facts()]
         sections = [[title, text] for title, text in provenance.sections() if text]
-        return _reply(content, {"facts": list(map(list, facts)), "sections": sections})
+        return reply_to(content, facts=list(map(list, facts)), sections=sections)
 
     def _cancel(self, content: PageData) -> Batch:
         is_saving = self._model.job is not None and bool(saving_text(self._model.job))
         self._job.backend.terminate(self._job.id, now=is_saving)
-        return answer_to(content, "")
+        return reply_to(content, text="")
 
     def _run_again(self, content: PageData) -> Batch:
         """Submits the job again and creates the view of the new one, or replies why it cannot."""
         from batchai_magics.commands.handlers.job_submission import resubmit_with_env
 
         if self._open_job is None:
-            return _reply(content, {"text": "This view cannot run it again.", "model": ""})
+            return reply_to(content, text="This view cannot run it again.", model="")
         try:
             submitted, notes = resubmit_with_env(self._job.backend, self._job.show(), os.environ)
         except BatchAIError as error:
-            return _reply(content, {"text": str(error), "model": ""})
+            return reply_to(content, text=str(error), model="")
         submitted.patterns = dict(self._job.patterns)
         text = ". ".join((f"{submitted.name} was submitted", *notes))
-        return _reply(content, {"text": text, "model": self._open_job(submitted)})
+        return reply_to(content, text=text, model=self._open_job(submitted))
 
     def _profile(self, content: PageData) -> Batch:
         """Begins a profile, unless one is being taken; all views of the job show what becomes of it."""
         if not self._model.is_profiling:
             self._model.note_profile(is_profiling=True)
             threading.Thread(target=self._take_profile, name="batchai-profile", daemon=True).start()
-        return answer_to(content, "")
+        return reply_to(content, text="")
 
     def _take_profile(self) -> None:
         try:
@@ -222,10 +214,6 @@ class RequestHandler:
             return read_redacted(backend, replace(file, path=path), offset, limit)
 
         return lambda offset, limit: model.merged.read(read_file, offset, limit, is_complete=model.is_over)
-
-
-def _reply(content: PageData, parts: PageData, *buffers: bytes) -> Batch:
-    return Batch({"kind": "reply", "id": content["id"], **parts}, list(buffers))
 
 
 def _file(job: Job, content: PageData) -> FileRef:

@@ -245,7 +245,7 @@ def view(followed):
         clock=followed.clock,
         open_jobs=lambda *jobs: " ".join(job.name for job in jobs),
     )
-    made.has_page = True
+    made.receive({"kind": "ready", "page": "a", "turn": 1})
     return made
 
 
@@ -282,7 +282,7 @@ def test_the_jobs_of_trials_are_opened_together(followed):
     followed.sweep.run(followed.sweep.trials[0])
     followed.sweep.run(followed.sweep.trials[1])
     followed.poll()
-    answer = view(followed).respond({"id": "1", "names": ["lr-t2", "lr-t1", "lr-t5"]})
+    answer = view(followed).respond({"kind": "open", "id": "1", "names": ["lr-t2", "lr-t1"]})
     assert answer.content["model"] == "lr-t2 lr-t1"
 
 

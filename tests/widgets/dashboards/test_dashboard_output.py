@@ -109,8 +109,8 @@ def test_page_resizes_the_cluster_and_is_sent_errors(publisher, clock, place, pa
     say(shown, kind="scale", id="b", settings={"manual": {"targetNodeCount": -1}})
     say(shown, kind="scale", id="c", settings={"manual": {"targetNodeCount": 101}})
     turns(publisher, clock, 3)
-    answers = {answer["id"]: answer for answer in sent(page, "answer")}
-    assert [answers[id]["done"] for id in "abc"] == [True, False, False]
+    answers = {answer["id"]: answer for answer in sent(page, "reply")}
+    assert [not answers[id]["text"] for id in "abc"] == [True, False, False]
     assert "quota" in answers["c"]["text"]
     assert [patch["manual"]["targetNodeCount"] for patch in place.patches] == [7]
     assert shown.view.facts["target"] == 7
@@ -123,7 +123,7 @@ def test_page_opens_existing_jobs_only(publisher, clock, place, page):
     say(shown, kind="open", id="c", names=["resnet", "old"])
     say(shown, kind="open", id="b", names=["resnet", "gone"])
     turns(publisher, clock, 2)
-    answers = {answer["id"]: answer for answer in sent(page, "answer")}
+    answers = {answer["id"]: answer for answer in sent(page, "reply")}
     assert answers["a"]["model"] == "model of resnet"
     assert answers["c"]["model"] == "model of resnet, old"
     assert answers["b"]["text"] == "The job was deleted."

@@ -171,7 +171,7 @@ def test_a_read_only_page_changes_nothing_whatever_it_is_sent(group, opened, kin
     assert not connection.state["facts"]["can_profile"]
     assert not connection.state["facts"]["can_again"]
     connection.receive({"kind": kind, "id": "asked"})
-    assert received(connection, "answer")["text"] == "This page is read-only."
+    assert received(connection, "reply")["text"] == "This page is read-only."
     assert group.jobs["going"].state is ExecutionState.RUNNING
 
 

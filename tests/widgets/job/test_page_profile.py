@@ -27,7 +27,7 @@ def test_why_there_is_no_profile_is_told_in_all_views_of_the_job(world: World) -
     assert "batchai-profile" not in [thread.name for thread in threading.enumerate()]
     assert (model.is_profiling, model.profile_fault) == (True, "")
     model.note_profile(fault="")
-    assert handler.handle(QUESTION).content == {"kind": "answer", "id": "q1", "text": ""}
+    assert handler.handle(QUESTION).content == {"kind": "reply", "id": "q1", "text": ""}
     until(lambda: not model.is_profiling)
     told = "job ended is not running (succeeded); only a running job can be profiled"
     assert profile_fields(model) == {"is_running": False, "text": told}

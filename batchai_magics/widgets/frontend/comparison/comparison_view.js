@@ -64,7 +64,7 @@ function overlayPart(model, dashboard) {
   });
   charts.groups.after(table.bases);
   const sentences = sentenceList();
-  dashboard.connection.onMessage = (content) => {
+  dashboard.onMessage = (content) => {
     if (content.kind !== "lines") return;
     charts.take(content);
     if (!charts.groupedBy) table.updateSparks(content.runs.map((/** @type {{run: number}} */ { run }) => run));

@@ -52,7 +52,7 @@ export default {
       head.nameBest(sweep);
       compare.hidden = !sweep.facts.sign || sweep.known.length < 2;
     });
-    dashboard.connection.onMessage = (content) => {
+    dashboard.onMessage = (content) => {
       if (content.kind !== "trials") return;
       sweep.take(content.rows);
       drawing.ask();

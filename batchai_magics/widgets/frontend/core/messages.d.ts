@@ -104,15 +104,6 @@ export interface JobRow {
   parameters: Record<string, string>; // those that differ between jobs
 }
 
-/** The answer to a request: `done` says whether a cluster is resized, `model` is the id of a new view. */
-export interface DashboardAnswer {
-  kind: "answer";
-  id: string;
-  text: string;
-  done?: boolean;
-  model?: string;
-}
-
 /** The curve of one model in a scaling study, by number of processes. */
 export interface Curve {
   label: string;
@@ -335,35 +326,21 @@ export interface Batch {
 
 /** The reply to `read`: a buffer of bytes, and one of their ranks if known. */
 export interface Page {
-  kind: "page";
-  id: string;
-  file: string;
   offset: number;
   size: number;
 }
 
 /** The reply to `lines`: the lines of one rank between `start` and `end`, a buffer of text and one of line offsets. */
 export interface LinesPage {
-  kind: "lines";
-  id: string;
-  file: string;
-  rank: number;
   start: number;
   end: number;
   size: number;
 }
 
-/** The answer to `cancel` and `detach`. */
-export interface Answer {
-  kind: "answer";
-  id: string;
-  text: string;
-}
-
-/** The reply to a `request`: its content and its first buffer. */
+/** The reply to a request. Its content has the kind `reply`, the request's id, and a `text` for the user if there is one. */
 export interface Reply {
   content: any;
-  bytes: Uint8Array;
+  buffers: DataView[];
 }
 
 /** The last output of a rank. */

@@ -44,9 +44,9 @@ export default {
  */
 async function resize(dashboard, settings) {
   setText(dashboard.note, "Asking …");
-  const answer = await dashboard.connection.ask({ kind: "scale", settings });
-  setText(dashboard.note, answer.done ? "Resizing: the nodes will follow." : answer.text);
-  return Boolean(answer.done);
+  const { content } = await dashboard.connection.ask({ kind: "scale", settings });
+  setText(dashboard.note, content.text || "Resizing: the nodes will follow.");
+  return !content.text;
 }
 
 /** @returns {{element: HTMLElement, update: (facts: ClusterFacts) => void}} */

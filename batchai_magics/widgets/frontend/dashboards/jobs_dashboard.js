@@ -27,7 +27,7 @@ export default {
     dashboard.onLost = () => table.stop(); // no more updates will come
     const filter = stateFilter((isShown) => table.show(isShown));
     dashboard.show(root, places ? "All jobs" : `Jobs of ${model.get("facts").name}`, head.element, filter.element, ...(places?.elements ?? []), table.element, compared.element, opened.element);
-    dashboard.connection.onMessage = (content) => {
+    dashboard.onMessage = (content) => {
       if (content.kind === "rates") table.setRates(content.rates, content.progress ?? {}, content.labels ?? {}, content.failures ?? {});
     };
     dashboard.watch(["rows"], () => {

@@ -48,11 +48,11 @@ export class OpenedView {
   /** Opens these jobs; what is open stays until they can be shown. @param {string[]} names */
   async open(names) {
     this.#setTitle(names);
-    const answer = await this.dashboard.connection.ask({ kind: "open", names });
+    const { content } = await this.dashboard.connection.ask({ kind: "open", names });
     if (this.#names !== names) return;
-    setText(this.dashboard.note, answer.text);
+    setText(this.dashboard.note, content.text);
     const embed = this.dashboard.host.get("embed");
-    const view = answer.model && embed ? await embed(answer.model) : null;
+    const view = content.model && embed ? await embed(content.model) : null;
     if (this.#names !== names) view?.remove();
     else if (view) this.#show(view);
     else this.close();

@@ -50,7 +50,7 @@ export class RecordingHost extends StateHost {
   send(request) {
     const { kind, id } = request;
     if (id === undefined) return;
-    const recorded = { content: this.replies.get(kind) ?? { kind: "answer", text: NOT_RECORDED }, buffers: [] };
+    const recorded = { content: this.replies.get(kind) ?? { kind: "reply", text: NOT_RECORDED }, buffers: [] };
     const { content, buffers } = this.#logs.answer(request) ?? recorded;
     queueMicrotask(() => this.emit("msg:custom", { ...content, id }, buffers));
   }
@@ -171,7 +171,7 @@ export class RecordedLogs {
     const start = backward ? 0 : offset;
     const lines = this.#lines(file, rank).filter((line) => line.start >= start);
     const text = lines.map((line) => (line.isOpen ? line.text : `${line.text}\n`)).join("");
-    const content = { kind: "lines", file, rank, start, end, size: end };
+    const content = { kind: "reply", start, end, size: end };
     return { content, buffers: [new TextEncoder().encode(text).buffer, starts(lines)] };
   }
 

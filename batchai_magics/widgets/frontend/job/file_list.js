@@ -2,6 +2,7 @@
 
 import { el, setText } from "../core/dom.js";
 import { nodeName, size } from "../core/format.js";
+import { bytesOf } from "./job_data.js";
 import { MAIN_LOG, PAGE_BYTES } from "./job_session.js";
 import { plain } from "./log_text.js";
 import { MAX_COLUMNS, MAX_ROWS, cellsOf, notebookPreview } from "./notebook_preview.js";
@@ -175,7 +176,8 @@ export class FileList {
     let done = 0;
     while (done < limit && goesOn(done)) {
       const place = { offset: done, limit: Math.min(READ_BYTES, limit - done) };
-      const { bytes } = await this.session.request({ kind: "read", file: file.path, directory: file.directory, ...place });
+      const { buffers } = await this.session.request({ kind: "read", file: file.path, directory: file.directory, ...place });
+      const bytes = bytesOf(buffers[0]).slice();
       if (!bytes.length) break;
       parts.push(bytes);
       done += bytes.length;

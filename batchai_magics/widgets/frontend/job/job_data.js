@@ -10,7 +10,7 @@ import { MERGED, ranksFrom } from "./log_rows.js";
 /** @typedef {import("../core/messages.d.ts").JobStatus} JobStatus */
 /** @typedef {import("../core/messages.d.ts").ResourceUsage} ResourceUsage */
 
-/** @typedef {{kind: string, file?: string, added?: number}} News  what has changed, and by how many rows; for an answer, `file` is its text */
+/** @typedef {{kind: string, file?: string, added?: number}} News  what has changed, and by how many rows; for a note, `file` is its text */
 
 export class JobData {
   /** @param {() => string} [copies] what precedes the user's own paths in the logs, as an expression */
@@ -92,11 +92,12 @@ export class JobData {
 
   /**
    * Applies the reply to a request for bytes.
+   * @param {string} file
    * @param {Page} page
    * @param {DataView[]} buffers
    * @returns {News}
    */
-  takePage({ file, offset, size }, [bytes, ranks]) {
+  takePage(file, { offset, size }, [bytes, ranks]) {
     const log = this.log(file);
     log.extend(size);
     log.fill(offset, bytesOf(bytes).slice(), ranks && ranksFrom(offset, integers(ranks)));
@@ -105,11 +106,13 @@ export class JobData {
 
   /**
    * Applies the reply to a request for one rank's lines.
+   * @param {string} file
+   * @param {number} rank
    * @param {LinesPage} page
    * @param {DataView[]} buffers
    * @returns {News}
    */
-  takeLines({ file, rank, start, end, size }, [bytes, offsets]) {
+  takeLines(file, rank, { start, end, size }, [bytes, offsets]) {
     const log = this.log(file, rank);
     const before = log.rows.length;
     const starts = new Float64Array(/** @type {ArrayBuffer} */ (bytesOf(offsets).slice().buffer));

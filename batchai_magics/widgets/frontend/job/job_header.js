@@ -140,7 +140,7 @@ class Buttons {
   #isFinal = false;
   #note = el("span", { class: "ba-note", "aria-live": "polite" });
   #cancel = button("Cancel job", () => this.#ask(true));
-  #detach = button("Stop watching", () => this.session.ask("detach", { kind: "detach" }), "The job keeps running");
+  #detach = button("Stop watching", () => void this.#request("detach"), "The job keeps running");
   #again = button("Run again", () => this.#runAgain(), "Submit the job again, under the next name");
   #copy = button('Copy "show" command', () => this.#copied(), "Copy the command that shows this job");
   #yes = button("Yes, cancel it", () => this.#confirmed());
@@ -199,7 +199,20 @@ class Buttons {
     this.#ask(false);
     this.#cancel.disabled = true;
     setText(this.#note, "cancelling …");
-    this.session.ask("cancel", { kind: "cancel" });
+    void this.#request("cancel");
+  }
+
+  /** @param {string} kind of the request, whose reply may have a text to show */
+  async #request(kind) {
+    const { content } = await this.session.request({ kind });
+    this.#say(content.text);
+  }
+
+  /** @param {string} text */
+  #say(text) {
+    if (!text) return;
+    setText(this.#note, text);
+    this.#cancel.disabled = this.#isFinal;
   }
 
   async #runAgain() {
@@ -219,7 +232,7 @@ class Buttons {
 
   /**
    * @param {string} kind
-   * @param {string | undefined} text
+   * @param {string} text
    */
   #hear(kind, text) {
     if (kind === "busy") {
@@ -228,10 +241,7 @@ class Buttons {
       this.#ask(false);
       for (const dead of [this.#cancel, this.#detach, this.#again]) dead.disabled = true;
       setText(this.#note, gone("job", this.session.host.get("link")));
-    } else if (kind === "answer" && text) {
-      setText(this.#note, text);
-      this.#cancel.disabled = this.#isFinal;
-    }
+    } else if (kind === "note") this.#say(text);
   }
 }
 

@@ -1,6 +1,7 @@
 // The search in a log: in the loaded rows or, if some are not loaded, in the whole file by the kernel.
 
 import { el, setText } from "../core/dom.js";
+import { bytesOf } from "./job_data.js";
 import { isGap } from "./log_document.js";
 import { finder, isRisky, plain } from "./log_text.js";
 
@@ -182,14 +183,14 @@ export class LogSearch {
   async #ask(first, turn) {
     const search = { kind: "search", file: this.on.file(), rank: this.on.log().rank, first };
     this.asked += 1;
-    const { content, bytes } = await this.session.request({ ...search, query: this.input.value, regex: this.isRegex });
+    const { content, buffers } = await this.session.request({ ...search, query: this.input.value, regex: this.isRegex });
     if (turn !== this.turn) return;
     this.asked -= 1;
     this.error = content.text ?? "";
     this.total = content.total ?? 0;
     this.first = content.first ?? 0;
     this.isWhole = content.complete ?? true;
-    this.offsets = new Float64Array(/** @type {ArrayBuffer} */ (bytes.buffer));
+    this.offsets = new Float64Array(/** @type {ArrayBuffer} */ (bytesOf(buffers[0]).slice().buffer));
     if (!this.view.find) this.#mark();
   }
 

@@ -52,7 +52,7 @@ test("a request gets the answer that was recorded, or learns that there is none"
   await Promise.resolve();
   assert.deepEqual(messages.map(([content]) => content), [
     { kind: "reply", failure: { lines: ["gone"] }, id: "q1" },
-    { kind: "answer", text: "This was not recorded.", id: "q2" },
+    { kind: "reply", text: "This was not recorded.", id: "q2" },
   ]);
 });
 

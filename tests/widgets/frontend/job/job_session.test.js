@@ -29,6 +29,9 @@ const line = (text) => new Uint8Array([...text].map((sign) => sign.charCodeAt(0)
 const part = (offset, size, more = {}) => ({ file: "stdout.txt", offset, size, skipped: 0, ...more });
 const kinds = () => sent.map(({ kind }) => kind);
 
+/** Lets those that wait for a reply take it. */
+const answered = () => new Promise((done) => setImmediate(done));
+
 /** What the session tells those who listen, as [kind, file, added]. */
 function heard() {
   const news = [];
@@ -38,7 +41,7 @@ function heard() {
 
 test("the kernel hears from time to time how far the page has come", () => {
   for (let seq = 1; seq <= 40; seq += 1) batch(seq);
-  assert.deepEqual(sent.map(({ kind, seq }) => [kind, seq]), [["ack", 16], ["ack", 32]]);
+  assert.deepEqual(sent.map(({ kind, seq }) => [kind, seq]), [["alive", 16], ["alive", 32]]);
 });
 
 test("numbers of one line have their positions once", () => {
@@ -61,7 +64,7 @@ test("points of a log that starts again replace the old ones", () => {
 test("an answer reaches the question that it belongs to", async () => {
   const [first, second] = [session.request({ kind: "list" }), session.request({ kind: "list" })];
   take({ kind: "reply", id: sent[1].id, entries: ["b"] }, []);
-  take({ kind: "answer", id: sent[0].id, text: "no such folder" }, []);
+  take({ kind: "reply", id: sent[0].id, text: "no such folder" }, []);
   assert.deepEqual((await second).content.entries, ["b"]);
   assert.equal((await first).content.text, "no such folder");
 });
@@ -72,22 +75,23 @@ test("a view says what it has when it says hello", () => {
     new Uint8Array([97, 98, 10]),
   ]);
   session.log("stdout.txt", 2).extend(3);
-  session.hello();
+  session.enter();
   assert.deepEqual(sent.at(-1).have, { generation: 0, values: { rate: 1 }, logs: { "stdout.txt": 3 } });
 });
 
 test("points that a lost batch had are asked for again", () => {
+  session.enter();
   batch(1, rates(0), point(10, 100));
   batch(3, rates(2), point(30, 120));
-  assert.deepEqual(kinds(), ["ready"]);
-  assert.equal(sent[0].have.values.rate, 1);
+  assert.deepEqual(sent.map(({ kind, have }) => [kind, have.values.rate]), [["ready", undefined], ["ready", 1]]);
 });
 
 test("only what a lost batch had is asked for again", () => {
+  session.enter();
   batch(1, { values: [{ name: "lr", first: 0 }] }, point(1, 0.5));
   batch(3, { values: [{ name: "lr", first: 4 }, { name: "norm", first: 0 }] }, [...point(5, 0.5), ...point(5, 0.5)]);
-  assert.deepEqual(kinds(), ["ready"]);
-  assert.deepEqual(sent[0].have.values, { lr: 1, norm: 1 });
+  assert.deepEqual(kinds(), ["ready", "ready"]);
+  assert.deepEqual(sent[1].have.values, { lr: 1, norm: 1 });
 });
 
 test("a lost batch without numbers leaves a gap in the log, and nothing is asked for", () => {
@@ -139,7 +143,7 @@ test("the lines of rank 0 are not those of the whole file", () => {
 test("a view says hello until the kernel answers", () => {
   session.listen(() => {});
   session.enter();
-  for (let i = 0; i < 2; i += 1) mock.timers.tick(400);
+  for (const wait of [400, 600]) mock.timers.tick(wait);
   assert.deepEqual(kinds(), ["ready", "ready", "ready"]);
   batch(1);
   mock.timers.tick(5000);
@@ -148,8 +152,9 @@ test("a view says hello until the kernel answers", () => {
 
 test("a view that is out of the page does not say hello again", () => {
   session.enter();
+  session.bye();
   mock.timers.tick(2000);
-  assert.deepEqual(kinds(), ["ready"]);
+  assert.deepEqual(kinds(), ["ready", "bye"]);
 });
 
 test("each time that a view enters the page is told apart, and its bye belongs to it", () => {
@@ -173,7 +178,7 @@ test("a kernel that is lost is asked nothing and greeted no more", () => {
   session.enter();
   kernel("restarting");
   mock.timers.tick(2000);
-  session.hello();
+  session.enter();
   session.read("stdout.txt", 0);
   session.tell({ kind: "hold", on: true });
   assert.deepEqual(kinds(), ["ready"]);
@@ -207,12 +212,13 @@ test("a profile that will not come is not awaited, and cannot be asked for", (t)
   assert.equal(session.listeners.size, 0);
 });
 
-test("a place of a file is asked for once until it is answered", () => {
+test("a place of a file is asked for once until it is answered", async () => {
   session.read("stdout.txt", 5);
   session.read("stdout.txt", 5);
   session.read("stdout.txt", 9);
   assert.deepEqual(sent.map(({ kind, offset }) => [kind, offset]), [["read", 5], ["read", 9]]);
-  take({ kind: "page", id: sent[0].id, file: "stdout.txt", offset: 5, size: 5 }, []);
+  take({ kind: "reply", id: sent[0].id, offset: 5, size: 5 }, []);
+  await answered();
   session.read("stdout.txt", 5);
   assert.equal(sent.length, 3);
 });
@@ -226,7 +232,7 @@ test("a kernel that does not answer for long is called busy until it does", () =
   assert.equal(session.isKernelBusy, true);
   session.read("stdout.txt", 9);
   mock.timers.tick(2000);
-  take({ kind: "page", id: sent[0].id, file: "stdout.txt", offset: 0, size: 0 }, []);
+  take({ kind: "reply", id: sent[0].id, offset: 0, size: 0 }, []);
   assert.equal(session.isKernelBusy, false);
   assert.deepEqual(news.filter(([kind]) => kind === "busy").length, 2);
 });
@@ -235,17 +241,20 @@ test("what was not answered when the connection broke is asked for again, but no
   const listeners = {}, asked = [];
   const host = { on: (event, listener) => (listeners[event] = listener), off: () => {}, get: () => ({}), send: (content) => asked.push(content) };
   const broken = new JobSession(host);
+  broken.enter();
+  asked.length = 0;
   broken.read("stdout.txt", 0);
   broken.read("stdout.txt", 65536);
-  listeners["msg:custom"]({ kind: "page", id: "stdout.txt@0", ...part(0, 0) }, [view(line(""))]);
+  const [first, second] = asked.map(({ id }) => id);
+  listeners["msg:custom"]({ kind: "reply", id: first, offset: 0, size: 0 }, [view(line(""))]);
   const submitted = broken.request({ kind: "again" });
   asked.length = 0;
   listeners.connected();
-  assert.deepEqual(asked.map(({ kind, id }) => [kind, id]), [["ready", undefined], ["read", "stdout.txt@65536"]]);
+  assert.deepEqual(asked.map(({ kind, id }) => [kind, id]), [["ready", undefined], ["read", second]]);
   assert.match((await submitted).content.text, /connection lost/);
   mock.timers.tick(2000);
   assert.equal(broken.isKernelBusy, true);
-  listeners["msg:custom"]({ kind: "page", id: "stdout.txt@65536", ...part(65536, 0) }, [view(line(""))]);
+  listeners["msg:custom"]({ kind: "reply", id: second, offset: 65536, size: 0 }, [view(line(""))]);
   assert.equal(broken.isKernelBusy, false);
   broken.close();
 });
@@ -254,13 +263,15 @@ test("a view that cannot be heard keeps what it has and says that the kernel is 
   model.send = () => {
     throw new Error("no kernel");
   };
-  session.hello();
+  session.enter();
   assert.equal(session.isKernelBusy, true);
 });
 
-test("a page of bytes says how long the file is and shows its lines", () => {
+test("a page of bytes says how long the file is and shows its lines", async () => {
   const news = heard();
-  take({ kind: "page", id: "a", file: "stdout.txt", offset: 4, size: 12 }, [line("two\n"), new Int32Array([0, 3])].map(view));
+  const read = session.read("stdout.txt", 4);
+  take({ kind: "reply", id: sent.at(-1).id, offset: 4, size: 12 }, [line("two\n"), new Int32Array([0, 3])].map(view));
+  await read;
   assert.deepEqual(session.log("stdout.txt").rows.map(({ start, text, rank }) => [start, text, rank]), [
     [0, undefined, undefined],
     [4, "two", 3],
@@ -269,21 +280,25 @@ test("a page of bytes says how long the file is and shows its lines", () => {
   assert.deepEqual(news, [["page", "stdout.txt", 0]]);
 });
 
-const lines = (start, end, size, text, starts) =>
-  take({ kind: "lines", id: "a", file: "stdout.txt", rank: 0, start, end, size }, [line(text), new Float64Array(starts)].map(view));
+/** Reads lines of rank 0. */
+async function lines(start, end, size, text, starts) {
+  const read = session.readLines("stdout.txt", 0, start, false);
+  take({ kind: "reply", id: sent.at(-1).id, start, end, size }, [line(text), new Float64Array(starts)].map(view));
+  await read;
+}
 
-test("the lines that a rank has written since are counted as new, the first page is not", () => {
+test("the lines that a rank has written since are counted as new, the first page is not", async () => {
   const news = heard();
-  lines(0, 20, 20, "a\nb\n", [0, 10]);
-  lines(20, 40, 40, "c\n", [30]);
-  lines(40, 60, 60, "", []);
+  await lines(0, 20, 20, "a\nb\n", [0, 10]);
+  await lines(20, 40, 40, "c\n", [30]);
+  await lines(40, 60, 60, "", []);
   assert.deepEqual(news, [["page", "stdout.txt", 0], ["page", "stdout.txt", 1], ["page", "stdout.txt", 0]]);
   assert.deepEqual(session.log("stdout.txt", 0).rows.map(({ text }) => text), ["a", "b", "c"]);
 });
 
-test("the lines of a rank start again with their file", () => {
-  lines(0, 20, 20, "a\nb\n", [0, 10]);
-  lines(0, 4, 4, "n\n", [0]);
+test("the lines of a rank start again with their file", async () => {
+  await lines(0, 20, 20, "a\nb\n", [0, 10]);
+  await lines(0, 4, 4, "n\n", [0]);
   assert.deepEqual(session.log("stdout.txt", 0).rows.map(({ text }) => text), ["n"]);
 });
 
@@ -299,8 +314,23 @@ test("an answer is given once", async () => {
   take({ kind: "reply", id: sent[0].id, entries: [] }, []);
   await answered;
   const news = heard();
-  take({ kind: "answer", id: sent[0].id, text: "again" }, []);
-  assert.deepEqual(news, [["answer", "again", 0]]);
+  take({ kind: "reply", id: sent[0].id, text: "again" }, []);
+  assert.deepEqual(news, []);
+});
+
+test("why a part of a log cannot be read is told", async () => {
+  const news = heard();
+  const read = session.read("stdout.txt", 0);
+  take({ kind: "reply", id: sent[0].id, text: "no such file" }, []);
+  await read;
+  assert.deepEqual(news, [["note", "no such file", 0]]);
+});
+
+test("two pages of a view never have the same request", () => {
+  const other = new JobSession(kernelHost(model));
+  for (const each of [session, other]) void each.request({ kind: "list" });
+  assert.notEqual(sent[0].id, sent[1].id);
+  other.close();
 });
 
 test("a session that is closed says no more, and its view hears so", () => {
@@ -310,7 +340,7 @@ test("a session that is closed says no more, and its view hears so", () => {
   session.close();
   mock.timers.tick(60_000);
   assert.deepEqual(kinds(), ["read", "ready"]);
-  assert.deepEqual([news, closed], [[["closed", "", 0]], "msg:custom"]);
+  assert.deepEqual([news, closed], [[["closed", "", 0]], "connected"]);
 });
 
 test("a page that only looks is heard of all the same", () => {
@@ -355,11 +385,11 @@ test("numbers are read wherever they lie in a message", () => {
   assert.deepEqual([session.points.of("rate").steps, session.points.of("rate").all], [[10], [100]]);
 });
 
-test("lines of a rank before those that are here are not new, and take none away", () => {
+test("lines of a rank before those that are here are not new, and take none away", async () => {
   const news = heard();
-  lines(40, 60, 60, "c\n", [50]);
-  lines(20, 40, 60, "b\n", [30]);
-  lines(0, 20, 60, "", []);
+  await lines(40, 60, 60, "c\n", [50]);
+  await lines(20, 40, 60, "b\n", [30]);
+  await lines(0, 20, 60, "", []);
   assert.deepEqual(news.map(([, , added]) => added), [0, 0, 0]);
   assert.deepEqual(session.log("stdout.txt", 0).rows.map(({ text }) => text), ["b", "c"]);
 });
