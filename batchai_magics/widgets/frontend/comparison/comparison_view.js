@@ -1,9 +1,9 @@
 // The live comparison of runs: their parameters and metrics as a table and as charts, or a scaling study.
 
 import { countAxis } from "../core/chart_axes.js";
-import { el, setText } from "../core/dom.js";
+import { el } from "../core/dom.js";
 import { counted } from "../core/format.js";
-import { Dashboard, sentenceList } from "../dashboards/dashboard.js";
+import { Dashboard, dashboardHead, sentenceList } from "../dashboards/dashboard.js";
 import { DASH, LinesChart, runColour } from "./lines_chart.js";
 import { ParallelCoordinates } from "./parallel_coordinates.js";
 import { RunCharts } from "./run_charts.js";
@@ -96,12 +96,7 @@ function overlayPart(model, dashboard) {
  * @param {HTMLElement} note
  */
 function comparisonHead(title, note) {
-  const badge = el("span", { class: "ba-badge" });
-  const facts = el("span", { class: "ba-facts" });
-  const problem = el("div", { class: "ba-problem", hidden: true });
-  const spoken = el("span", { class: "ba-spoken", role: "status" });
-  const name = el("strong", { class: "ba-name" }, title);
-  const element = el("header", { class: "ba-header" }, el("div", { class: "ba-title" }, badge, name, facts), note, problem, spoken);
+  const { element, update: show } = dashboardHead(note);
 
   /**
    * @param {ComparisonFacts} now
@@ -109,12 +104,8 @@ function comparisonHead(title, note) {
    */
   const update = (now, rows) => {
     const sentence = now.going ? `${now.going} of ${counted(rows.length, "run")} still running` : "all runs have ended";
-    setText(badge, now.going ? "running" : "ended");
-    badge.dataset.state = now.going ? "running" : "succeeded";
-    setText(facts, sentence);
-    setText(spoken, `${title}: ${sentence}.`);
-    problem.hidden = !now.problem;
-    setText(problem, now.problem);
+    const [state, colour] = now.going ? ["running", "running"] : ["ended", "succeeded"];
+    show({ name: title, state, colour, facts: sentence, problem: now.problem, spoken: `${title}: ${sentence}.` });
   };
   return { element, update };
 }

@@ -3,7 +3,7 @@
 import { smoothed } from "../core/chart_bar.js";
 import { ChartGrid } from "../core/chart_grid.js";
 import { PHASES } from "../core/chart_style.js";
-import { el, oncePerFrame } from "../core/dom.js";
+import { el, offerOptions, restingPaint } from "../core/dom.js";
 import { XScale } from "../core/x_scales.js";
 import { DASH, isDashed, LinesChart, runColour } from "./lines_chart.js";
 import { grouped, parameterAxis } from "./run_parameters.js";
@@ -20,7 +20,6 @@ import { grouped, parameterAxis } from "./run_parameters.js";
 /** @typedef {ComparisonFacts["charts"][0]} Chart */
 
 const SHOWN = 2; // charts, initially
-const REST = 25; // times as long as drawing took, in which new data is not drawn
 const AGAINST = "parameter:"; // starts the names of x axes that are parameters
 const COUNTS = /** @type {XName[]} */ (["step", "order"]); // what the numbers of the columns are
 const SCALES = ["epoch", "time", "images"];
@@ -83,11 +82,7 @@ export class RunCharts extends ChartGrid {
     const change = () => (this.draw(), on.group());
     this.groups = el("select", { class: "ba-select", "aria-label": "Group by", title: "The mean of the runs that have the same value of a parameter", change });
     this.bar.settings.prepend(this.groups);
-    this.frame = oncePerFrame(() => this.#paint());
-    this.paintedAt = -Infinity;
-    this.restMs = 0; // after drawing, before new data is drawn
-    /** @type {ReturnType<typeof setTimeout> | null} */
-    this.resting = null;
+    this.painting = restingPaint(() => this.#paint());
   }
 
   /** The parameter by which runs are grouped; empty if they are not. */
@@ -102,7 +97,7 @@ export class RunCharts extends ChartGrid {
   update(facts, rows) {
     [this.facts, this.rows] = [facts, rows];
     this.#offerGroups(facts.parameters, rows.length);
-    this.#drawSoon();
+    this.painting.askForNews();
   }
 
   /** @param {Lines} lines */
@@ -112,7 +107,7 @@ export class RunCharts extends ChartGrid {
       if (!data) this.known.set(lines.run, (data = new RunData()));
       data.take(lines);
     }
-    this.#drawSoon();
+    this.painting.askForNews();
   }
 
   /**
@@ -128,25 +123,12 @@ export class RunCharts extends ChartGrid {
 
   /** Draws all charts, in the next frame. */
   draw() {
-    this.frame.ask();
-  }
-
-  /** Draws new data: in the next frame, or later where drawing takes long, so that it takes a small share of the time. */
-  #drawSoon() {
-    const wait = this.paintedAt + this.restMs - performance.now();
-    if (wait <= 0) this.draw();
-    else this.resting ??= setTimeout(() => ((this.resting = null), this.draw()), wait);
+    this.painting.ask();
   }
 
   #paint() {
-    const began = performance.now();
     this.#update();
     for (const chart of this.charts.values()) chart.flush();
-    // uPlot draws in a microtask of its own, before this one.
-    queueMicrotask(() => {
-      this.paintedAt = performance.now();
-      this.restMs = (this.paintedAt - began) * REST;
-    });
   }
 
   #update() {
@@ -180,21 +162,14 @@ export class RunCharts extends ChartGrid {
 
   /** Stops all charts. */
   stop() {
-    this.frame.stop();
-    clearTimeout(this.resting ?? undefined);
+    this.painting.stop();
     super.stop();
   }
 
   /** @type {(parameters: string[], runs: number) => void} */
   #offerGroups(parameters, runs) {
-    const wanted = parameters.join("\n");
     this.groups.hidden = !parameters.length || runs < 3;
-    if (this.groups.dataset.names === wanted) return;
-    this.groups.dataset.names = wanted;
-    const chosen = this.groups.value;
-    const options = parameters.map((name) => el("option", { value: name }, `mean by ${name}`));
-    this.groups.replaceChildren(el("option", { value: "" }, "each run"), ...options);
-    if (parameters.includes(chosen)) this.groups.value = chosen;
+    offerOptions(this.groups, [["", "each run"], ...parameters.map((name) => /** @type {[string, string]} */ ([name, `mean by ${name}`]))]);
   }
 
   /**

@@ -1,7 +1,7 @@
 // The table of runs: parameters, progress and metrics, sortable by any column; the best values are marked.
 
 import { isProgressShown, progressBar, sparkline } from "../core/bars.js";
-import { el, setText } from "../core/dom.js";
+import { el, offerOptions, setText } from "../core/dom.js";
 import { compare, error, quantity } from "../core/format.js";
 import { markSorted, sortHead } from "../core/tables.js";
 import { runColour } from "./lines_chart.js";
@@ -101,14 +101,7 @@ export class RunTable {
 
   /** @type {(facts: ComparisonFacts, rows: RunRow[]) => void} */
   #offerBases({ baseline }, rows) {
-    const wanted = rows.map(({ name }) => name).join("\n");
-    if (this.bases.dataset.names !== wanted) {
-      this.bases.dataset.names = wanted;
-      const chosen = this.bases.value;
-      const options = rows.map(({ name }, place) => el("option", { value: place }, `against ${name}`));
-      this.bases.replaceChildren(el("option", { value: "" }, "no baseline"), ...options);
-      this.bases.value = chosen;
-    }
+    offerOptions(this.bases, [["", "no baseline"], ...rows.map(({ name }, place) => /** @type {[string, string]} */ ([String(place), `against ${name}`]))]);
     if (!this.isBaseChosen) this.bases.value = String(baseline ?? "");
   }
 

@@ -2,10 +2,10 @@
 
 import { isProgressShown, progressBar, sparkline } from "../core/bars.js";
 import { countAxis } from "../core/chart_axes.js";
-import { el, oncePerFrame, setText } from "../core/dom.js";
+import { el, offerOptions, restingPaint, setText } from "../core/dom.js";
 import { compare, counted, duration, quantity } from "../core/format.js";
 import { markSorted, moreRows, sortHead } from "../core/tables.js";
-import { Dashboard, sentenceList } from "../dashboards/dashboard.js";
+import { Dashboard, dashboardHead, sentenceList } from "../dashboards/dashboard.js";
 import { OpenedView } from "../dashboards/opened_view.js";
 import { LinesChart, runColour } from "./lines_chart.js";
 import { ParallelCoordinates } from "./parallel_coordinates.js";
@@ -17,7 +17,6 @@ import { parameterAxis } from "./run_parameters.js";
 /** @typedef {import("../core/messages.d.ts").TrialRow} TrialRow */
 /** @typedef {import("./lines_chart.js").Line} Line */
 
-const REST = 25; // times as long as drawing took, in which new data is not drawn
 const COMPARED = 10; // trials
 const MAX_LINES = 2000; // of the best trials, in parallel coordinates …
 const COLOURS = 5; // … from the worst to the best
@@ -45,7 +44,7 @@ export default {
     dashboard.show(root, "Sweep", head.element, sentences.element, bar, chart.element, parallel.element, table.element, opened.element);
     dashboard.onLost = () => table.stop();
 
-    const drawing = resting(() => {
+    const drawing = restingPaint(() => {
       chart.draw();
       parallel.update(...coordinatesOf(sweep));
       table.draw();
@@ -55,13 +54,13 @@ export default {
     dashboard.onMessage = (content) => {
       if (content.kind !== "trials") return;
       sweep.take(content.rows);
-      drawing.ask();
+      drawing.askForNews();
     };
     dashboard.watch(["facts"], () => {
       sweep.facts = model.get("facts");
       head.update(sweep.facts);
       sentences.update(sweep.facts.sentences);
-      drawing.ask();
+      drawing.askForNews();
     });
     return () => {
       drawing.stop();
@@ -132,59 +131,32 @@ export class SweepTrials {
   }
 }
 
-/**
- * Calls `draw` in the next frame, or later where drawing takes long, so that it takes a small share of the time.
- * @param {() => void} draw
- */
-function resting(draw) {
-  let [timer, dueAt] = [0, 0];
-  const frame = oncePerFrame(() => {
-    const began = performance.now();
-    draw();
-    // uPlot draws in a microtask of its own, before this one.
-    queueMicrotask(() => (dueAt = performance.now() + (performance.now() - began) * REST));
-  });
-  const later = () => ((timer = 0), frame.ask());
-  return {
-    ask: () => {
-      const wait = dueAt - performance.now();
-      if (wait <= 0) frame.ask();
-      else timer ||= window.setTimeout(later, wait);
-    },
-    stop: () => (clearTimeout(timer), frame.stop()),
-  };
-}
-
 /** @param {HTMLElement} note */
 function sweepHead(note) {
-  const badge = el("span", { class: "ba-badge" });
-  const name = el("strong", { class: "ba-name" });
-  const facts = el("span", { class: "ba-facts" });
-  const problem = el("div", { class: "ba-problem", hidden: true });
   const bar = el("div", { class: "ba-sweep-bar", role: "img" });
   const best = el("div", { class: "ba-sweep-best", hidden: true });
   const legend = el("div", { class: "ba-sweep-legend" });
-  const spoken = el("span", { class: "ba-spoken", role: "status" });
-  const head = el("div", { class: "ba-title" }, badge, name, facts);
-  const element = el("header", { class: "ba-header ba-sweep-head" }, head, note, problem, bar, legend, best, spoken);
+  const { element, update: show } = dashboardHead(note);
+  element.append(bar, legend, best);
 
   /** @param {SweepFacts} now */
   const update = (now) => {
-    setText(badge, now.state);
     const ended = ENDED[/** @type {keyof typeof ENDED} */ (now.state)] ?? "running";
-    badge.dataset.state = ended === "succeeded" && now.counts.failed && !now.counts.succeeded ? "failed" : ended;
-    setText(name, now.name);
     const open = OPEN.reduce((sum, state) => sum + (now.counts[state] ?? 0), 0);
-    setText(facts, [`sweep of ${counted(now.total, "trial")}`, open && `${(now.total - open).toLocaleString("en")} ended`, now.cost && `cost ${now.cost}`].filter(Boolean).join("  ·  "));
-    const text = [now.problem, now.note].filter(Boolean).join(" ");
-    problem.hidden = !text;
-    setText(problem, text);
+    const facts = [`sweep of ${counted(now.total, "trial")}`, open && `${(now.total - open).toLocaleString("en")} ended`, now.cost && `cost ${now.cost}`];
+    show({
+      name: now.name,
+      state: now.state,
+      colour: ended === "succeeded" && now.counts.failed && !now.counts.succeeded ? "failed" : ended,
+      facts: facts.filter(Boolean).join("  ·  "),
+      problem: [now.problem, now.note].filter(Boolean).join(" "),
+      spoken: `Sweep ${now.name}: ${now.state}.`,
+    });
     const present = STATES.filter((state) => now.counts[state]);
     const words = present.map((state) => `${(now.counts[state] ?? 0).toLocaleString("en")} ${state}`);
     bar.setAttribute("aria-label", words.join(", ") || "no trials yet");
     fill(bar, present, (state) => el("i", { "data-state": state }), (part, state) => (part.style.flexGrow = String(now.counts[state])));
     fill(legend, present, (state) => el("span", {}, el("i", { class: "ba-swatch", "data-state": state }), el("span")), (part, _, i) => setText(/** @type {HTMLElement} */ (part.lastChild), ` ${words[i]}`));
-    setText(spoken, `Sweep ${now.name}: ${now.state}.`);
   };
 
   /** Names the best trial. @param {SweepTrials} sweep */
@@ -245,11 +217,7 @@ class TrialChart {
   #offer(parameters) {
     const wanted = [BY_TRIAL, ...parameters];
     this.choice.hidden = wanted.length < 2;
-    if (this.choice.dataset.names === wanted.join("\n")) return;
-    this.choice.dataset.names = wanted.join("\n");
-    const { value } = this.choice;
-    this.choice.replaceChildren(...wanted.map((name, i) => el("option", { value: name }, i ? `against ${name}` : "by trial")));
-    if (wanted.includes(value)) this.choice.value = value;
+    offerOptions(this.choice, wanted.map((name, i) => [name, i ? `against ${name}` : "by trial"]));
   }
 
   /** @returns {Line[]} */

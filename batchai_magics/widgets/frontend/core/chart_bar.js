@@ -1,6 +1,6 @@
 // The toolbar of charts: which are drawn, over which x axis, how smooth.
 
-import { el } from "./dom.js";
+import { el, offerOptions } from "./dom.js";
 
 /** @type {Record<string, string>} */
 const AXES = { step: "over steps", epoch: "over epochs", order: "in order", time: "over time", images: "over images seen" };
@@ -46,12 +46,8 @@ export class ChartBar {
    * @param {(name: string) => string} [words]
    */
   offerAxes(names, chosen, words = String) {
-    const wanted = names.join();
     this.axis.hidden = names.length < 2;
-    if (this.axis.dataset.names !== wanted) {
-      this.axis.dataset.names = wanted;
-      this.axis.replaceChildren(...names.map((name) => el("option", { value: name }, AXES[name] ?? words(name))));
-    }
+    offerOptions(this.axis, names.map((name) => [name, AXES[name] ?? words(name)]));
     if (this.axis.value !== chosen) this.axis.value = chosen;
   }
 

@@ -1,4 +1,4 @@
-// DOM helpers: create elements, set text, paint once per frame, copy text.
+// DOM helpers: create elements, set text, offer choices, paint once per frame, copy text.
 
 /**
  * Creates an element with attributes (a function is a listener, `true` an empty attribute) and children.
@@ -46,6 +46,47 @@ export function oncePerFrame(paint) {
       handle = 0;
     },
   };
+}
+
+const REST = 25; // times as long as drawing took, in which new data is not drawn
+
+/**
+ * Calls `draw` in the next frame; for new data later where drawing takes long, so that it takes a small share of the time.
+ * @param {() => void} draw
+ * @returns {{ask: () => void, askForNews: () => void, stop: () => void}}
+ */
+export function restingPaint(draw) {
+  let [timer, dueAt] = [0, 0];
+  const frame = oncePerFrame(() => {
+    const began = performance.now();
+    draw();
+    // uPlot draws in a microtask of its own, before this one.
+    queueMicrotask(() => (dueAt = performance.now() + (performance.now() - began) * REST));
+  });
+  const later = () => ((timer = 0), frame.ask());
+  return {
+    ask: frame.ask,
+    askForNews: () => {
+      const wait = dueAt - performance.now();
+      if (wait <= 0) frame.ask();
+      else timer ||= window.setTimeout(later, wait);
+    },
+    stop: () => (clearTimeout(timer), frame.stop()),
+  };
+}
+
+/**
+ * Offers choices; the chosen one stays chosen while it is offered.
+ * @param {HTMLSelectElement} select
+ * @param {[string, string][]} options pairs of value and label
+ */
+export function offerOptions(select, options) {
+  const wanted = options.map((option) => option.join("\t")).join("\n");
+  if (select.dataset.offered === wanted) return;
+  select.dataset.offered = wanted;
+  const { value: chosen } = select;
+  select.replaceChildren(...options.map(([value, label]) => el("option", { value }, label)));
+  if (options.some(([value]) => value === chosen)) select.value = chosen;
 }
 
 /**

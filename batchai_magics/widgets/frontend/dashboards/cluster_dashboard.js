@@ -3,7 +3,7 @@
 import { nodeBar } from "../core/bars.js";
 import { el, setText } from "../core/dom.js";
 import { counted, duration } from "../core/format.js";
-import { Dashboard } from "./dashboard.js";
+import { Dashboard, dashboardHead } from "./dashboard.js";
 
 /** @typedef {import("../core/messages.d.ts").KernelModel} KernelModel */
 /** @typedef {import("../core/messages.d.ts").ClusterFacts} ClusterFacts */
@@ -51,29 +51,18 @@ async function resize(dashboard, settings) {
 
 /** @returns {{element: HTMLElement, update: (facts: ClusterFacts) => void}} */
 function clusterHead() {
-  const badge = el("span", { class: "ba-badge" });
-  const name = el("strong", { class: "ba-name" });
-  const facts = el("span", { class: "ba-facts" });
   const size = el("span", { class: "ba-node-count" });
-  const problem = el("div", { class: "ba-problem", hidden: true });
-  const spoken = el("span", { class: "ba-spoken", role: "status" });
-  const title = el("div", { class: "ba-title" }, badge, name, facts);
-  const element = el("header", { class: "ba-header" }, title, el("div", { class: "ba-status" }, size), problem, spoken);
+  const { element, update: show } = dashboardHead(el("div", { class: "ba-status" }, size));
 
   /** @param {ClusterFacts} now */
   const update = (now) => {
-    setText(name, now.name);
-    name.title = now.name;
     const reasons = [now.problem, ...(now.errors ?? []).map((error) => `${error.code}: ${error.message}`)].filter(Boolean);
-    problem.hidden = !reasons.length;
-    setText(problem, reasons.join("  ·  "));
-    badge.hidden = !now.state;
-    if (!now.state) return;
-    setText(badge, now.state);
-    badge.dataset.state = now.state;
-    setText(facts, [now.vm_size, now.is_low_priority ? "low priority" : "", now.scale_words].filter(Boolean).join("  ·  "));
+    const { name, state } = now;
+    const problem = reasons.join("  ·  ");
+    if (!state) return show({ name, problem });
+    const facts = [now.vm_size, now.is_low_priority ? "low priority" : "", now.scale_words].filter(Boolean).join("  ·  ");
     setText(size, sizeOf(now));
-    setText(spoken, `Cluster ${now.name} is ${now.state}: ${sizeOf(now)}.`);
+    show({ name, problem, state, facts, spoken: `Cluster ${name} is ${state}: ${sizeOf(now)}.` });
   };
   return { element, update };
 }

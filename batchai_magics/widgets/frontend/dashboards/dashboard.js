@@ -80,6 +80,33 @@ export class Dashboard {
   }
 }
 
+/**
+ * The header of a dashboard: a badge, a name and facts, what went wrong, and the parts of this one alone.
+ * @param {...HTMLElement} parts
+ */
+export function dashboardHead(...parts) {
+  const badge = el("span", { class: "ba-badge", hidden: true });
+  const name = el("strong", { class: "ba-name" });
+  const facts = el("span", { class: "ba-facts" });
+  const problem = el("div", { class: "ba-problem", hidden: true });
+  const spoken = el("span", { class: "ba-spoken", role: "status" });
+  const element = el("header", { class: "ba-header" }, el("div", { class: "ba-title" }, badge, name, facts), ...parts, problem, spoken);
+
+  /** @param {{name: string, facts?: string, problem: string, state?: string | undefined, colour?: string | undefined, spoken?: string}} now `colour`: the state whose colour the badge has */
+  const update = (now) => {
+    badge.hidden = !now.state;
+    setText(badge, now.state ?? "");
+    badge.dataset.state = now.colour ?? now.state ?? "";
+    setText(name, now.name);
+    name.title = now.name;
+    setText(facts, now.facts ?? "");
+    problem.hidden = !now.problem;
+    setText(problem, now.problem);
+    setText(spoken, now.spoken ?? "");
+  };
+  return { element, update };
+}
+
 /** A paragraph for each sentence; unchanged ones keep a selection in them. */
 export function sentenceList() {
   const element = el("div", { class: "ba-sentences" });

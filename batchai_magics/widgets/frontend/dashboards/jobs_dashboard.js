@@ -5,7 +5,7 @@ import { isProgressShown, progressBar, sparkline } from "../core/bars.js";
 import { el, oncePerFrame, setText } from "../core/dom.js";
 import { compare, counted, duration, quantity } from "../core/format.js";
 import { markSorted, moreRows, sortHead } from "../core/tables.js";
-import { Dashboard } from "./dashboard.js";
+import { Dashboard, dashboardHead } from "./dashboard.js";
 import { OpenedView } from "./opened_view.js";
 
 /** @typedef {import("../core/messages.d.ts").KernelModel} KernelModel */
@@ -46,21 +46,16 @@ export default {
 
 /** @param {HTMLElement} note */
 function jobsHead(note) {
-  const name = el("strong", { class: "ba-name" });
-  const total = el("span", { class: "ba-facts" });
-  const problem = el("div", { class: "ba-problem", hidden: true });
-  const element = el("header", { class: "ba-header" }, el("div", { class: "ba-title" }, name, total), note, problem);
+  const { element, update: show } = dashboardHead(note);
 
   /**
    * @param {JobsFacts} facts
    * @param {number} shown number of jobs that have a row
    */
   const update = (facts, shown) => {
-    setText(name, facts.name);
     const jobs = counted(facts.total, "job");
-    setText(total, `${facts.of}  ·  ${shown < facts.total ? `the newest ${shown.toLocaleString("en")} of ${jobs}` : jobs}`);
-    problem.hidden = !facts.problem;
-    setText(problem, facts.problem);
+    const listed = shown < facts.total ? `the newest ${shown.toLocaleString("en")} of ${jobs}` : jobs;
+    show({ name: facts.name, facts: `${facts.of}  ·  ${listed}`, problem: facts.problem });
   };
   return { element, update };
 }
