@@ -122,23 +122,6 @@ def test_jobs_tell_their_state_and_images_per_sec(place):
     assert "<script" not in jobs_card.to_html(jobs(place))
 
 
-@pytest.mark.parametrize(
-    ("state", "colour"),
-    [
-        (ExecutionState.QUEUED, card_parts.GREY),
-        (ExecutionState.RUNNING, card_parts.BLUE),
-        (ExecutionState.TERMINATING, card_parts.AMBER),
-        (ExecutionState.SUCCEEDED, card_parts.GREEN),
-        (ExecutionState.FAILED, card_parts.RED),
-    ],
-)
-def test_a_job_has_the_colour_of_its_state(place, state, colour):
-    place.run("one", state)
-    card = jobs(place)
-    assert card.counts == f"1 {state.value}"
-    assert card_parts.badge(state.value, colour) in jobs_card.to_html(card)
-
-
 def test_a_job_that_ended_ran_until_its_end(place):
     place.run("one", ExecutionState.SUCCEEDED)
     ran = ExecutionInfo(START, START + timedelta(seconds=75), 0)

@@ -18,8 +18,7 @@ from tests.widgets.scripted_cluster import START, ExecutionState
 from tests.widgets.scripted_job import step_line
 
 
-@pytest.mark.parametrize("kind", WAYS)
-@pytest.mark.parametrize("ui", ["auto", "widget", "html"])
+@pytest.mark.parametrize(("ui", "kind"), [("auto", "scaling"), ("widget", "compare"), ("html", "scaling")])
 def test_when_all_have_ended_and_the_page_is_gone_the_table_and_the_figure_stay(
     publisher, clock, place, page, kind, ui
 ):

@@ -105,12 +105,6 @@ def test_a_line_longer_than_a_piece_is_searched_piece_by_piece():
     assert len(hits(data, "end")) == 1
 
 
-def test_a_line_of_a_growing_file_is_not_searched_before_it_ends():
-    search = Search(File(b"two", is_complete=False), re.compile(b"two"))
-    search.advance()
-    assert (list(search.hits), search.scanned) == ([], 0)
-
-
 def test_a_search_stops_when_its_time_is_over():
     search = Search(File(b"x\n" * (1 << 21)), re.compile(b"nothing"))
     times = iter([0.0, 0.1, 0.3])

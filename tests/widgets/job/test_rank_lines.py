@@ -38,23 +38,9 @@ def test_pages_of_a_rank_meet_and_hold_every_line():
     read, seen, end = shared(60_000, 4), [], -1
     while end:
         page = rank_page(read, 2, end, is_backward=True)
-        assert len(page.data) == len(page.starts) * LINE
+        assert page.data == b"".join(b"%09d\n" % (start // LINE) for start in page.starts)
         seen, end = page.starts + seen, page.start
     assert seen == [i * LINE for i in range(60_000) if i % 4 == 2]
-
-
-def test_a_rank_is_read_on_from_where_it_was():
-    page = rank_page(shared(100_000, 2), 0, 500_000, is_backward=False)
-    assert page.start == 500_000
-    assert page.starts[0] == 500_000
-    assert len(page.data) >= PAGE_BYTES
-
-
-def test_one_page_looks_through_so_much_and_no_more():
-    read = shared(60_000, 60_000, size=1000)
-    page = rank_page(read, 0, -1, is_backward=True)
-    assert page.starts == []
-    assert MAX_SCAN_BYTES <= page.end - page.start < MAX_SCAN_BYTES + CHUNK_BYTES
 
 
 def test_a_file_is_read_back_to_its_first_line():
@@ -135,11 +121,6 @@ def test_an_empty_file_has_an_empty_page():
     assert tail_page(log_of(b"", size=5)) == RankPage(0, 0, 5)  # it was cut since
 
 
-def test_the_first_lines_of_a_rank_are_read_on_from_the_start():
-    page = rank_page(shared(9, 3), 1, 0, is_backward=False)
-    assert (page.starts, page.start, page.end) == ([10, 40, 70], 0, 90)
-
-
 def test_pages_that_are_read_on_meet_and_hold_every_line():
     read, seen, at = shared(120_000, 16), [], 0
     while at < 1_200_000:
@@ -147,12 +128,6 @@ def test_pages_that_are_read_on_meet_and_hold_every_line():
         assert page.data == b"".join(b"%09d\n" % (start // LINE) for start in page.starts)
         seen, at = seen + page.starts, page.end
     assert seen == [i * LINE for i in range(120_000) if i % 16 == 2]
-
-
-def test_lines_that_are_read_back_are_in_the_order_of_the_file():
-    page = rank_page(shared(120_000, 16), 2, -1, is_backward=True)
-    assert page.starts == sorted(page.starts)
-    assert page.data == b"".join(b"%09d\n" % (start // LINE) for start in page.starts)
 
 
 def test_a_page_that_is_full_to_the_byte_is_full():
