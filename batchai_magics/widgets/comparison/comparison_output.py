@@ -192,7 +192,7 @@ class LiveComparison(LiveDashboard):
             return False
         is_watched = (self.view.has_page and not self.view.is_unwatched) or self._is_hello_pending
         if not is_watched:
-            return True
+            return not self.view.is_in_use
         if self.view.is_in_use or self._updated_version != self.model.version:
             self._changed_at = self._clock()
         return self._clock() - self._changed_at > IDLE_S

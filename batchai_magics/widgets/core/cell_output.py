@@ -104,9 +104,28 @@ class CellOutput(PublishedOutput):
         self._updated_at = clock()
         self._updated_version = model.version
 
-    @abstractmethod
     def open(self) -> None:
         """Shows it beneath the running cell."""
+        display.show(self._render(), self.id)
+
+    def send_next(self, limit_bytes: int) -> int:
+        """Freezes the output at the end, or refreshes it if that is due; returns the bytes sent."""
+        if self._is_over():
+            return self.freeze()
+        return self._update(self._render(), self.id) if self._is_due(REFRESH_INTERVAL_S, limit_bytes) else 0
+
+    def _is_over(self) -> bool:
+        """Whether the output is to be frozen."""
+        return self.model.is_over
+
+    def _is_stale(self, *, is_late: bool) -> bool:
+        """Whether to refresh the output: immediately after a change of state, else at intervals."""
+        return self._updated_version != self.model.version or (is_late and not self.model.is_over)
+
+    def _is_due(self, interval_s: float, limit_bytes: int) -> bool:
+        """Whether a refresh is due and fits the budget."""
+        is_late = self._clock() - self._updated_at >= interval_s
+        return limit_bytes >= OVERHEAD_BYTES and self._is_stale(is_late=is_late)
 
     def freeze(self) -> int:
         """Freezes the output, once, from any thread; returns the bytes sent."""
@@ -160,6 +179,15 @@ class LiveOutput(CellOutput):
         """Shows the view and its hidden snapshot beneath the running cell."""
         self._show_view(display.show)
         display.show(self._snapshot(), self.second_id)
+
+    def send_next(self, limit_bytes: int) -> int:
+        """Freezes the output at the end, or sends the view's next message, or refreshes the snapshot."""
+        if self._is_over():
+            return self.freeze()
+        sent = self.view.send_next(limit_bytes)
+        if sent or not self._is_due(self._snapshot_interval_s, limit_bytes):
+            return sent
+        return self._update(self._snapshot(), self.second_id)
 
     def replace(self, old: LiveOutput) -> None:
         """Shows the view where `old`, an output of the same id, is shown; that one's view ends.

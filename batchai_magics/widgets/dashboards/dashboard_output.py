@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.widgets.core import display
-from batchai_magics.widgets.core.cell_output import REFRESH_INTERVAL_S, CellOutput, LiveOutput, WaitFor
+from batchai_magics.widgets.core.cell_output import CellOutput, LiveOutput, WaitFor
 from batchai_magics.widgets.core.display import EMPTY, Bundle
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
 from batchai_magics.widgets.core.view_stream import Clock
@@ -32,16 +32,6 @@ class DashboardOutput(CellOutput):
         super().__init__(key, model, clock=clock, id=id)
         self._changed_at = self._updated_at
 
-    def open(self) -> None:
-        """Shows it beneath the running cell."""
-        display.show(self._render(), self.id)
-
-    def send_next(self, limit_bytes: int) -> int:
-        """Sends the next message, if one is due; returns its size in bytes."""
-        if self._is_over():
-            return self.freeze()
-        return self._update(self._render(), self.id) if self._is_due(REFRESH_INTERVAL_S, limit_bytes) else 0
-
     def on_cell_end(self, wait_for: WaitFor) -> None:
         """Does nothing: the output can still be refreshed after its cell has ended."""
 
@@ -56,10 +46,8 @@ class DashboardOutput(CellOutput):
             self._changed_at = self._clock()
         return self._clock() - self._changed_at > IDLE_S
 
-    def _is_due(self, interval_s: float, limit_bytes: int) -> bool:
-        """Whether a refresh is due and fits the budget."""
-        is_late = self._clock() - self._updated_at >= interval_s
-        return limit_bytes >= OVERHEAD_BYTES and self._is_active and is_late
+    def _is_stale(self, *, is_late: bool) -> bool:
+        return self._is_active and is_late
 
     @property
     def _is_active(self) -> bool:
@@ -84,14 +72,10 @@ class LiveDashboard(LiveOutput, DashboardOutput):
         """Whether no page shows the view, so that polling can pause."""
         return self.view.is_unwatched
 
-    def send_next(self, limit_bytes: int) -> int:
-        """Sends the next message, if one is due; returns its size in bytes."""
-        if self._is_over() and not self.view.is_in_use and not (self._is_kept and not self.model.is_over):
-            return self.freeze()
-        sent = self.view.send_next(limit_bytes)
-        if sent or not self._is_due(self._snapshot_interval_s, limit_bytes):
-            return sent
-        return self._update(self._snapshot(), self.second_id)
+    def _is_over(self) -> bool:
+        return (
+            super()._is_over() and not self.view.is_in_use and not (self._is_kept and not self.model.is_over)
+        )
 
     def on_cell_end(self, wait_for: WaitFor) -> None:
         """Freezes the view unless a page has said hello, or may still do so within `HELLO_S`.

@@ -14,7 +14,6 @@ from batchai_magics.metrics import plot
 from batchai_magics.metrics.charts.run_chart import is_drawable
 from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.cell_output import (
-    REFRESH_INTERVAL_S,
     SNAPSHOT_INTERVAL_S,
     CellOutput,
     LiveOutput,
@@ -22,7 +21,6 @@ from batchai_magics.widgets.core.cell_output import (
     bundle_bytes,
 )
 from batchai_magics.widgets.core.display import EMPTY, Bundle, figure
-from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
 from batchai_magics.widgets.core.view_stream import Clock, RunInBackground
 from batchai_magics.widgets.job.job_view import FollowedJob, JobView
 from batchai_magics.widgets.job.page_requests import OpenJob
@@ -83,15 +81,9 @@ class JobCardOutput(CellOutput):
         self.job = job
 
     def open(self) -> None:
-        """Shows the job beneath the running cell."""
-        display.show(self._render(), self.id)
+        """Shows the card and the place of the chart beneath the running cell."""
+        super().open()
         display.show(EMPTY, self.second_id)
-
-    def send_next(self, limit_bytes: int) -> int:
-        """Sends the next message, if one is due; returns its size in bytes."""
-        if self.model.is_over:
-            return self.freeze()
-        return self._update(self._render(), self.id) if self._is_due(REFRESH_INTERVAL_S, limit_bytes) else 0
 
     def on_cell_end(self, wait_for: WaitFor) -> None:
         """Freezes the output if the job has ended."""
@@ -112,12 +104,6 @@ class JobCardOutput(CellOutput):
     def _render(self) -> Bundle:
         card = card_bundle(self.model, f"%batchai job show -n {self.job.name}")
         return card or {"text/plain": f"job {self.job.name}"}
-
-    def _is_due(self, interval_s: float, limit_bytes: int) -> bool:
-        """Whether an update is due: immediately after a change of state, else at intervals."""
-        is_new = self._updated_version != self.model.version
-        is_late = not self.model.is_over and self._clock() - self._updated_at >= interval_s
-        return limit_bytes >= OVERHEAD_BYTES and (is_new or is_late)
 
 
 class LiveJobOutput(LiveOutput, JobCardOutput):
@@ -149,12 +135,7 @@ class LiveJobOutput(LiveOutput, JobCardOutput):
         """Sends the next message, if one is due; returns its size in bytes."""
         if self.view.is_detached:
             return self._refresh_card(limit_bytes)
-        if self._is_at_rest():
-            return self.freeze()
-        sent = self.view.send_next(limit_bytes)
-        if sent or not self._is_due(self._snapshot_interval_s, limit_bytes):
-            return sent
-        return self._update(self._snapshot(), self.second_id)
+        return super().send_next(limit_bytes)
 
     def _refresh_card(self, limit_bytes: int) -> int:
         """Shows the card in place of a detached view; it is refreshed now and then until the job ends."""
@@ -201,7 +182,7 @@ class LiveJobOutput(LiveOutput, JobCardOutput):
     def _title(self) -> str:
         return f"job {self.job.name}"
 
-    def _is_at_rest(self) -> bool:
+    def _is_over(self) -> bool:
         """Whether the job has ended, the page has everything and the view is not in use."""
         if not self.model.is_over or self._is_kept:
             return False
