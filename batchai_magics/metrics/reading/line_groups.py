@@ -212,44 +212,33 @@ class Block:
             return {}
         text = self.lines.joined.translate(None, DIGITS)
         first = text[: text.find(b"\n")] if count > 1 else text
-        plans = known.get(first, _UNKNOWN)
         if len(text) + 1 == count * (len(first) + 1) and text + b"\n" == (first + b"\n") * count:
-            if plans is _UNKNOWN:
-                plans = self._learn([first] * count, range(count)).get(first)
+            plans = known[first] if first in known else self._learn({first: range(count)}).get(first)
             return {plans: range(count)} if plans else {}
-        skeletons, unknown = text.split(b"\n"), list[int]()
-        rows = defaultdict[SkeletonPlans, list[int]](list)
+        rows, unknown = defaultdict[SkeletonPlans, list[int]](list), defaultdict[bytes, list[int]](list)
+        skeletons = text.split(b"\n")
         for row, plans in enumerate(map(known.get, skeletons, repeat(_UNKNOWN))):
             if plans is _UNKNOWN:
-                unknown.append(row)
+                unknown[skeletons[row]].append(row)
             elif plans is not None:
                 rows[plans].append(row)
-        learned = self._learn(skeletons, unknown) if unknown else {}
-        for row in unknown if learned else ():
-            if plans := learned.get(skeletons[row]):
-                rows[plans].append(row)
-        return rows
+        learned = self._learn(unknown) if unknown else {}
+        return rows | {plans: unknown[skeleton] for skeleton, plans in learned.items() if plans}
 
-    def _learn(
-        self, skeletons: Sequence[bytes], unknown: Sequence[int]
-    ) -> Mapping[bytes, SkeletonPlans | None]:
+    def _learn(self, unknown: Mapping[bytes, Sequence[int]]) -> Mapping[bytes, SkeletonPlans | None]:
         """The plans of new skeletons of which a line may matter; others that repeat are remembered."""
-        texts, firsts = self.lines.texts, dict[bytes, int]()
-        for row in unknown:
-            firsts.setdefault(skeletons[row], row)
-        found = {*interest_in(texts, [*firsts.values()], _LITERALS)}
-        if len(firsts) < len(unknown):
-            rest = [row for row in unknown if row != (first := firsts[skeletons[row]]) and first not in found]
-            found.update(interest_in(texts, rest, _LITERALS))
-        first_found = {skeletons[row]: row for row in sorted(found, reverse=True)}
+        texts = self.lines.texts
+        found = {*interest_in(texts, [rows[0] for rows in unknown.values()], _LITERALS)}
+        rest = [row for rows in unknown.values() if rows[0] not in found for row in rows[1:]]
+        found.update(interest_in(texts, rest, _LITERALS) if rest else ())
         learned = {
-            skeleton: self._cache.of(texts[first_found[skeleton]])
-            for skeleton in (firsts if found else ())
-            if skeleton in first_found
+            skeleton: self._cache.of(texts[next(filter(found.__contains__, rows))])
+            for skeleton, rows in (unknown.items() if found else ())
+            if not found.isdisjoint(rows)
         }
-        silent_count = len(firsts) - len(learned)
-        if silent_count <= _MANY_LINES or 2 * silent_count < len(unknown):
-            silent = (each for each in firsts if each not in learned)
+        silent_count = len(unknown) - len(learned)
+        if silent_count <= _MANY_LINES or 2 * silent_count < sum(map(len, unknown.values())):
+            silent = (each for each in unknown if each not in learned)
             self._cache.silence(each for each in silent if not may_matter(each))  # with any digits
         return learned
 

@@ -270,7 +270,7 @@ def _pattern(line: bytes, begin: int, end: int, *, is_exact: bool = False) -> by
 
 def _same_digits(run: re.Match[bytes]) -> bytes:
     """An expression for as many digits."""
-    return b"[0-9]" * len(run[0])
+    return b"[0-9]{%d}" % len(run[0])
 
 
 def _bytes(size: int) -> bytes:
