@@ -151,11 +151,8 @@ def read_line(text: bytes, *, are_labels_ranks: bool = False) -> LineReading | N
     is_known, known = _read_known(text, prefixes, row)
     if is_known:
         return known
-    opens_object = text[-1:] == b"{" and not text[row:-1].strip()  # whose members stand below
-    is_comment = BRANCH in text and _TWIG.match(text, row)  # `│   │   └── Best until now = 0.4`
-    if opens_object or is_comment or _RULE.fullmatch(text):
-        rank = prefixes.rank or prefixes.label
-        return LineReading(LineKind.RULE, None, None, rank, (), None, 0, is_member=BRANCH in text)
+    if _is_rule(text, row):
+        return LineReading(LineKind.RULE, rank=prefixes.rank_or_label, is_member=BRANCH in text)
     if told := phase_heading(text):
         return _read_phase(text, told, prefixes)
     if is_too_long(text) or not DIGIT.search(text):
@@ -167,7 +164,18 @@ def read_line(text: bytes, *, are_labels_ranks: bool = False) -> LineReading | N
         if found := _BRANCHES.match(text, row):  # `│   ├── Loss = 0.5`: indented instead
             text = text[:row] + b" " * len(found[0]) + text[found.end() :]
         prefixes = read_prefixes(text, are_labels_ranks=are_labels_ranks)
-    text, prefixes = _message_of(text, prefixes, are_labels_ranks=are_labels_ranks)
+    return _read_message(*_message_of(text, prefixes, are_labels_ranks=are_labels_ranks))
+
+
+def _is_rule(text: bytes, row: int) -> bool:
+    """Whether a line is a rule, opens an object, or is a comment on the branch above."""
+    opens_object = text[-1:] == b"{" and not text[row:-1].strip()  # whose members stand below
+    is_comment = BRANCH in text and _TWIG.match(text, row)  # `│   │   └── Best until now = 0.4`
+    return bool(opens_object or is_comment or _RULE.fullmatch(text))
+
+
+def _read_message(text: bytes, prefixes: Prefixes) -> LineReading | None:
+    """Read a line whose message names its numbers or positions."""
     if any(part in text for part in _REFUSED_PARTS) and _REFUSED.search(text):
         return None
     scan, label = scan_line(text, prefixes), prefixes.label
@@ -175,7 +183,7 @@ def read_line(text: bytes, *, are_labels_ranks: bool = False) -> LineReading | N
     is_glued = label and text[label[1] : label[1] + 1] == b"]" and text[label[1] + 1 : label[1] + 2].isupper()
     if not scan.positions and label and not is_glued:
         return _read_label_as_step(text, prefixes)
-    rank = prefixes.rank or label
+    rank = prefixes.rank_or_label
     return _line_reading(scan, prefixes, rank) or _read_behind_name(text, prefixes, rank)
 
 
@@ -230,9 +238,8 @@ def _read_phase(text: bytes, told: re.Match[bytes], prefixes: Prefixes) -> LineR
     """The reading of a line that tells a phase, which may name its epoch: `[Epoch 0] Validation:`."""
     scan = scan_line(text, prefixes)
     step, epoch = _best(scan, "step"), _best(scan, "epoch")
-    phase = phase_of_word(told["phase"].decode())
-    rank = prefixes.rank or prefixes.label
-    return LineReading(LineKind.PHASE, step and step.span, epoch and epoch.span, rank, (), phase, 0)
+    spans = step and step.span, epoch and epoch.span, prefixes.rank_or_label
+    return LineReading(LineKind.PHASE, *spans, phase=phase_of_word(told["phase"].decode()))
 
 
 def _is_json_object(message: bytes) -> bool:
@@ -272,34 +279,43 @@ def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> Line
         scan.is_bar = False
     is_member, has_quality = _is_member(scan), any(is_quality(each.name) for each in scan.numbers)
     kind = LineKind.LOOSE if is_member else _kind(scan)
-    if kind is None or (kind is LineKind.LOOSE and not (has_quality or is_member)):
+    is_bare = kind is LineKind.LOOSE and not is_member
+    if kind is None or (not has_quality and (is_bare or _holds_settings(scan))):
         return None
-    if _holds_settings(scan) and not has_quality:
-        return None
-    is_heading = kind is LineKind.HEADING
-    phase = scan.section or scan.phase if is_heading else scan.phase
     _count_episodes(scan)
-    step, epoch = _best(scan, "step"), _best(scan, "epoch")
-    if is_heading and phase not in (None, TRAIN) and step and step.total and not epoch:
-        step = None  # a validation counts its own batches
-    total = step.total if step and kind is LineKind.STEP else None
-    return LineReading(
+    reading = LineReading(
         kind,
-        step and step.span,
-        epoch and epoch.span,
-        rank or scan.rank,
-        _distinct(scan.numbers) if kind in (LineKind.STEP, LineKind.LOOSE) else _bar_length(scan),
-        phase,
-        prefixes.begin,
+        rank=rank or scan.rank,
+        phase=scan.phase,
+        prefix_end=prefixes.begin,
         is_bar=scan.is_bar,
         is_plain=_is_plain(scan),
-        is_result=kind is LineKind.LOOSE and states_results(scan.text, prefixes.begin),
         is_dict=scan.text[prefixes.begin : prefixes.begin + 2] == b"{'",
         is_member=is_member,
         is_whole=all(scan.digits_of(each).isdigit() for each in scan.numbers),
-        is_list=is_heading and _ALONE.fullmatch(scan.text, scan.begin, scan.end) is not None,
-        total=total if total and is_count(scan.text[slice(*total)]) else None,
     )
+    step, epoch = _best(scan, "step"), _best(scan, "epoch")
+    if kind is LineKind.HEADING:
+        reading = _as_heading(reading, scan)
+        if reading.phase not in (None, TRAIN) and step and step.total and not epoch:
+            step = None  # a validation counts its own batches
+    elif kind is LineKind.LOOSE:
+        reading = reading._replace(is_result=states_results(scan.text, prefixes.begin))
+    numbers = _distinct(scan.numbers) if kind in (LineKind.STEP, LineKind.LOOSE) else _bar_length(scan)
+    total = _total(scan, step) if kind is LineKind.STEP else None
+    return reading._replace(step=step and step.span, epoch=epoch and epoch.span, numbers=numbers, total=total)
+
+
+def _as_heading(reading: LineReading, scan: LineScan) -> LineReading:
+    """The reading of a heading, whose phase may stand behind its position."""
+    is_list = _ALONE.fullmatch(scan.text, scan.begin, scan.end) is not None
+    return reading._replace(phase=scan.section or scan.phase, is_list=is_list)
+
+
+def _total(scan: LineScan, step: Position | None) -> Span | None:
+    """Where the number stands that a step is out of."""
+    total = step.total if step else None
+    return total if total and is_count(scan.text[slice(*total)]) else None
 
 
 def _holds_settings(scan: LineScan) -> bool:

@@ -58,12 +58,12 @@ class LineReading(NamedTuple):
     """
 
     kind: LineKind
-    step: Span | None
-    epoch: Span | None
-    rank: Span | None
-    numbers: tuple[NamedNumber, ...]
-    phase: str | None
-    prefix_end: int
+    step: Span | None = None
+    epoch: Span | None = None
+    rank: Span | None = None
+    numbers: tuple[NamedNumber, ...] = ()
+    phase: str | None = None
+    prefix_end: int = 0
     is_bar: bool = False
     is_plain: bool = False
     is_result: bool = False

@@ -139,6 +139,11 @@ class Prefixes(NamedTuple):
     phase: str | None = None
     has_origin: bool = False
 
+    @property
+    def rank_or_label(self) -> tuple[int, int] | None:
+        """The span of the rank's digits, which a bare number in front is for want of another."""
+        return self.rank or self.label
+
 
 def read_prefixes(text: bytes, *, are_labels_ranks: bool = False) -> Prefixes:
     """Pass the prefixes of a line without its end; a number in front of it may be known to be a rank."""
