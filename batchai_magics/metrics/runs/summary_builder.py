@@ -52,15 +52,9 @@ def summarize(
     cut = common_warm_up(histories)
     ranks = max(header.ranks, len(histories))
     run_speeds = speeds(histories, cut, ranks=ranks, is_rate_global=header.is_rate_global)
-    total, steady, nodes = total_of(run), run_speeds.total, nodes or {}
-    steady_rate = steady.images_per_sec if steady else None
-    printed_rate, devices = float(total.value) if total else None, header.device_count
+    total = total_of(run)
     is_own = _is_total_of_one(total, run_speeds, header)
     rates = {} if header.is_rate_global else run_speeds.rates
-    if printed_rate is not None and not is_own:
-        whole: float | None = printed_rate
-    else:
-        whole = steady_rate if header.is_rate_global or header.ranks >= len(nodes) else None
     metrics = metrics_of_run(run, mean, preferences, header)
     losses = _values_of("loss", metrics)
     found = Summary(
@@ -70,19 +64,16 @@ def summarize(
         batch_size_global=header.batch_size_global,
         batch_size_per_device=header.batch_size_per_device,
         devices=header.devices,
-        device_count=devices,
+        device_count=header.device_count,
         is_rate_global=header.is_rate_global,
         ranks=ranks,
         steps=max((history.last_step for history in histories.values()), default=0),
         warm_up_steps=cut,
-        steady=steady,
+        steady=run_speeds.total,
         images_per_sec=_over_all_steps(histories, run_speeds),
-        total_images_per_sec=printed_rate,
+        total_images_per_sec=float(total.value) if total else None,
         is_total_of_one_rank=is_own,
         total_rank=total.rank if total and is_own else None,
-        per_process=None if steady_rate is None else steady_rate / ranks,
-        per_device=steady_rate / devices if steady_rate is not None and devices else None,
-        per_node=rate_per_node(rates, nodes, whole=whole),
         rates=rates,
         skew=skew([*rates.values()]),
         stragglers=() if header.is_rate_global else stragglers(histories, run_speeds.rates, cut=cut),
@@ -91,12 +82,26 @@ def summarize(
         loss_trend=loss_trend(losses),
         has_nan=not all(map(math.isfinite, losses)),
     )
-    figures = metrics.summaries
+    found, figures = _shared_out(found, nodes or {}, header.ranks), metrics.summaries
     if has_step_lines(run):
         figures = tuple(
             _with_speed(each, found, run_speeds.share) if each.name == RATE else each for each in figures
         )
     return replace(found, metrics=figures, headline=_headline(metrics, figures))
+
+
+def _shared_out(found: Summary, nodes: Mapping[int, str], announced: int) -> Summary:
+    """The summary with its speed by process, device and node; `announced` ranks may not all be seen."""
+    rate = found.steady.images_per_sec if found.steady else None
+    whole = rate if found.is_rate_global or announced >= len(nodes) else None
+    if found.total_images_per_sec is not None and not found.is_total_of_one_rank:
+        whole = found.total_images_per_sec
+    return replace(
+        found,
+        per_process=None if rate is None else rate / found.ranks,
+        per_device=rate / found.device_count if rate is not None and found.device_count else None,
+        per_node=rate_per_node(found.rates or {}, nodes, whole=whole),
+    )
 
 
 def _values_of(name: str, metrics: RunMetrics) -> array[float]:
