@@ -24,14 +24,3 @@ LINE = step(10).encode()
 )
 def test_a_step_line_is_read_through(line):
     assert [(r.step, r.loss) for r in step_lines(Parser().feed(line + b"\n"))] == [(10, 7.087)]
-
-
-def test_a_carriage_return_ends_a_line():
-    assert [
-        r.step for r in step_lines(Parser().feed(step(10).encode() + b"\r" + step(20).encode() + b"\r"))
-    ] == [10, 20]
-
-
-def test_offsets_count_the_bytes_as_they_came():
-    line = b"\x1b[33m" + LINE + b"\x1b[0m\n"
-    assert [r.offset for r in step_lines(Parser().feed(line + line))] == [len(line), 2 * len(line)]

@@ -92,8 +92,3 @@ def test_the_overlay_draws_a_global_rate_as_it_is():
     loss = compare([read_metrics(cntk([2.0, 2.0]).encode())]).plot()
     (line,) = loss.figure.axes[1].lines
     assert line.get_ydata()[-1] == pytest.approx(300)
-
-
-def test_a_big_log_has_the_same_header():
-    filler = "nothing here of use to anybody\n" * 40_000
-    assert summary(filler + HOROVOD + filler) == summary(HOROVOD)

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.metrics import Fact, Parser, read_metrics, tidy
+from batchai_magics.metrics import Fact, Parser, tidy
 from batchai_magics.metrics.measurement import TOTAL, lines_of
 from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES
 from batchai_magics.metrics.reading.timestamps import WriteTimes, json_timestamp, parse_timestamp
-from tests.metrics.log_text import HEADER, run, step, total
+from tests.metrics.log_text import run, step, total
 
 T = datetime(2019, 3, 2, 10, 25, 35, tzinfo=timezone.utc).timestamp()
 LINE = step(10)
@@ -160,15 +160,6 @@ def test_the_tidy_table_has_the_times():
     found = tidy(read(f"{STAMPED['kubectl']}\n{LINE}\n"))
     assert found["wall_time"].iloc[0].isoformat() == "2019-03-02T10:25:35.250000+00:00"
     assert found["wall_time"].isna().tolist() == [False] * 4 + [True] * 4
-
-
-def test_a_big_log_has_the_times_of_its_lines():
-    steps = f"{HEADER}{STAMPED['kubectl']}\n{step(20)}\n{step(30)}\n{total(5)}\n"
-    log = (steps + f"{'noise ' * 50}\n" * 150).encode() * 30
-    assert len(log) > 1 << 20
-    parser, records = Parser(), read_metrics(log).records
-    assert records == tuple(parser.feed(log) + parser.finish())
-    assert {record.wall_time for record in records if not isinstance(record, Fact)} == {T + 0.25, None}
 
 
 def test_an_offset_may_be_told_where_processes_share_a_file():

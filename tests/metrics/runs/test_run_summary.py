@@ -67,9 +67,6 @@ class TestSummary:
     def test_the_speed_is_the_sum_of_each_ranks_last_rate(self):
         assert summary(tagged({0: 100, 1: 90, 2: 95, 3: 80})).images_per_sec == 365
 
-    def test_the_speed_of_one_visible_rank_counts_for_all(self):
-        assert summary(tagged({0: 100})).images_per_sec == 400
-
     def test_a_rate_that_is_global_is_not_added_up(self):
         header = HEADER.replace("horovod/", "/").replace("horovod", "distributed_all_reduce")
         assert summary(tagged({0: 100, 1: 102}, header=header)).images_per_sec == 101
@@ -86,9 +83,6 @@ class TestSummary:
         buffered = [f"{run(steps=(1, 10))}".splitlines() for _ in range(2)]
         lines = [f"[1,{rank}]<stdout>:{line}\n" for rank, part in enumerate(buffered) for line in part]
         assert set(summary("".join(lines)).rates) == {0, 1}
-
-    def test_repeated_totals_are_one_total(self):
-        assert summary(run(ranks=4)).total_images_per_sec == 400
 
     def test_unknown_ranks_are_told_apart_by_repeated_steps(self):
         result = summary(run(ranks=4))
@@ -113,9 +107,6 @@ class TestSummary:
         assert result.stragglers == (2,)
         assert result.skew == pytest.approx(41 / 90)
 
-    def test_ranks_of_like_speed_have_no_straggler(self):
-        assert summary(tagged({0: 100, 1: 99, 2: 97, 3: 101})).stragglers == ()
-
     def test_a_loss_that_is_not_finite_is_seen(self):
         result = summary(f"{step(1)}\n{step(10, loss='nan')}\n")
         assert result.has_nan
@@ -136,15 +127,6 @@ class TestSummary:
         told = json.loads(json.dumps(result.to_dict(), allow_nan=False))
         assert (told["last_loss"], told["rates"]) == ("NaN", {"0": 100.0, "1": 101.0})
         assert "&lt;b&gt;" in result._repr_html_()
-
-
-class TestSeries:
-    def test_a_rank_has_its_own_lines(self):
-        series = mean_rates(records(tagged({1: 100, 0: 90})))
-        assert {rank: [r.step for r in steps] for rank, steps in series.items()} == {
-            0: [1, 10, 20],
-            1: [1, 10, 20],
-        }
 
 
 class TestMeaning:

@@ -88,11 +88,6 @@ def test_a_log_without_a_rate_is_left_out_by_name(runs):
     assert "No images/sec: empty. Left out." in str(found)
 
 
-def test_logs_that_all_lack_a_rate_are_refused_by_name():
-    with pytest.raises(UsageError, match="no log reports images/sec: empty"):
-        scaling({"empty": read_metrics(b"")})
-
-
 def test_the_figure_has_speeds_the_ideal_and_the_efficiency(runs):
     speeds, efficiency = scaling(runs).plot().figure.axes
     assert (speeds.get_ylabel(), speeds.get_xlabel()) == ("images/sec", "GPUs")
@@ -140,11 +135,6 @@ def test_while_a_job_runs_the_study_is_what_is_known_so_far():
     assert found.frame()["processes"].tolist() == [1]
     assert "100.0 images/sec with 1 process," in str(found)
     assert "No images/sec yet: two." in found._repr_html_()
-
-
-def test_while_one_job_runs_another_that_told_nothing_is_no_error():
-    found = scaling({"one": Running("one", log(1, 100)), "two": read_metrics(b"")})
-    assert (found.is_running, found.silent) == (True, ("two",))
 
 
 def test_one_process_with_several_devices_counts_as_many():

@@ -100,13 +100,6 @@ def test_the_common_warm_up_is_that_of_half_of_the_ranks():
     assert common_warm_up(courses(series)) == 20
 
 
-def test_the_steady_speed_leaves_the_warm_up_out():
-    speed = steady_speed(RankHistory.of(steps([5, 5, *[1] * 18])), 20)
-    assert speed.images_per_sec == pytest.approx(1000, rel=0.001)
-    assert speed.uncertainty < 5
-    assert speed.jitter == 2.5
-
-
 def test_without_warm_up_the_last_line_says_it_all():
     speed = steady_speed(RankHistory.of(steps([1] * 20)), 0)
     assert (speed.images_per_sec, speed.uncertainty, speed.jitter) == (1000, 1.5, 2.5)

@@ -68,11 +68,6 @@ def test_totals_are_read():
     assert read(text) == [Fact("total_images_per_sec", "1740.38", None, text.index("38") + 3)]
 
 
-def test_both_totals_of_two_ranks_are_told():
-    records = read(f"{total(1740.38)}\n{total(1740.41)}\n")
-    assert [record.value for record in records] == ["1740.38", "1740.41"]
-
-
 class TestUnfinishedLines:
     def test_a_line_counts_only_when_it_has_ended(self):
         parser = Parser()
