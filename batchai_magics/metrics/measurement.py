@@ -106,11 +106,6 @@ def in_step_lines(records: Iterable[Record]) -> set[int]:
     return {id(number) for line in lines_of(records) if is_step_line(line) for number in line}
 
 
-def at_offset(record: Record, offset: int) -> Record:
-    """The record with another line-end offset."""
-    return record._replace(offset=offset)
-
-
 def json_value(value: Any) -> Any:
     """Convert a value for JSON at any depth: tuples to lists, enums to values, records to objects.
 

@@ -162,7 +162,9 @@ def draw_runs(
         run.check(over)
     charts = _chosen(drawn, metrics, preferences) if metrics else _charts(drawn, preferences)
     names = {place: run.name for place, run in enumerate(drawn) if any(run.metrics.values())}
-    panels = [ax] if ax else _new_panels(list(names.values())[:_MOST_NAMED], rows=max(1, len(charts)))
+    named = [*names.values()][:_MOST_NAMED]
+    height = 5 + _LEGEND_LINE_INCHES * (len(named) // _columns(named))
+    panels = [ax] if ax else new_panels(rows=max(1, len(charts)), size=(7, height))
     for panel, chart in zip(panels, charts, strict=False):
         _draw_panel(panel, drawn, chart, over)
     if charts:
@@ -213,11 +215,6 @@ def _label(chart: _Chart) -> str:
     if len(chart) > 1:
         return f"{chart[0].quantity} ({', '.join(each.phase for each in chart[1:])} dotted)"
     return f"{chart[0].label}{_ALL_PROCESSES if chart[0].is_summed else ''}"
-
-
-def _new_panels(names: Sequence[str], *, rows: int) -> list[Axes]:
-    height = 5 + _LEGEND_LINE_INCHES * (len(names) // _columns(names))
-    return new_panels(rows=rows, size=(7, height))
 
 
 def _finite(drawn: Sequence[Overlay], chart: _Chart) -> list[float]:

@@ -201,7 +201,8 @@ class _Drawing:
         in_order = sorted(metric.ranks.items(), key=lambda line: line[0] or 0)
         for rank, columns in in_order if has_ranks else ():
             curves = columns.curves(self.axis, self._start)
-            self._draw_curves(ax, curves, f"rank {rank}", **_rank_style(rank or 0))
+            colour = RANK_COLOURS[(rank or 0) % len(RANK_COLOURS)]
+            self._draw_curves(ax, curves, f"rank {rank}", color=colour, linewidth=1.0)
         curves = metric.curves(self.axis, start=self._start)
         line, colour = style if not is_alone else ("-", PALETTE[0])
         words = (_SUM if metric.is_summed else _MEAN) if is_alone else metric.name
@@ -301,10 +302,6 @@ def _line_styles(chart: Chart) -> Iterator[tuple[str, str]]:
         line, colour = _STYLES[metric.traits.phase]
         yield line, next(further, colour) if metric.traits.phase in seen else colour
         seen.add(metric.traits.phase)
-
-
-def _rank_style(rank: int) -> dict[str, Any]:
-    return {"color": RANK_COLOURS[rank % len(RANK_COLOURS)], "linewidth": 1.0}
 
 
 def _legend(ax: Axes) -> None:

@@ -109,20 +109,12 @@ def draw_scaling(curves: Sequence[ScalingCurve], *, ax: Axes | None = None) -> A
     _draw_speeds(panels[0], curves, is_wide=is_wide)
     for panel in panels[1:]:
         draw_efficiencies(panel, curves)
-    for panel, label, share in zip(panels, (_rate(curves), "efficiency (%)"), _LETTER_SHARE, strict=False):
+    for panel, label, share in zip(panels, (curves[0].rate, "efficiency (%)"), _LETTER_SHARE, strict=False):
         decorate(panel, label)
         _count_axis(panel, counts, is_wide=is_wide, share=share)
-        panel.set_xlabel(_unit(curves))
+        panel.set_xlabel("GPUs" if all(curve.is_on_gpus for curve in curves) else "processes")
     _legend(panels[0], curves, is_outside=ax is None)
     return panels[0]
-
-
-def _rate(curves: Sequence[ScalingCurve]) -> str:
-    return next((curve.rate for curve in curves), "images/sec")
-
-
-def _unit(curves: Sequence[ScalingCurve]) -> str:
-    return "GPUs" if all(curve.is_on_gpus for curve in curves) else "processes"
 
 
 def _legend(ax: Axes, curves: Sequence[ScalingCurve], *, is_outside: bool) -> None:

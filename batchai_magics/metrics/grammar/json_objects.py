@@ -136,7 +136,7 @@ def object_reading(
     step, epoch = _first_count(values, _STEPS), _epoch(values)
     is_placed = step is not None or epoch is not None
     if not (is_placed or (is_tagged and _is_logged(values))) or (is_tagged and _is_event(values, is_placed)):
-        return LineReading(LineKind.OBJECT, None, None, None, (), None, 0)
+        return LineReading(LineKind.OBJECT)
     rank = values.get(("rank",))
     times = (values[key,] for key in TIME_KEYS if (key,) in values)
     names = [value.span for path, value in values.items() if path in _NAMING]
@@ -146,8 +146,6 @@ def object_reading(
         epoch,
         rank.count if rank else None,
         tuple(_numbers(values, name)),
-        None,
-        0,
         is_member=rank is not None,
         seconds=next((each.span for each in times if json_timestamp(each.json)), None),
         names=(*_key_digits(text, begin, end), *names),
@@ -190,12 +188,8 @@ def _first_count(values: Mapping[Path, Value], paths: Iterable[Path]) -> Span | 
 
 def _numbers(values: Mapping[Path, Value], given: str | None) -> Iterator[NamedNumber]:
     """The numbers of an object, each under the name of its record."""
-    name, number = values.get(("name",), values.get(("key",))), values.get(("value",))
-    is_named = name is not None and not name.is_number
-    if number and number.is_number and (given or is_named):
-        unit = values.get(("unit",))
-        told = given or (_text(name) if name else "")
-        yield _named(told, number.span, "" if unit is None or unit.is_number else _text(unit))
+    if named := _named_value(values, given):
+        yield named
         return
     phase = _phase_in(values)
     inner = dict.fromkeys(str(path[0]) for path in values if len(path) == 2 and isinstance(path[1], str))
@@ -206,6 +200,17 @@ def _numbers(values: Mapping[Path, Value], given: str | None) -> Iterator[NamedN
             key = path[-1]
             if path[:-1] == part and isinstance(key, str) and value.is_number and key not in POSITION_KEYS:
                 yield _named(key if split_phase(key)[0] else in_phase(key, of_phase), value.span)
+
+
+def _named_value(values: Mapping[Path, Value], given: str | None) -> NamedNumber | None:
+    """The `value` of an object that holds its name too, or behind which one is `given`."""
+    name = values.get(("name",), values.get(("key",)))
+    number, unit = values.get(("value",)), values.get(("unit",))
+    is_named = name is not None and not name.is_number
+    if number is None or not number.is_number or not (given or is_named):
+        return None
+    told = given or (_text(name) if name else "")
+    return _named(told, number.span, "" if unit is None or unit.is_number else _text(unit))
 
 
 def _phase_in(values: Mapping[Path, Value]) -> str | None:

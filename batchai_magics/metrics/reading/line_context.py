@@ -150,11 +150,6 @@ class LineContext:
         self.month = month
         return self.year
 
-    def enter_step(self, epoch: float | None, step: int | None) -> None:
-        """Discard the reported values when the step changes."""
-        if (epoch, step) != self.reported_at:
-            self.reported_at, self.reported = (epoch, step), {}
-
     def _loose(
         self, plan: LinePlan, numbers: Values, line: int
     ) -> tuple[int | None, float | None, Values] | None:

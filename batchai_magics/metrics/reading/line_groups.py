@@ -254,7 +254,7 @@ class Block:
         found = self._cache.find(plans, self.lines.texts[row])
         if found:
             self._group(found[0]).add([row], [b"", *found[1]])
-        elif plans.has_code:
+        elif plans.is_embedded or plans.is_joined:
             self.single[row] = plans
 
     def _add_at_once(self, plans: SkeletonPlans, rows: Sequence[int]) -> Sequence[int]:

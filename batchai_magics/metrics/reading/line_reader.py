@@ -457,10 +457,11 @@ class LineReader:
         if kind is LineKind.BELOW:
             step, epoch = context.step, context.epoch
         elif kind is LineKind.REDRAWN:
-            epoch, reported = context.epoch if epoch is None else epoch, context.reported
-            context.enter_step(epoch, step)
-            if reported is context.reported:
-                numbers = [each for each in numbers if reported.get(each[0].name) != each[1]]
+            epoch = context.epoch if epoch is None else epoch
+            if context.reported_at == (epoch, step):
+                numbers = [each for each in numbers if context.reported.get(each[0].name) != each[1]]
+            else:
+                context.reported_at, context.reported = (epoch, step), {}
             context.reported.update([(metric.name, value) for metric, value in numbers])
         elif isinstance(epoch, float) and epoch.is_integer():
             epoch = int(epoch)

@@ -63,11 +63,6 @@ class SkeletonPlans:
         self.of_grammar = SkeletonPlans(b"") if self.is_embedded else self
         self._silent: set[bytes] = set()
 
-    @property
-    def has_code(self) -> bool:
-        """Whether lines are read one by one, in their turn."""
-        return self.is_embedded or self.is_joined
-
     def find(self, line: bytes) -> Found | None:
         """The plan of a line and its groups; None if it has none, or none is known."""
         for layout in self.layouts:

@@ -95,8 +95,8 @@ def split_tags(line: bytes) -> Iterator[TaggedText]:
     key, timestamp, line_timestamp = None, None, None
     start = 0
     for tag in _TAG.finditer(line):
-        head = _tag_head(line, tag.start(), start)
-        if head is None:
+        head = _TAG_HEAD.search(line, max(start, tag.start() - _TAG_HEAD_BYTES), tag.start())
+        if head is None or head.start() == tag.start():
             continue  # `<stdout>:` in ordinary text
         text = line[start : head.start()]
         if not start and PREFIX.fullmatch(text):
@@ -107,9 +107,3 @@ def split_tags(line: bytes) -> Iterator[TaggedText]:
         timestamp = parse_timestamp(head[0]) or line_timestamp
         start = tag.end()
     yield TaggedText(key, line[start:], timestamp)
-
-
-def _tag_head(line: bytes, tag: int, floor: int) -> re.Match[bytes] | None:
-    """The part of a tag before the stream name, searched after `floor`; None if empty."""
-    head = _TAG_HEAD.search(line, max(floor, tag - _TAG_HEAD_BYTES), tag)
-    return head if head and head.start() < tag else None

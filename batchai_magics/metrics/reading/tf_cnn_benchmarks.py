@@ -194,7 +194,9 @@ def step_layout(line: bytes) -> tuple[Layout, LineReading] | None:
         seconds=places.get("time", -1),
         clock=LineClock(timestamp_slices(line.translate(DIGITS_TO_ZERO), 0, begin)),
     )
-    return layout, LineReading(LineKind.BENCHMARK, match.span("step"), None, rank, numbers, None, begin)
+    return layout, LineReading(
+        LineKind.BENCHMARK, match.span("step"), rank=rank, numbers=numbers, prefix_end=begin
+    )
 
 
 _STEP_NAMES = {

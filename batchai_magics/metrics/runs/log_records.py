@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from batchai_magics.log_lines import Span, WriteTime
-from batchai_magics.metrics.measurement import ATTEMPT, Fact, Measurement, Record, at_offset, in_step_lines
+from batchai_magics.metrics.measurement import ATTEMPT, Fact, Measurement, Record, in_step_lines
 from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.reading.timestamps import WriteTimes
 from batchai_magics.metrics.runs.fits import FitHeadings
@@ -60,7 +60,7 @@ def _records_of(
         data, rank, offset=first.offset, clock=clock and _ConcatenationClock(clock, concatenation)
     )
     parser.feed(b"", rank, offset=parts[-1].end, clock=clock)  # later bytes are at their own offsets
-    return [at_offset(record, concatenation.offset(record.offset)) for record in records]
+    return [record._replace(offset=concatenation.offset(record.offset)) for record in records]
 
 
 class _Concatenation(NamedTuple):

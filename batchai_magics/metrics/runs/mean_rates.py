@@ -139,13 +139,9 @@ def _running_means(steps: Sequence[int | None], rates: Sequence[float]) -> MeanR
 def _numbers(steps: Sequence[int | None]) -> Sequence[int]:
     """The step of each line, counted from 1; line numbers where steps are missing or decrease."""
     known = cast("Sequence[int]", steps)
-    if None in steps or not _is_ascending(known):
+    if None in steps or any(later <= step for step, later in pairwise(known)):
         return range(1, len(steps) + 1)
     return [step + 1 for step in known] if known[0] == 0 else known
-
-
-def _is_ascending(steps: Sequence[int]) -> bool:
-    return all(later > step for step, later in pairwise(steps))
 
 
 def _speeds_so_far(numbers: Sequence[int], rates: Sequence[float]) -> Iterator[tuple[int, float, float]]:

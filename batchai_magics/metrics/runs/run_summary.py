@@ -226,17 +226,13 @@ def _total(summary: Summary) -> str:
     if not summary.total_images_per_sec:
         return ""
     whose = f" of {summary.total_of} alone" if summary.total_of else ""
-    return f"{_rate(summary.total_images_per_sec)}{whose}"
+    return f"{summary.total_images_per_sec:,.2f}{whose}"
 
 
 def _join_limited(items: Iterable[str]) -> str:
     every = list(items)
     rest = f", … {len(every) - _MOST_SHOWN} more" if len(every) > _MOST_SHOWN else ""
     return ", ".join(every[:_MOST_SHOWN]) + rest
-
-
-def _rate(value: float | None) -> str:
-    return f"{value:,.2f}" if value else ""
 
 
 _LINES: tuple[tuple[str, Callable[[Summary], str]], ...] = (

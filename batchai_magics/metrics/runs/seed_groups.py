@@ -145,7 +145,10 @@ def seed_groups(
     name_of = _naming(named)
     groups = [
         SeedGroup(
-            name_of(first), first.series, _unseeded(first), {i: _value(run) for i, run in group.items()}
+            name_of(first),
+            first.series,
+            _unseeded(first),
+            {i: run.value for i, run in group.items() if run.value is not None},
         )
         for first, group in zip(named, members.values(), strict=True)
     ]
@@ -164,11 +167,6 @@ def _unseeded(run: SeededRun) -> dict[str, Parameter]:
 
 def _key(run: SeededRun) -> tuple[object, ...]:
     return run.series, *sorted((name, repr(value)) for name, value in _unseeded(run).items())
-
-
-def _value(run: SeededRun) -> float:
-    assert run.value is not None, "only runs with one are grouped"
-    return run.value
 
 
 def _naming(every: Sequence[SeededRun]) -> Callable[[SeededRun], str]:

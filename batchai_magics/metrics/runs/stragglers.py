@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 
 from batchai_magics.metrics.runs.mean_rates import median
@@ -35,7 +35,8 @@ def stragglers(
     ordered = sorted(rates, key=lambda rank: rates[rank])
     if len(ordered) < 2:
         return ()
-    slow = _slow(ordered, rates)
+    limit = (1 - STRAGGLER_LAG) * median([*rates.values()])
+    slow = [rank for rank in ordered if rates[rank] < limit]
     if not slow:
         return ()
     pace = _pace({rank: histories[rank] for rank in ordered}, cut or 0)
@@ -66,24 +67,15 @@ def _pace(histories: Mapping[int, RankHistory], cut: int) -> dict[int, list[floa
     return result
 
 
-def _slow(ranks: Sequence[int], rates: Mapping[int, float]) -> list[int]:
-    limit = (1 - STRAGGLER_LAG) * median(list(rates.values()))
-    return [rank for rank in ranks if rates[rank] < limit]
-
-
 def _edges(histories: Mapping[int, RankHistory], cut: int) -> list[int]:
     """The steps that delimit the segments: those of the rank with the fewest lines."""
     known = [_steps(history, cut) for history in histories.values()]
     if not all(known):
         return []
     first, last = max(min(steps) for steps in known), min(max(steps) for steps in known)
-    edges = min((_within(first, last, steps) for steps in known), key=len)
+    edges = min((sorted({step for step in steps if first <= step <= last}) for steps in known), key=len)
     width = math.ceil((len(edges) - 1) / _MOST_STRETCHES) or 1
     return edges[::-1][::width][::-1]
-
-
-def _within(first: int, last: int, steps: Iterable[int]) -> list[int]:
-    return sorted({step for step in steps if first <= step <= last})
 
 
 def _steps(history: RankHistory, cut: int) -> list[int]:

@@ -87,7 +87,9 @@ def summarize(
         figures = tuple(
             _with_speed(each, found, run_speeds.share) if each.name == RATE else each for each in figures
         )
-    return replace(found, metrics=figures, headline=_headline(metrics, figures))
+    top = metrics.headline
+    headline = next((each for each in figures if top and each.name == top.name), None)
+    return replace(found, metrics=figures, headline=headline)
 
 
 def _shared_out(found: Summary, nodes: Mapping[int, str], announced: int) -> Summary:
@@ -113,10 +115,6 @@ def _values_of(name: str, metrics: RunMetrics) -> array[float]:
 def warm_up_of(rates: RatesByRank) -> int | None:
     """The `warm_up_steps` of the summary of a run with these rates."""
     return common_warm_up({rank: RankHistory.of(lines) for rank, lines in rates.items()})
-
-
-def _headline(metrics: RunMetrics, figures: Iterable[MetricSummary]) -> MetricSummary | None:
-    return next((each for each in figures if metrics.headline and each.name == metrics.headline.name), None)
 
 
 def _with_speed(figures: MetricSummary, found: Summary, share: float) -> MetricSummary:
