@@ -106,20 +106,12 @@ def test_an_untagged_line_stays_in_the_current_stream():
     assert found(f"[1,5]<stdout>:{step(1)}\n{step(10)}\n") == [(5, 1), (5, 10)]
 
 
-def test_labels_may_be_glued_with_their_lines():
-    assert found(f"[0] {step(10)}[1] {step(10)}\n") == [(0, 10), (1, 10)]
-
-
 def test_a_stream_name_in_a_text_is_no_tag():
     assert found(f"see <stdout>: for more\n{LINE}\n") == [(None, 10)]
 
 
 def test_gloo_splits_windows_line_ends():
     assert found(f"[0]<stdout>:{LINE}\r[0]<stdout>:\n") == [(0, 10)]
-
-
-def test_the_callers_rank_is_taken():
-    assert found(f"{LINE}\n", rank=7) == [(7, 10)]
 
 
 def test_ranks_fed_in_turn_have_their_own_unfinished_lines():
@@ -156,11 +148,6 @@ def test_a_tag_tells_more_than_the_caller_who_knows_the_launcher_as_one_process(
     assert found(text, rank=7) == [(7, 1), (3, 10), (2, 20), (7, 30)]
 
 
-def test_tags_that_tell_no_rank_leave_it_to_the_caller():
-    tag = "Sat Nov 21 00:19:42 2026<stdout>:"
-    assert found(f"{tag}{step(1)}\n{tag}{LINE}\n", rank=7) == [(7, 1), (7, 10)]
-
-
 def test_a_line_in_pieces_whose_tags_tell_no_rank_is_the_callers():
     tag = "Sat Nov 21 00:19:42 2026<stdout>:"
     assert found(f"{tag}{LINE}[1,3]<stdout>:x\n{tag}\n", rank=7) == [(7, 10)]
@@ -183,8 +170,3 @@ def test_a_tag_that_tells_no_rank_leaves_that_of_the_caller():
 
 def test_what_looks_like_a_tag_hides_no_tag_behind_it():
     assert found(f"[1,0]<stdout>:see <stdout>: or [1,1]<stdout>:{LINE}\n[1,0]<stdout>:\n") == [(1, 10)]
-
-
-def test_a_line_of_stderr_alone_is_no_part_of_stdout():
-    first = f"[1,0]<stdout>:{LINE[:9]}[1,1]<stdout>:hello\n"
-    assert found(f"{first}[1,0]<stderr>:W0701 careful\n[1,0]<stdout>:{LINE[9:]}\n") == [(0, 10)]

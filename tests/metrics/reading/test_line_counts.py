@@ -3,7 +3,7 @@
 import pytest
 
 from batchai_magics.metrics.reading.line_splitter import strip_escapes
-from batchai_magics.metrics.reading.progress_reader import Count, LineCounts, counts_of, parse_duration
+from batchai_magics.metrics.reading.progress_reader import Count, LineCounts, counts_of
 
 # Each as the program prints it; what is to be read: epoch, count, seconds left.
 BARS = {
@@ -164,11 +164,3 @@ def test_a_line_with_results_comes_when_its_epoch_has_ended(line, is_begun):
 )
 def test_a_count_is_a_part_of_a_whole(done, total, fraction):
     assert Count(done, total).fraction == (None if fraction is None else pytest.approx(fraction))
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [("01:30", 90), ("2:00:01", 7201), ("3 days, 0:00:01", 259_201), ("12s", 12), ("?", None), ("", None)],
-)
-def test_spans_of_time_are_read(text, value):
-    assert parse_duration(text) == value

@@ -44,11 +44,6 @@ def test_losses_without_rates_have_a_trend_and_a_chart():
     assert len(losses.lines[0].get_ydata()) == 10
 
 
-def test_a_printed_nan_is_seen():
-    summary = read_metrics(b"Step #10\tLoss: 1.000000\nStep #20\tLoss: nan\n").summary()
-    assert summary.has_nan
-
-
 def test_a_row_of_the_frame_is_a_line_with_its_numbers():
     line = "48/48 - 1s - loss: 0.7414 - accuracy: 0.4967 - 953ms/epoch - 20ms/step\n"
     table = read_metrics(f"Epoch 1/2\n{line}Epoch 2/2\n{line}".encode()).frame()

@@ -81,11 +81,6 @@ def test_values_of_a_pattern_without_steps_are_numbered():
     assert found["psnr"].last_segment() == {1: 30.5, 2: 31.5}
 
 
-def test_only_the_last_run_counts():
-    text = run(ranks=4, steps=(1, 2)) + run(ranks=4, steps=(5,))
-    assert list(metrics_of(text)["loss"].last_segment()) == [5]
-
-
 def test_the_figures_are_last_and_best_with_its_step():
     text = lines(*({"step": s, "val_loss": v, "acc": v} for s, v in ((1, 3.0), (2, 1.0), (3, 2.0))))
     loss, accuracy = (metrics_of(text)[name].summary for name in ("val_loss", "acc"))
