@@ -89,18 +89,9 @@ class LogTail:
         """The ranks of a piece, encoded by `ranks_between`; empty unless several ranks wrote the file."""
         return ranks_between(self._spans, piece.offset, piece.end) if self.is_shared else b""
 
-    def lines(self, count: int, *, rank: int | None = None) -> tuple[str, ...]:
-        """The last lines; with `rank`, only those of that rank if lines can be attributed."""
-        data = bytes(self._data)
-        spans = (
-            () if rank is None else spans_of(Chunk(data, self.start, self.size, False, tuple(self._spans)))
-        )
-        first = self._line_start(self.start) - self.start  # whole lines only
-        if spans:
-            mine = (span for span in spans if span.rank == rank)
-            data = b"".join(data[max(first, s.start - self.start) : max(0, s.end - self.start)] for s in mine)
-        else:
-            data = data[first:]
+    def lines(self, count: int) -> tuple[str, ...]:
+        """The last lines, whole ones only, and what follows the last of them."""
+        data = bytes(self._data[self._line_start(self.start) - self.start :])
         return tuple(data.decode("utf-8", "replace").split("\n")[-count - 1 :]) if data else ()
 
     def _line_start(self, offset: int) -> int:

@@ -73,14 +73,6 @@ def test_the_writers_of_what_is_forgotten_are_forgotten():
     assert len(pickle.dumps(tail)) < 1500
 
 
-def test_the_lines_of_one_rank_are_told_apart():
-    tail = LogTail()
-    spans = (Span(0, 2, 0), Span(2, 4, 1), Span(4, 6, 0))
-    tail.add(Chunk(b"a\nb\nc\n", 0, 6, False, spans))
-    assert tail.lines(5, rank=0) == ("a", "c", "")
-    assert tail.lines(5) == ("a", "b", "c", "")
-
-
 def shared_tail(*pieces, max_bytes=1 << 18):
     """A tail of pieces that each were written by one rank."""
     tail = LogTail(max_bytes)
@@ -106,13 +98,6 @@ def test_a_piece_has_its_writers_where_there_are_several():
     assert list(array("i", tail.ranks(tail.fragment(0, 100, line=0)))) == [0, 0, 4, 1]
     alone = shared_tail((0, "one\n"))
     assert alone.ranks(alone.fragment(0, 100, line=0)) == b""
-
-
-def test_what_was_forgotten_is_no_line_of_a_rank():
-    tail = shared_tail(*((n % 2, f"line {n:02}\n") for n in range(20)), max_bytes=60)
-    assert tail.lines(2, rank=0) == ("line 16", "line 18", "")
-    assert tail.lines(100, rank=1)[-3:] == ("line 17", "line 19", "")
-    assert not [line for line in tail.lines(100, rank=0) if line and not line.startswith("line ")]
 
 
 def test_the_first_line_that_is_kept_is_whole():

@@ -89,7 +89,6 @@ def test_a_tag_tells_whose_line_it_is():
     tail = LogTail()
     tail.add(read(0, 100))
     assert tail.is_shared
-    assert tail.lines(5, rank=0) == ("[1,0]<stdout>:a", "")
 
 
 def test_who_wrote_what_is_told_by_the_byte():
