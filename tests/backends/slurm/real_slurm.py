@@ -169,8 +169,15 @@ class RealSlurm:
         """Whether no job is left."""
         return not self.ask("squeue", "-h").strip()
 
+    @property
+    def controller_status(self) -> int | None:
+        """The exit status of the controller; None while it runs."""
+        return self.daemons["slurmctld"].poll()
+
     def answers(self) -> bool:
         """Whether the controller tells of its jobs and of its nodes, for which it takes other locks."""
+        if self.controller_status is not None:
+            return False  # its commands would ask for MessageTimeout
         words = (["squeue", "-h", "-o", "%i"], ["sinfo", "-h", "-o", "%N"])
         try:
             return all(
@@ -277,12 +284,12 @@ class Shared:
         if reason := skip_reason():
             pytest.skip(reason)
         if self._slurm and not self._slurm.answers():
+            status = self._slurm.controller_status
+            end = "does not answer" if status is None else f"has ended with status {status}"
             log = (self._slurm.folder / "slurmctld.log").read_text(errors="replace")
             self._slurm.kill_all()
             self._slurm = None
-            raise AssertionError(
-                f"Slurm does not answer; the next test gets another. Its log ends:\n{log[-4000:]}"
-            )
+            raise AssertionError(f"slurmctld {end}; the next test gets another. Its log ends:\n{log[-4000:]}")
         if self._slurm is None:
             self._slurm = RealSlurm(Path(tempfile.mkdtemp(prefix="slurm-")), **self._settings)
             self._slurm.start()
