@@ -70,6 +70,19 @@ def test_secrets_arrive_and_outputs_and_artifacts_are_kept_and_downloaded(
         assert [file.path for file in backend.files(job.id, "artifacts")]
 
 
+ALTERNATING = """
+import os
+for number in range(2000):
+    os.write(1 + number % 2, b"%d\\n" % number)
+"""
+
+
+def test_what_a_process_writes_to_both_of_its_streams_stays_in_order(run):
+    job, log = run("ordered", ALTERNATING)
+    assert job.state is ExecutionState.SUCCEEDED, log
+    assert log.split() == [str(number) for number in range(2000)]
+
+
 WRITE_EACH = (
     "for each in $AZ_BATCHAI_OUTPUT_A $AZ_BATCHAI_OUTPUT_B $AZ_BATCHAI_OUTPUT_C; do echo hi >$each/x; done"
 )

@@ -81,10 +81,8 @@ class Rank:
         self.number = number
         self._node = node
         self._child = child
-        assert child.stdout
-        assert child.stderr
-        files = (child.stdout, child.stderr)
-        self.pipes = [Pipe(file, stream) for file, stream in zip(files, streams, strict=True)]
+        files = [file for file in (child.stdout, child.stderr) if file]
+        self.pipes = [Pipe(file, stream) for file, stream in zip(files, streams, strict=False)]
         self.end: ProcessExit | None = None
         self.is_drained = False
         self.linger_until = float("inf")
@@ -164,14 +162,15 @@ def start(
 
     Its environment consists of the given one, `tmpdir`, the node's, the process's and the process manager's.
     """
-    node = plan.node_of(process)
+    node, output = plan.node_of(process), plan.output_of(process)
+    is_one_log = output.stderr == output.stdout  # one pipe keeps the order of what is written
     return subprocess.Popen(
         ["/bin/bash", "-c", process.command],
         cwd=node.folder,
         env={**env, **tmpdir, **node.env, **process.env, **pmi.env, MARK: plan.guid},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=subprocess.STDOUT if is_one_log else subprocess.PIPE,
         bufsize=0,
         close_fds=pmi.descriptors is not None,
         pass_fds=pmi.descriptors or (),
