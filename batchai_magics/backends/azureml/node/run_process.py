@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import socket
 import sys
 import time
@@ -153,6 +154,7 @@ class RankFiles(JobLayout):
         Every rank checks what it prints. What is measured (progress, use, cost) only the first one checks,
         for its node: the others have no samples and no price.
         """
+        shutil.rmtree(self.root, ignore_errors=True)  # of an earlier attempt, if it was in the same folder
         self.records.mkdir(parents=True)
         conditions, patterns = bundle["stop_if"], bundle["patterns"]
         if rank and PROGRESS not in map(metric_name, patterns):
@@ -214,9 +216,12 @@ class ServiceReport(Report):
 
 
 def append(folder: Path, name: str, data: bytes) -> int:
-    """Appends to a log of the run; returns how many bytes."""
-    with (folder / "logs/batchai/stdouterr" / name).open("ab") as stream:
-        return stream.write(data)
+    """Appends to a log of the run; returns how many bytes, 0 where the disk has no room for any."""
+    try:
+        with (folder / "logs/batchai/stdouterr" / name).open("ab", buffering=0) as stream:
+            return stream.write(data) or 0
+    except OSError:  # no job fails because of it
+        return 0
 
 
 class CopiedFile:
@@ -229,7 +234,9 @@ class CopiedFile:
         """Passes on what is new."""
         with contextlib.suppress(FileNotFoundError), self._source.open("rb", buffering=0) as stream:
             while data := os.pread(stream.fileno(), _READ_SIZE, self._offset):
-                self._offset += self._write(data)
+                if not (count := self._write(data)):
+                    return
+                self._offset += count
 
 
 class ServiceProcess(ChildProcesses):
