@@ -76,13 +76,12 @@ class Outcome(NamedTuple):
             ranks = from_json_types(tuple[ProcessExit, ...], data["ranks"], "ranks")
             exit_code = from_json_types(int | None, data["exit_code"], "exit_code")
             errors, warnings = tuple(data["errors"]), tuple(data["warnings"])
-            if not all(
-                isinstance(each[key], str) for each in errors + warnings for key in ("code", "message")
-            ):
+            if not all(map(_is_error, errors + warnings)):
                 return None
             ended = float(data["ended"])
-            is_known = data["version"] == VERSION and 0 <= ended < _LAST_S
-        except (ValueError, KeyError, TypeError):
+            times = [ended, *(rank.ended for rank in ranks if rank.ended is not None)]
+            is_known = data["version"] == VERSION and all(0 <= time < _LAST_S for time in times)
+        except (ValueError, KeyError, TypeError, AttributeError):
             return None
         return cls(exit_code, errors, ranks, warnings=warnings, ended=ended) if is_known else None
 
@@ -109,6 +108,13 @@ class Outcome(NamedTuple):
     def with_ranks(self, ends: Iterable[ProcessExit], plan: Plan) -> Outcome:
         """The outcome with the exit of each process."""
         return self._replace(ranks=exits_of(ends, plan))
+
+
+def _is_error(error: dict[str, Any]) -> bool:
+    """Whether JSON is that of an `error_detail`."""
+    details = error.get("details") or []
+    texts = [error["code"], error["message"], *(each[key] for each in details for key in ("name", "value"))]
+    return isinstance(details, list) and all(isinstance(text, str) for text in texts)
 
 
 def exits_of(ends: Iterable[ProcessExit], plan: Plan) -> Ranks:

@@ -26,7 +26,20 @@ def test_anything_else_is_no_outcome(text: str) -> None:
     assert Outcome.from_json(text) is None
 
 
-@pytest.mark.parametrize("replaced", ['"errors": ["oh"]', '"errors": [{"code": 1, "message": "oh"}]'])
-def test_errors_that_are_none_make_no_outcome(replaced: str) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        '"oh"',
+        '{"code": 1, "message": "oh"}',
+        '{"code": "JobFailed", "message": "oh", "details": "oh"}',
+        '{"code": "JobFailed", "message": "oh", "details": [{"name": "exitCode", "value": 1}]}',
+    ],
+)
+def test_errors_that_are_none_make_no_outcome(error: str) -> None:
     text = Outcome(0).to_json()
-    assert Outcome.from_json(text.replace('"errors": []', replaced)) is None
+    assert Outcome.from_json(text.replace('"errors": []', f'"errors": [{error}]')) is None
+
+
+@pytest.mark.parametrize("time", ["1e300", "-1"])
+def test_an_exit_at_no_time_makes_no_outcome(time: str) -> None:
+    assert Outcome.from_json(FAILED.to_json().replace("12.5", time)) is None
