@@ -58,10 +58,11 @@ class JobLogs:
         Raises:
             NotFoundError: The job does not exist.
         """
-        return self._watched.get(job.key, partial(self._watch, job))
+        run = self._jobs.run_of(job)  # another one once a job of this name was deleted
+        return self._watched.get(run, partial(self._watch, run))
 
-    def _watch(self, job: ResourceId) -> WatchedLogs:
-        return WatchedLogs(self._connection, self._jobs, self._jobs.run_of(job), clock=self.clock)
+    def _watch(self, run: str) -> WatchedLogs:
+        return WatchedLogs(self._connection, self._jobs, run, clock=self.clock)
 
 
 class RequestBudget:
@@ -107,10 +108,10 @@ class Schedule:
 
 
 class WatchedLogs:
-    """The logs of one job. Thread-safe: readers of one job wait for each other."""
+    """The logs of the run of one job. Thread-safe: readers of one job wait for each other."""
 
     def __init__(self, connection: Connection, jobs: Jobs, run: str, *, clock: Callable[[], float]) -> None:
-        self._connection, self._jobs, self._run, self._clock = connection, jobs, run, clock
+        self._connection, self._jobs, self.run, self._clock = connection, jobs, run, clock
         self._lock = threading.RLock()
         self._budget = RequestBudget(REQUESTS_PER_S, _BURST, clock)
         self._listing = Schedule(_MIN_LISTING_S, _MAX_LISTING_S)
@@ -213,7 +214,7 @@ class WatchedLogs:
         """Asks run history for the logs; returns true."""
         self._budget.spend()
         had_ended = self._has_ended
-        details = self._jobs.details(self._run)
+        details = self._jobs.details(self.run)
         self._has_ended |= details.is_final
         self._is_listed_since_end = had_ended or details.is_final
         self._details = details
@@ -288,7 +289,7 @@ class WatchedLogs:
             blob = self._range(name, first, length)
             if blob is None or len(blob.data) < length:
                 raise StorageError(
-                    f"{name} of the run {self._run} has become shorter: it was deleted or replaced"
+                    f"{name} of the run {self.run} has become shorter: it was deleted or replaced"
                 )
             read = blob.data
             for part in parts:

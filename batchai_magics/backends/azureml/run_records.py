@@ -26,7 +26,7 @@ from batchai_magics.backends.node.outcome import process_failed
 from batchai_magics.backends.service.runner import RunStatus
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.launch.outcome import Outcome, RunAttempt, error_detail
-from batchai_magics.launch.plan import Plan, ProcessExit
+from batchai_magics.launch.plan import Plan, PlanError, ProcessExit
 from batchai_magics.metrics.runs.stop_evaluation import unmet_everywhere
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.runs.labels import BASELINE, LabelChange, Labels, check_tags
@@ -112,8 +112,8 @@ def _outcome(job: AzureJob, details: RunDetails, recorded: Sequence[Outcome]) ->
 def _ranks(job: AzureJob, recorded: Sequence[Outcome], details: RunDetails) -> tuple[ProcessExit, ...]:
     """The exits of all processes, first failure first; unknown ones of those that have recorded none."""
     ends = {end.rank: end for outcome in recorded for end in outcome.ranks}
-    plan, ended = job.bundle.get("plan"), details.ended.timestamp() if details.ended else None
-    for rank in range(len(Plan.from_json(plan).processes)) if plan and ends else ():
+    ended = details.ended.timestamp() if details.ended else None
+    for rank in range(_process_count(job)) if ends else ():
         ends.setdefault(rank, ProcessExit(rank, "", None, ended))
     order = sorted(ends.values(), key=lambda end: (end.exit_code is None, end.ended or 0.0, end.rank))
     return tuple(sorted(order, key=lambda end: not end.exit_code))
@@ -125,10 +125,18 @@ def _unchecked(job: AzureJob, recorded: Sequence[Outcome]) -> Iterator[dict[str,
     Each checks the conditions on what its own process prints: one had nothing to check if it had nowhere.
     """
     unmet = [[each["message"] for each in outcome.warnings] for outcome in recorded]
-    plan = job.bundle.get("plan")
-    if plan and len(recorded) >= len(Plan.from_json(plan).processes):
+    count = _process_count(job)
+    if count and len(recorded) >= count:
         for text in unmet_everywhere(unmet):
             yield error_detail("StopConditionNotChecked", text)
+
+
+def _process_count(job: AzureJob) -> int:
+    """How many processes a job was to have; 0 for others' jobs, and for those of another version."""
+    try:
+        return len(Plan.from_json(job.bundle["plan"]).processes)
+    except (KeyError, PlanError):
+        return 0
 
 
 def _attempts(watched: WatchedLogs, details: RunDetails) -> Iterator[RunAttempt]:
@@ -246,7 +254,8 @@ class RunTelemetry:
         Raises:
             NotFoundError: The job does not exist.
         """
-        watched, run = self._logs.watched(job), self._runs.get(job.key, _RunSamples)
+        watched = self._logs.watched(job)
+        run = self._runs.get(watched.run, _RunSamples)
         with run.lock:
             run.advance(watched, self._logs.clock())
             return run.record(after)

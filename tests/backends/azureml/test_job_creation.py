@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,11 +10,13 @@ import pytest
 
 from batchai_magics.backends.azureml.job_creation import ALWAYS, ON_CLUSTERS, REQUIRED, SECRETS
 from batchai_magics.backends.azureml.job_names import run_name
-from batchai_magics.backends.azureml.node.job_variables import RUN, SPEC, unpacked
-from batchai_magics.backends.base import JobNeeds
+from batchai_magics.backends.azureml.node.job_variables import RUN, SPEC, packed, unpacked
+from batchai_magics.backends.base import FileRef, JobNeeds
 from batchai_magics.backends.base.backend_registry import open_backend
 from batchai_magics.backends.base.capabilities import unsupported_fields
 from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError, UnreachableError
+from batchai_magics.launch.outcome import Outcome
+from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
 from tests.azureml.faults import refusal
@@ -140,6 +143,32 @@ def test_a_deleted_job_is_gone_and_its_name_is_free(create, azure, backend, expe
     create(nodes=2)
     assert backend.show(made.id).spec.node_count == 2
     assert set(azure.jobs.jobs) == {run_name(made.id), run_name(made.id, 2)}
+
+
+def test_a_new_job_of_a_deleted_ones_name_has_logs_and_samples_of_its_own(create, azure, backend) -> None:
+    id, log, use = create().id, "user_logs/std_log.txt", "logs/batchai/telemetry/0.jsonl"
+    head = {"version": 1, "machine": "m", "nodes": {"0": "n"}, "notes": ["old"]}
+    azure.write_log(run_name(id), log, b"old\n")
+    azure.write_log(run_name(id), use, json.dumps(head).encode() + b"\n")
+    azure.set_status(run_name(id), "Completed")
+    assert backend.read(FileRef(id, "stdout.txt")).data == b"old\n"
+    assert backend.telemetry.read(id).notes == ("old",)
+    backend.delete(id)
+    create()
+    azure.write_log(run_name(id, 2), log, b"new\n")
+    azure.set_status(run_name(id, 2), "Completed")
+    assert backend.read(FileRef(id, "stdout.txt")).data == b"new\n"
+    assert backend.telemetry.read(id).notes == ()
+
+
+def test_an_ended_job_of_another_version_is_shown_without_what_cannot_be_read(create, azure, backend) -> None:
+    id = create().id
+    variables = azure.jobs.find(run_name(id)).properties["environmentVariables"]
+    variables[RUN] = packed({**unpacked(variables[RUN]), "plan": '{"version": 1}'})
+    end = Outcome(3, ranks=(ProcessExit(0, "n", 3, 1764.5),))
+    azure.write_log(run_name(id), "logs/batchai/exits/0.json", end.to_json().encode())
+    azure.set_status(run_name(id), "Failed")
+    assert backend.show(id).execution.exit_code == 3
 
 
 def test_a_running_job_is_cancelled_once(create, azure, backend) -> None:
