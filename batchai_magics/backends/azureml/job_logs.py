@@ -156,10 +156,14 @@ class WatchedLogs:
             return self._chunk(OUT, offset, limit)
 
     def details(self) -> RunDetails:
-        """The details of the run: current once the job has ended, else as last read for its logs."""
+        """The details of the run: current once the job has ended, else as last read for its logs.
+
+        Run history may learn of the end later than the job.
+        """
         with self._lock:
-            is_stale = self._has_ended or self._listing.due_at <= self._clock()
-            if is_stale and not self._is_listed_since_end:
+            is_due = self._listing.due_at <= self._clock()
+            is_current = self._is_listed_since_end and (self._details.ended is not None or not is_due)
+            if (self._has_ended or is_due) and not is_current:
                 self._list()
             return self._details
 

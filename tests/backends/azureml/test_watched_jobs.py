@@ -94,6 +94,22 @@ def test_the_ranks_and_exit_codes_of_processes_are_reported(
     assert [span.rank for span in spans] == [0, 1, 2, 3]
 
 
+def test_an_end_that_run_history_learns_later_than_the_job_is_shown_then(
+    azure: AzureStandIn, backend: AzureMLBackend, start: Starter
+) -> None:
+    now = [0.0]
+    backend.logs.clock = lambda: now[0]
+    id, run = start(), azure.jobs.find("resnet")
+    azure.set_status("resnet", "Completed")
+    ended, run.ended_at = run.ended_at, None
+    assert shown(backend, id).state is ExecutionState.SUCCEEDED
+    run.ended_at = ended
+    now[0] = 60.0
+    execution = shown(backend, id).execution
+    assert execution
+    assert execution.ended == ended
+
+
 def test_a_restart_by_the_service_is_an_attempt(
     azure: AzureStandIn, backend: AzureMLBackend, start: Starter
 ) -> None:
