@@ -1,5 +1,6 @@
 """Lines of `%batchai` and `%az` in a real IPython."""
 
+import os
 import urllib.request
 
 import pytest
@@ -161,7 +162,8 @@ def test_a_node_that_fails_fails_the_cell(run, fail, capsys):
 def test_an_interrupt_ends_a_command_on_a_node(run, fail, tmp_path):
     run("%batchai cluster create -n small -s Standard_D2 -t 1")
     told_enough = "seq 50000"  # more than a pipe holds: when it is through, somebody reads
-    told = fail(f"%batchai cluster node exec -c small --exec '{told_enough}; kill -INT $PPID; sleep 1000'")
+    command = f"{told_enough}; kill -INT {os.getpid()}; sleep 1000"
+    told = fail(f"%batchai cluster node exec -c small --exec '{command}'")
     assert "\n4000\n" in told
     assert "Stopped. The command was ended." in told
     assert not processes_of(tmp_path / "home")

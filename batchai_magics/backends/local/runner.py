@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -29,6 +30,7 @@ from batchai_magics.backends.node.job_environment import RUN_SCRIPT, without_log
 from batchai_magics.backends.node.node_programs import RUN_COMMAND
 from batchai_magics.backends.node.outcome import TERMINATE, dependency_failed, failed_with, stopped
 from batchai_magics.backends.node.ranks import termination
+from batchai_magics.backends.node.ranks.leftovers import MARK
 from batchai_magics.backends.service.host_runs import HostRuns
 from batchai_magics.backends.service.repository import OWNER
 from batchai_magics.backends.service.runner import (
@@ -226,10 +228,12 @@ class LocalRunner(Runner):
         from batchai_magics.backends.base import CommandEnd
         from batchai_magics.backends.machines.machine import CommandLine, LocalMachine
 
+        mark = f"exec-{uuid.uuid4()}"
         env = {
             **clean_environment(sys.executable),
             "AZ_BATCHAI_MOUNT_ROOT": str(self.layout.mounts(guid)),
             "TMPDIR": str(self.layout.tmpdir(guid, command.node)),
+            MARK: mark,
         }
         words = process.start_command(sys.executable, RUN_COMMAND.partition(".")[2], ["", command.command])
         line = CommandLine(words, env, str(self.layout.node(guid, command.node)))
@@ -237,6 +241,9 @@ class LocalRunner(Runner):
             code = yield from LocalMachine().stream(line, tick_s=command.tick_s)
         except FileNotFoundError:  # it was removed meanwhile
             raise api_errors.node_not_found(command.node) from None
+        except BaseException:  # what still writes when the program has ended, or was killed
+            termination.end_all(partial(process.marked, mark))
+            raise
         yield CommandEnd(code if code >= 0 else 128 - code)
 
     # -- runs

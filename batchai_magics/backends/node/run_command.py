@@ -19,12 +19,14 @@ from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.temporary_folder import ROOT, TMPDIR, TemporaryFolder
 from batchai_magics.untrusted_files import opener
 
+_ENDING = (signal.SIGINT, signal.SIGTERM)
+
 
 def main() -> None:
     """Runs the command, and ends everything that it started."""
     code_file, command = sys.argv[1:]
     termination.adopt_orphans()
-    signal_pipe, temporary = SignalPipe(), TemporaryFolder()
+    signal_pipe, temporary = SignalPipe((signal.SIGCHLD, *_ENDING)), TemporaryFolder()
     env = {**os.environ, TMPDIR: temporary.path(os.environ.get(TMPDIR) or ROOT)}
     child = subprocess.Popen(
         ["/bin/bash", "-c", command], env=env, stdin=subprocess.DEVNULL, start_new_session=True
@@ -58,7 +60,7 @@ def _has_completed(child: subprocess.Popen[bytes], signal_pipe: SignalPipe) -> b
         ready, _, _ = select.select([signal_pipe, client], [], [])
         if client in ready and not os.read(client, 1 << 10):
             return False
-        if signal_pipe in ready and signal.SIGTERM in signal_pipe.read():
+        if signal_pipe in ready and signal_pipe.read().intersection(_ENDING):
             return False
     return True
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.backends.base import CommandEnd
 from batchai_magics.backends.local import process
 from batchai_magics.backends.local.settings import LocalSettings
 from tests.backends.local.still import Still
@@ -83,3 +84,23 @@ def test_looking_at_a_node_that_is_being_prepared_brings_no_deleted_share_back(s
     folder.rmdir()
     still.prepare()
     assert not folder.exists()
+
+
+def test_a_command_that_nobody_reads_any_more_takes_along_what_it_left_behind(world: World) -> None:
+    (node, *_) = world.backend.nodes(world.cluster)
+    command = "trap '' TERM; sleep 1000 & echo $! $PPID"
+    output = world.backend.node_commands.execute(world.cluster, node.id, command)
+    left, program = map(int, next(output).data.split())
+    until(lambda: not process.identity(program))
+    assert process.identity(left)
+    output.close()
+    assert not process.identity(left)
+
+
+def test_a_command_ends_with_the_program_that_runs_it(world: World) -> None:
+    (node, *_) = world.backend.nodes(world.cluster)
+    output = world.backend.node_commands.execute(world.cluster, node.id, "echo $$ $PPID; sleep 1000")
+    shell, program = map(int, next(output).data.split())
+    os.kill(program, signal.SIGINT)
+    assert list(output) == [CommandEnd(128 + signal.SIGTERM)]
+    assert not process.identity(shell)
