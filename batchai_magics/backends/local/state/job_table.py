@@ -85,9 +85,12 @@ class JobRow(NamedTuple):
 COLUMNS = ", ".join(f"job.{name}" for name in JobRow._fields)
 
 
+_DECODER = json.JSONDecoder()  # `json.loads` looks for blanks around each of thousands of texts
+
+
 def json_items(text: str) -> tuple[Any, ...]:
     """The items of a column that has a JSON list."""
-    return () if text == "[]" else tuple(json.loads(text))
+    return () if text == "[]" else tuple(_DECODER.raw_decode(text)[0])
 
 
 def awaited(text: str) -> tuple[Predecessor, ...]:
@@ -97,7 +100,10 @@ def awaited(text: str) -> tuple[Predecessor, ...]:
 
 def _attempts(text: str) -> Attempts:
     """The attempts in a column."""
-    return tuple(RunAttempt(**{**each, "nodes": tuple(each["nodes"])}) for each in json_items(text))
+    return tuple(
+        RunAttempt(tuple(each["nodes"]), each["started"], each.get("ended"), each.get("reason", ""))
+        for each in json_items(text)
+    )
 
 
 _READERS: Sequence[tuple[int, Callable[[Any], Any]]] = [
