@@ -25,9 +25,6 @@ DOWNLOAD = ".batchai-download"  # in a folder that a download has made: the name
 EXCLUDED = (
     *("__pycache__", "*.pyc", ".git", ".hg", ".svn", ".ipynb_checkpoints", ".venv", ".DS_Store"),
     *(".pytest_cache", ".mypy_cache", ".ruff_cache", DOWNLOAD),
-    # The database of a home: SQLite loses its locks on a file that is opened and closed beside it in the same
-    # process. Another process may then truncate what this one has mapped, which kills it.
-    *("state.db", "state.db-shm", "state.db-wal"),
 )
 MAX_BYTES = 256 << 20  # of all files together, which the kernel holds in memory until uploaded
 MAX_FILES = 5000
@@ -58,13 +55,13 @@ def read_uploads(words: Sequence[str], folder: Path) -> Uploads:
         return Uploads({})
     root = _absolute("", folder)
     files: dict[str, Path] = {}
-    secrets: list[str] = []
+    left_out: dict[str, str] = {}
     size = 0
     named = [item for word in words for item in _items_of(word, root)]
     for item in (file for each in named for file in _files(each, root)):
-        if _is_secret(item):
+        if reason := _why_left_out(item):
             path = item.source
-            secrets.append(text_of(str(path.relative_to(root) if path.is_relative_to(root) else path)))
+            left_out[text_of(str(path.relative_to(root) if path.is_relative_to(root) else path))] = reason
         elif item.target not in files:
             size += _size(item)
             files[item.target] = item.source
@@ -75,7 +72,7 @@ def read_uploads(words: Sequence[str], folder: Path) -> Uploads:
     _check_folders(files)
     renamed = {item.word: item.target for item in named if not item.source.is_relative_to(root)}
     notes = [f"--upload {word}: it is {target} for the script" for word, target in renamed.items() if target]
-    notes += left_out_notes(dict.fromkeys(secrets, SECRET))
+    notes += left_out_notes(left_out)
     contents: dict[str, bytes] = {}
     for target, source in sorted(files.items()):
         try:
@@ -86,6 +83,10 @@ def read_uploads(words: Sequence[str], folder: Path) -> Uploads:
 
 
 SECRET = "a secret by its name"  # why a path stays behind
+# SQLite loses its locks on a file that is opened and closed beside it in the same process. Another process
+# may then truncate what this one has mapped, which kills it.
+DATABASE = "the database of a home by its name"
+_DATABASE_FILES = ("state.db", "state.db-shm", "state.db-wal")
 _MAX_NAMED = 10  # paths that stay behind
 
 
@@ -101,17 +102,24 @@ def left_out_notes(left_out: Mapping[str, str]) -> Iterator[str]:
         yield f"not sent ({reason}): {listed}{more}; to send it: --upload {shlex.quote(advised)}"
 
 
-def _is_secret(item: _UploadItem) -> bool:
-    """Whether it holds secrets and no word names it; raises UsageError for a link that is named instead."""
+def why_left_out(path: str) -> str:
+    """Why a file stays behind unless it is named, by its path with `/`; empty if it does not."""
+    if is_secret_file(path):
+        return SECRET
+    return DATABASE if PurePosixPath(path).name in _DATABASE_FILES else ""
+
+
+def _why_left_out(item: _UploadItem) -> str:
+    """Why a file stays behind that no word names; raises UsageError for a link to a secret that is named."""
     real = (
         PurePosixPath(*item.source.resolve().parts[-_PARTS:]).as_posix() if item.source.is_symlink() else ""
     )
     if not item.is_named:
-        return is_secret_file(item.target) or is_secret_file(real)
+        return why_left_out(item.target) or why_left_out(real)
     if is_secret_file(real) and not is_secret_file(item.source.name):
         text = f"--upload {item.word}: this link leads to {item.source.resolve()}, {SECRET}"
         raise UsageError(text, hint="name that file itself if the job is to have it")
-    return False
+    return ""
 
 
 _PARTS = 3  # of a real path; the folders above it are the user's own

@@ -17,7 +17,7 @@ import pathspec
 
 from batchai_magics.cell import ScriptFolder
 from batchai_magics.cell.cell_script import nodes_of
-from batchai_magics.cell.cell_uploads import DOWNLOAD, SECRET, is_excluded
+from batchai_magics.cell.cell_uploads import DOWNLOAD, SECRET, is_excluded, why_left_out
 from batchai_magics.cell.notebook_script import SUFFIX, sent_notebook
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError, did_you_mean, visible
@@ -356,8 +356,8 @@ class _Project:
         if not stat.S_ISREG(status.st_mode):
             return
         size = status.st_size
-        if is_secret_file(seen) or is_secret_file(real):
-            self.left_out[text_of(seen)] = SECRET
+        if reason := why_left_out(seen) or why_left_out(real):
+            self.left_out[text_of(seen)] = reason
         elif size > MAX_FILE_BYTES:
             self.left_out[text_of(seen)] = _LARGE
         else:

@@ -147,6 +147,16 @@ def test_secrets_of_a_folder_stay_here_and_are_named(folder):
     assert "no file matches" not in str(cell("r --upload a/.e*", folder=folder).notes)
 
 
+def test_what_may_be_the_database_of_a_home_stays_here_and_is_named(folder):
+    for name in ("state.db", "state.db-wal", "other.db"):
+        put(folder / "a" / name)
+    assert {*sent("r --upload 'a/*.db*'", folder)} == {"a/other.db"}
+    (note,) = cell("r --upload 'a/*.db*'", folder=folder).notes
+    reason = "the database of a home by its name"
+    assert note == f"not sent ({reason}): a/state.db, a/state.db-wal; to send it: --upload a/state.db"
+    assert {*sent("r --upload a/state.db", folder)} == {"a/state.db"}
+
+
 def test_a_secret_that_is_named_is_sent_and_a_link_to_one_is_not(folder):
     put(folder / ".env", "A=1")
     assert sent("r --upload .env", folder) == {".env": "A=1"}

@@ -146,7 +146,9 @@ def test_to_upload_the_folder_of_a_home_leaves_the_locks_of_its_store(store: Sto
     assert count(store) == 0
     (path.parent / "file").touch()
     assert {*read_uploads(["home"], path.parents[1]).files} == {"home/file"}
-    assert {*snapshot(path.parents[1]).files} == {"home/file"}
+    taken = snapshot(path.parents[1])
+    assert {*taken.files} == {"home/file"}
+    assert taken.left_out.get("home/state.db") == "the database of a home by its name"
     assert is_locked(path)
 
 
