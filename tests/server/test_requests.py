@@ -113,3 +113,12 @@ def test_a_host_name_that_is_not_the_servers_is_refused(server: Running) -> None
 
 def test_deleting_what_is_not_there_is_no_error(server: Running) -> None:
     assert server.ask("DELETE", f"{JOBS}/nothing").status_code == 204
+
+
+@pytest.mark.parametrize("action", ["register", "unregister"])
+def test_the_provider_is_registered_in_a_version_of_the_resource_manager(
+    server: Running, action: str
+) -> None:
+    path = f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.BatchAI/{action}"
+    told = server.json("POST", path, params={"api-version": "2022-09-01"})
+    assert told["namespace"] == "Microsoft.BatchAI"

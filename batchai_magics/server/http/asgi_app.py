@@ -144,7 +144,8 @@ class App:
         max_bytes = self._limits.range_bytes if route.takes_files else self._limits.body_bytes
         received = self._bodies.received(request, replace(call, user=user), user.name, max_bytes=max_bytes)
         async with received as call:
-            check_api_version(call, self._context.location)
+            is_batchai = "/Microsoft.BatchAI/" in route.path
+            check_api_version(call, self._context.location, is_batchai=is_batchai)
             ask = partial(self._handle, request, call, route.handler)
             if route.watch is None or not self._waiting.is_requested(call):
                 return await self._waiting.wait_for_state(call, ask)

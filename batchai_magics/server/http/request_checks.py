@@ -51,17 +51,21 @@ def has_known_host(request: Request, gate: Authenticator) -> bool:
     return len(hosts) == 1 and gate.accepts_host(hosts[0])
 
 
-def check_api_version(call: ApiCall, location: str) -> None:
-    """Raises ApiError (400) without a supported `api-version`: for Batch AI, the last published one."""
+def check_api_version(call: ApiCall, location: str, *, is_batchai: bool) -> None:
+    """Raises ApiError (400) without a supported `api-version`: for Batch AI, the last published one.
+
+    `is_batchai` comes from the route: the registration of the provider has its name in the path too, and
+    the version of Azure Resource Manager.
+    """
     version = call.query.get("api-version", "")
     if not version:
         message = "The api-version query parameter (?api-version=) is required for all requests."
         raise ApiError(400, "MissingApiVersionParameter", message)
-    _, provider, types = call.path.lower().rpartition("/microsoft.batchai/")
-    if provider and version != API_VERSION:
+    if is_batchai and version != API_VERSION:
+        kinds = call.path.lower().rpartition("/microsoft.batchai/")[2].split("/")[::2]
         text = (
             f"No registered resource provider found for location '{location}' and API version '{version}' for"
-            f" type '{'/'.join(types.split('/')[::2])}'. The supported api-versions are '{API_VERSION}'."
+            f" type '{'/'.join(kinds)}'. The supported api-versions are '{API_VERSION}'."
         )
         raise ApiError(400, "NoRegisteredProviderFound", text)
     if not _VERSION.fullmatch(version):

@@ -44,7 +44,8 @@ GROUP = "/subscriptions/s/resourceGroups/g"
 
 
 def check(version: str, path: str = JOB) -> None:
-    check_api_version(ApiCall("GET", path, {"api-version": version} if version else {}), "here")
+    call = ApiCall("GET", path, {"api-version": version} if version else {})
+    check_api_version(call, "here", is_batchai=path == JOB)
 
 
 def test_a_supported_version_passes() -> None:
