@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from batchai_magics.backends.folders.private_files import append, write
+from batchai_magics.errors import StorageError
 
 
 class KeyJournal:
@@ -15,12 +17,16 @@ class KeyJournal:
 
     Keys of what is inside a resource start with its key and a `/`. Thread-safe; hold `lock` for more than
     one call.
+
+    Raises:
+        StorageError: for a file with values that are not `is_valid` here, of another version: its owners and
+            metadata would be lost without a word.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, is_valid: Callable[[Any], bool]) -> None:
         self.lock = threading.RLock()
         self._file = file
-        self._values = _read(file)
+        self._values = _read(file, is_valid)
         if file.exists():
             write(file, "".join(_line(key, value) for key, value in self._values.items()))
 
@@ -56,15 +62,24 @@ def _is_inside(key: str, holder: str) -> bool:
 
 
 def _line(key: str, value: Any) -> str:
-    return json.dumps([key, value]) + "\n"
+    """A line of the file; it begins with the line feed, so that half a line before it spoils no other."""
+    return "\n" + json.dumps([key, value])
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _read(file: Path, is_valid: Callable[[Any], bool]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else []:
         try:
-            key, value = json.loads(line)
-            values[key] = value
-        except (ValueError, TypeError):  # a line cut off by a kill
+            entry = json.loads(line)
+        except ValueError:  # cut off by a kill or a full disk
             continue
+        match entry:
+            case [str(key), value] if value is None or is_valid(value):
+                values[key] = value
+            case _:
+                hint = (
+                    "Start the version that wrote it, or move the file away: what it says of owners or"
+                    " metadata is then forgotten."
+                )
+                raise StorageError(f"{file} was written by another version of batchai-magics", hint=hint)
     return {key: value for key, value in values.items() if value is not None}

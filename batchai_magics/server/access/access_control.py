@@ -164,7 +164,8 @@ class Owners:
     """
 
     def __init__(self, file: Path, ownership: Ownership | None = None) -> None:
-        self._journal, self._ownership = KeyJournal(file), ownership
+        self._journal = KeyJournal(file, lambda owner: isinstance(owner, str))
+        self._ownership = ownership
 
     @contextlib.contextmanager
     def record_creation(self, key: str, user: str) -> Iterator[None]:

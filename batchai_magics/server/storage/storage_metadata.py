@@ -7,8 +7,9 @@ import re
 import secrets
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
+from typing import Any
 from xml.sax.saxutils import escape
 
 from batchai_magics.server.api_call import ApiCall
@@ -152,7 +153,7 @@ class MetadataStore:
     """The records of all resources, by resource key."""
 
     def __init__(self, file: Path) -> None:
-        self._journal = KeyJournal(file)
+        self._journal = KeyJournal(file, _is_record)
         self._in_use: dict[str, tuple[threading.Lock, int]] = {}
 
     @contextlib.contextmanager
@@ -209,6 +210,11 @@ class MetadataStore:
     def forget(self, key: str) -> None:
         """Removes the records of a deleted resource and everything inside it."""
         self._journal.forget(key)
+
+
+def _is_record(value: Any) -> bool:
+    """Whether a value of the journal is a record."""
+    return isinstance(value, dict) and value.keys() <= {field.name for field in fields(StorageRecord)}
 
 
 EMPTY_RECORD = StorageRecord()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.errors import StorageError
 from batchai_magics.server.access.access_control import UNKNOWN_OWNER, Owners
 
 
@@ -25,7 +26,7 @@ def test_what_belongs_to_whom_is_known_to_the_next_server(file: Path) -> None:
     owners = owners_in(file, ("/w", "first"), ("/w/e", "second"), ("/x", "first"))
     owners.forget("/w")
     with file.open("a") as stream:
-        stream.write('["/y", "fi')  # the server was killed here
+        stream.write('\n["/y", "fi')  # the server was killed here
     again = Owners(file)
     assert (again.of("/w"), again.of("/w/e"), again.of("/x"), again.of("/y")) == (
         UNKNOWN_OWNER,
@@ -68,9 +69,9 @@ def test_a_server_that_starts_keeps_no_line_of_what_is_gone_or_half_written(file
     owners = owners_in(file, ("/w", "first"), ("/x", "second"))
     owners.forget("/w")
     with file.open("a") as stream:
-        stream.write('["/y", "fi')
-    Owners(file).record("/z", "second")  # else it would stand behind that half of a line
-    assert file.read_text().splitlines() == [
+        stream.write('\n["/y", "fi')
+    Owners(file).record("/z", "second")
+    assert file.read_text().strip().splitlines() == [
         '["/x", "second"]',
         '["/z", "second"]',
     ]
@@ -79,6 +80,27 @@ def test_a_server_that_starts_keeps_no_line_of_what_is_gone_or_half_written(file
 def test_half_a_line_hides_no_later_one_though_nothing_else_was_left(file: Path) -> None:
     owners_in(file, ("/w", "first")).forget("/w")
     with file.open("a") as stream:
-        stream.write('["/y", "fi')
+        stream.write('\n["/y", "fi')
     Owners(file).record("/z", "second")
     assert Owners(file).of("/z") == "second"
+
+
+def test_half_a_line_of_a_full_disk_takes_no_later_one_with_it(file: Path) -> None:
+    owners = owners_in(file, ("/w", "first"))
+    with file.open("a") as stream:
+        stream.write('\n["/y", "fi')  # the rest did not fit
+    owners.record("/z", "second")
+    again = Owners(file)
+    assert (again.of("/w"), again.of("/y"), again.of("/z")) == ("first", UNKNOWN_OWNER, "second")
+
+
+@pytest.mark.parametrize("line", ['{"id": "/w", "user": "first"}', '{"gone": "/w"}', '["/w", 7]', "7"])
+def test_owners_of_another_version_are_refused_and_stay(file: Path, line: str) -> None:
+    owners_in(file, ("/x", "first"))
+    with file.open("a") as stream:
+        stream.write(f"\n{line}\n")
+    before = file.read_text()
+    with pytest.raises(StorageError, match="another version") as caught:
+        Owners(file)
+    assert "move the file away" in caught.value.hint
+    assert file.read_text() == before

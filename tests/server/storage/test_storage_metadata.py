@@ -9,6 +9,7 @@ import pytest
 from azure.core.exceptions import HttpResponseError
 from azure.storage.fileshare import ShareClient, ShareServiceClient
 
+from batchai_magics.errors import StorageError
 from batchai_magics.server.storage.storage_metadata import MetadataStore, StorageRecord
 from tests.server.running import Running, connected
 
@@ -128,9 +129,18 @@ def test_the_next_server_knows_them_and_forgets_half_a_line(tmp_path: Path) -> N
     first.move("file/local/a", "file/local/c")
     first.forget("file/local/ab")
     with file.open("a") as stream:
-        stream.write('["file/local/d", {"metadata": {"of')
+        stream.write('\n["file/local/d", {"metadata": {"of')
     after = MetadataStore(file)
     assert after.metadata_of("file/local/c/b") == {"of": "file/local/a/b"}
     assert [after.metadata_of(f"file/local/{name}") for name in ("a", "ab", "d")] == [{}, {}, {}]
     assert (after.record("blob/local/typed"), after.metadata_of("blob/local/typed")) == (typed, {})
-    assert len(file.read_text().splitlines()) == 3
+    assert len(file.read_text().strip().splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    "line", ['["file/local/a", {"run": "7"}]', '["file/local/a", {}, {"revision": "1a"}]']
+)
+def test_metadata_of_another_version_is_refused(tmp_path: Path, line: str) -> None:
+    (tmp_path / "metadata.jsonl").write_text(f"{line}\n")
+    with pytest.raises(StorageError, match="another version"):
+        MetadataStore(tmp_path / "metadata.jsonl")
