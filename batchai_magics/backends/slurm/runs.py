@@ -376,7 +376,8 @@ class Runs:
         files = self.files(run.guid)
         with private_files.left_for_later_if_full():
             if due.overdue:
-                self._slurm.cancel(due.overdue)
+                with contextlib.suppress(ServiceError):  # it does not answer: what is known is recorded
+                    self._slurm.cancel(due.overdue)
             if due.submission:
                 files.note_submission(1, due.submission)
             if due.report:

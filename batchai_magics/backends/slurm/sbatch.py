@@ -129,6 +129,7 @@ def write(layout: Layout, planned: PlannedRun, settings: SlurmSettings) -> None:
         setup_secrets=str(secrets_file(layout, cluster_guid)),
         scratch=settings.scratch,
         scratch_limit_bytes=settings.scratch_limit_mib << 20,
+        lost_s=settings.lost_s,
     )
     files.reserve_room(len(planned.plan.processes))
     private_files.write(files.bundle, bundle.to_json())

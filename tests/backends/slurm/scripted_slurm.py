@@ -160,6 +160,8 @@ class ScriptedClient(SlurmClient):
         return str(next(self._numbers))
 
     def cancel(self, number: str) -> None:
+        if self.is_down:
+            raise ServiceError("down", code="SlurmUnavailable")
         self.cancelled.append(number)
 
     def jobs(self) -> dict[str, SlurmJob]:

@@ -18,6 +18,7 @@ from batchai_magics.untrusted_files import tail_of
 _LOST = re.compile(r"DOWN|FAIL|NOT_RESPONDING|\*")
 _FAILED = re.compile(r"Node failure on (\S+)")
 _TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
+_UNKNOWN = re.compile("invalid job id|not found", re.IGNORECASE)
 QUERY_TIMEOUT_S = 10.0
 ORDER_TIMEOUT_S = 60.0  # scontrol itself repeats requests to a controller that does not respond
 EXPAND_TIMEOUT_S = (
@@ -70,17 +71,15 @@ def boot_times(names: Sequence[str]) -> dict[str, str]:
 
 def own_fields() -> dict[str, str]:
     """Slurm's fields for this allocation; empty if the controller does not respond."""
-    return _fields(os.environ["SLURM_JOB_ID"], QUERY_TIMEOUT_S)
+    return fields_of(_scontrol("show", "job", os.environ["SLURM_JOB_ID"], "--oneliner"))
 
 
-def is_open(job: str) -> bool:
-    """Whether a job of Slurm's waits, runs or is ending; False if the controller does not respond."""
-    state = _fields(job, ORDER_TIMEOUT_S).get("JobState", "")
-    return bool(state) and end_state_of(state) is None
-
-
-def _fields(job: str, timeout_s: float) -> dict[str, str]:
-    return fields_of(_scontrol("show", "job", job, "--oneliner", timeout_s=timeout_s))
+def is_open(job: str) -> bool | None:
+    """Whether a job of Slurm's waits, runs or is ending; None if the controller does not respond."""
+    done = _run("scontrol", "show", "job", job, "--oneliner", timeout_s=ORDER_TIMEOUT_S)
+    if state := fields_of(done.stdout).get("JobState", ""):
+        return end_state_of(state) is None
+    return False if _UNKNOWN.search(done.stdout + done.stderr) else None
 
 
 _GRACE_TIME, _PREEMPTS = re.compile(r"\bGraceTime=(\d+)"), re.compile(r"\bPreemptMode=(?!OFF\b)")

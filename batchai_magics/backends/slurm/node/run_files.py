@@ -133,6 +133,7 @@ class JobBundle(NamedTuple):
     setup_secrets: str = ""  # the file with its secrets, which may be missing
     scratch: str = ""  # the scratch folder on nodes' own disks; may contain variables of the nodes
     scratch_limit_bytes: int = 0  # how much of it is collected, per node
+    lost_s: float = 30.0  # after which a predecessor that is over, but reported no status, counts as lost
 
     def to_json(self) -> str:
         """The JSON that is written to the file."""

@@ -6,7 +6,9 @@ folder.
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -18,11 +20,12 @@ from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.slurm.node import allocation
 from batchai_magics.backends.slurm.node.attempt_ends import RunningAttempt
-from batchai_magics.backends.slurm.node.run_files import RunFiles, read_secrets
+from batchai_magics.backends.slurm.node.run_files import JobBundle, RunFiles, read_secrets
 from batchai_magics.backends.slurm.node.scratch import ScratchError
 from batchai_magics.backends.slurm.node.slurm_launcher import SlurmLauncher
 from batchai_magics.launch.outcome import Outcome
 
+_LOOKS = 5  # how often a predecessor without an outcome is looked at again before it counts as lost
 _NOT_QUEUED = "Slurm did not queue the job again: {}"
 
 
@@ -61,19 +64,34 @@ def _predecessors(files: RunFiles) -> tuple[Outcome | None, list[str]]:
     Some may run again, as other jobs of Slurm's or as the same ones: Slurm cannot know. One that is over and
     has left no outcome was killed; one that was deleted had ended.
     """
-    outcome, open_jobs = None, []
+    open_jobs = []
     for earlier in read_predecessors(files):
         predecessor = files.of_run(earlier.guid)
-        submission = None if predecessor.outcome else predecessor.submission(predecessor.attempt)
-        if submission and (predecessor.is_requeued or allocation.is_open(submission.slurm_job)):
-            open_jobs.append(submission.slurm_job)
-            continue
-        end = predecessor.outcome
-        if end is None and predecessor.root.exists():
-            end = lost({})
-        if end and earlier.has_failed(end):
-            outcome = dependency_failed(earlier.name)
-    return outcome, open_jobs
+        if open_job := _open_job(predecessor, files):
+            open_jobs.append(open_job)
+        elif predecessor.root.exists() and earlier.has_failed(predecessor.outcome or lost({})):
+            return dependency_failed(earlier.name), []
+    return None, open_jobs
+
+
+def _open_job(predecessor: RunFiles, files: RunFiles) -> str:
+    """The Slurm job of a predecessor that has not ended; empty if it has, was deleted, or counts as lost.
+
+    What another node has recorded may take a moment to appear here, such as an end that NFS still says is
+    missing: one that is over is waited for as long as by those who look at it.
+    """
+    for look in range(_LOOKS + 1):
+        if predecessor.outcome or not predecessor.root.exists():
+            return ""
+        submission = predecessor.submission(predecessor.attempt)
+        is_open = allocation.is_open(submission.slurm_job) if submission else False
+        if submission and (is_open or (is_open is None and predecessor.is_requeued)):
+            return submission.slurm_job
+        if look < _LOOKS:
+            time.sleep(JobBundle.read(files.bundle).lost_s / _LOOKS)
+            with contextlib.suppress(OSError):  # a client of NFS reads a folder anew that it has changed
+                tempfile.TemporaryFile(dir=predecessor.root).close()
+    return ""
 
 
 def _run(files: RunFiles, running: RunningAttempt, signal_pipe: SignalPipe) -> Outcome:

@@ -10,12 +10,14 @@ from typing import cast
 
 import pytest
 
-from batchai_magics.backends.folders.run_end import Predecessor, write_predecessors
+from batchai_magics.backends.folders import private_files
+from batchai_magics.backends.folders.run_end import Predecessor, write_end, write_predecessors
 from batchai_magics.backends.node.launcher import PlanProcesses
 from batchai_magics.backends.node.outcome import REQUEUE
 from batchai_magics.backends.slurm.node.attempt_ends import TERMINATED, RunningAttempt
-from batchai_magics.backends.slurm.node.run_files import AttemptNote, RunFiles, SlurmSubmission
+from batchai_magics.backends.slurm.node.run_files import AttemptNote, JobBundle, RunFiles, SlurmSubmission
 from batchai_magics.backends.slurm.node.slurm_launcher import SlurmReport
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import LogPaths, Output, Plan, ProcessExit
 
 CHILD: set[int] = {signal.SIGCHLD}
@@ -45,22 +47,51 @@ def test_word_that_the_job_has_to_end_may_come_behind_the_ends_of_all_it_has_sta
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("is_requeued", "code", "text"),
+    ("is_requeued", "says", "code", "text"),
     [
-        (True, "JobLaunchFailed", "Slurm did not queue the job again: "),
-        (False, "DependencyFailed", "first did not succeed"),  # it is over, and has left no outcome
+        (True, "", "JobLaunchFailed", "Slurm did not queue the job again: "),  # there is no scontrol
+        (True, "JobState=CANCELLED", "DependencyFailed", "first did not succeed"),  # before it ran again
+        (False, "", "DependencyFailed", "first did not succeed"),  # it is over, and has left no outcome
     ],
 )
 def test_a_job_never_runs_beside_its_predecessor_or_after_one_that_was_killed(
-    tmp_path: Path, is_requeued: bool, code: str, text: str
+    tmp_path: Path, is_requeued: bool, says: str, code: str, text: str
 ) -> None:
-    first, second = RunFiles(tmp_path / "first"), RunFiles(tmp_path / "second")
-    first.note_submission(1, SlurmSubmission("7", 1.0))
+    first = predecessor(tmp_path)
     if is_requeued:
         first.ask_to_stop(1, AttemptNote(REQUEUE, 2.0))
-    write_predecessors(second, [Predecessor("first", "first", must_succeed=True)])
-    words = [sys.executable, "-m", "batchai_magics.backends.slurm.node.run_job", str(second.root), "1"]
-    done = subprocess.run(words, env={"PATH": "", "SLURM_JOB_ID": "8"}, check=False)  # there is no scontrol
-    assert done.returncode == 1
-    (error,) = second.outcome.errors
+    (error,) = end_behind(tmp_path, f"echo {says}" if says else "").errors
     assert (error["code"], error["message"].startswith(text)) == (code, True)
+
+
+@pytest.mark.slow
+def test_an_end_that_appears_on_the_node_of_the_next_job_only_after_a_moment_counts(tmp_path: Path) -> None:
+    """As on NFS, whose clients remember for a while which files are missing."""
+    first = predecessor(tmp_path)
+    write_end(first.root / "seen", Outcome(0))
+    appear = f"[ -e {tmp_path}/asked ] && /bin/mv {first.root}/seen {first.end}; : > {tmp_path}/asked"
+    (error,) = end_behind(tmp_path, f"{appear}; echo JobState=COMPLETED").errors
+    assert error["code"] == "SupervisorFailed"  # it runs, although it has no plan
+    assert not [file.name for file in first.root.iterdir() if file.name.startswith("tmp")]
+
+
+def predecessor(folder: Path) -> RunFiles:
+    """A run that was submitted."""
+    files = RunFiles(folder / "first")
+    files.note_submission(1, SlurmSubmission("7", 1.0))
+    return files
+
+
+def end_behind(folder: Path, scontrol: str) -> Outcome:
+    """How a job without a plan ends that starts after that run; `scontrol` is what that does, if any."""
+    files, programs = RunFiles(folder / "second"), folder / "bin"
+    write_predecessors(files, [Predecessor("first", "first", must_succeed=True)])
+    private_files.write(files.bundle, JobBundle("", "pmi2", "", lost_s=0.5).to_json())
+    programs.mkdir()
+    if scontrol:
+        (programs / "scontrol").write_text(f"#!/bin/sh\n{scontrol}\n")
+        (programs / "scontrol").chmod(0o755)
+    words = [sys.executable, "-m", "batchai_magics.backends.slurm.node.run_job", str(files.root), "1"]
+    done = subprocess.run(words, env={"PATH": str(programs), "SLURM_JOB_ID": "8"}, check=False)
+    assert (done.returncode, files.outcome is None) == (1, False)
+    return files.outcome or Outcome(None)

@@ -258,6 +258,16 @@ def test_the_state_of_a_predecessor_counts_and_not_what_slurm_says_of_its_script
     assert slurm.cancelled == ["1"]
 
 
+def test_a_job_ends_with_its_predecessor_also_while_slurm_does_not_take_it_back(
+    runs: Runs, slurm: ScriptedClient, job: Run
+) -> None:
+    submitted_behind_a_running_one(runs, slurm, job).note_end(FAILED)
+    slurm.is_down = True
+    runs.statuses([job])
+    runs.record_due()
+    assert runs.files("guid").outcome.errors[0]["code"] == "DependencyFailed"
+
+
 def test_a_predecessor_that_could_not_report_its_end_is_recorded_when_only_its_successor_is_read(
     runs: Runs, slurm: ScriptedClient, job: Run
 ) -> None:
