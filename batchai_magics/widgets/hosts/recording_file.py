@@ -26,7 +26,7 @@ from batchai_magics.widgets.core.polled_model import PageData
 from batchai_magics.widgets.core.view_stream import Batch
 
 FORMAT = "batchai-recording"
-VERSION = 1
+VERSION = 2
 MAX_BYTES = 32 << 20  # of JSON; after that, only states are recorded
 MAX_FILE_BYTES = 256 << 20
 _HEADER_BYTES = 1 << 16

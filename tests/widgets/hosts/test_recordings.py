@@ -70,7 +70,7 @@ def test_a_recording_has_states_log_and_end_with_their_times(backend, tmp_path):
     backend.finish()
     recording.join()
     header, *rest = entries(path)
-    assert (header["format"], header["version"], header["name"]) == ("batchai-recording", 1, "resnet")
+    assert (header["format"], header["version"], header["name"]) == ("batchai-recording", 2, "resnet")
     states = [entry["state"]["facts"]["state"] for entry in rest if "state" in entry]
     assert (states[0], states[-1]) == ("running", "succeeded")
     assert [entry["t"] for entry in rest] == sorted(entry["t"] for entry in rest)
@@ -167,7 +167,7 @@ def test_what_is_no_recording_is_refused_before_it_is_served(tmp_path):
     with gzip.open(tmp_path / "later", "wt") as file:
         file.write('{"format": "batchai-recording", "version": 99}\n')
     with gzip.open(tmp_path / "nameless", "wt") as file:
-        file.write('{"format": "batchai-recording", "version": 1}\n')
+        file.write('{"format": "batchai-recording", "version": 2}\n')
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UsageError, match="is not a recording of a job"):
         open_recording(tmp_path / "text")
@@ -175,7 +175,7 @@ def test_what_is_no_recording_is_refused_before_it_is_served(tmp_path):
         export_html(tmp_path / "nameless", tmp_path / "page.html")
     with pytest.raises(StorageError, match="not a regular file"):
         open_recording(tmp_path / "pipe")
-    with pytest.raises(UsageError, match="version 99, not 1"):
+    with pytest.raises(UsageError, match="version 99, not 2"):
         open_recording(tmp_path / "later")
     with pytest.raises(StorageError, match="No such file"):
         open_recording(tmp_path / "missing")

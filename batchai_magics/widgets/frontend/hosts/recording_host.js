@@ -14,7 +14,7 @@ import { StateHost } from "./state_host.js";
 /** The first line. @typedef {{format: string, version: number, name: string, started: number, report?: string}} Header */
 
 const FORMAT = "batchai-recording";
-const VERSION = 1;
+const VERSION = 2;
 const NOT_RECORDED = "This was not recorded.";
 const TIMES = /** @type {const} */ (["created", "started", "ended"]);
 

@@ -4,7 +4,7 @@ import { test } from "node:test";
 
 import { readRecording, RecordingHost } from "../../../../batchai_magics/widgets/frontend/hosts/recording_host.js";
 
-const HEADER = { format: "batchai-recording", version: 1, name: "run", started: 1_000_000 };
+const HEADER = { format: "batchai-recording", version: 2, name: "run", started: 1_000_000 };
 const facts = (state, ended = null) => ({ facts: { state, created: 999_000, started: 1_000_000, ended }, history: [[1_000_000, 0, 1]] });
 const ENTRIES = [
   { t: 0, state: facts("running") },
