@@ -10,17 +10,19 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from batchai_magics.metrics import summarize
 from batchai_magics.metrics.column import Column
 from batchai_magics.metrics.grammar.metric_names import TRAIN
 from batchai_magics.metrics.measurement import ATTEMPT, FIT, RATE_UNIT, Fact, MetricName, Record
 from batchai_magics.metrics.measurement_table import MeasurementTable, Rank, in_row_order, indices_by_rank
-from batchai_magics.metrics.runs.fits import FitHeadings, Segments
+from batchai_magics.metrics.runs.fits import Fit, FitHeadings, Segments
+from batchai_magics.metrics.runs.mean_rates import ProcessNumbers
 from batchai_magics.metrics.runs.metric_traits import MetricTraits, traits_of
 from batchai_magics.metrics.runs.resource_usage import MeanUsage, ResourceUsage, UsageRates, reason_for
 from batchai_magics.metrics.runs.run_metrics import ORDER, QUALIFIERS
+from batchai_magics.metrics.runs.step_series import RUN_KEYS, opens_run
 from batchai_magics.metrics.runs.timeline import EpochCounter, Timeline, in_time_order, never_falls
 from batchai_magics.models.telemetry_records import TelemetryRecord
 
@@ -61,7 +63,7 @@ class LogNumbers:
         if self.metrics:  # which another file may have printed below a heading that comes now
             self.has_moved |= any(fact.key == FIT for _, fact in table.facts)
         self._add(table)
-        self.has_moved |= self._timeline.has_moved
+        self.has_moved |= self._timeline.has_moved or self._processes.has_moved
         self._mark_attempts(table)
 
     def renumber(self, records: Iterable[Record]) -> None:
@@ -81,14 +83,17 @@ class LogNumbers:
         self._has_epochs = False
         self.attempts: dict[int, int] = {}  # first steps by attempt, from the second one on
         self._attempt: Fact | None = None  # the latest one, until it has a step
+        self._processes = ProcessNumbers()
 
     def _forget_places(self) -> None:
         self.has_moved = False
         self.series: dict[str, NumberColumns] = {}
         self.labels: dict[str, str] = {}
         self._timeline, self._epochs = Timeline(), EpochCounter()
+        self._processes = ProcessNumbers(are_numbered=self._processes.are_several)
+        self._run: list[Fact] = []  # the facts of the latest run
         self._headings = FitHeadings()
-        self._segments: dict[tuple[str, int | None], Segments] = {}  # of a metric and rank
+        self._segments = defaultdict[str, defaultdict[Rank, Segments]](lambda: defaultdict(Segments))
         self._first_names: dict[str, str] = {}  # of the first segments of metrics
 
     def _mark_attempts(self, table: MeasurementTable) -> None:
@@ -124,15 +129,22 @@ class LogNumbers:
         return "epoch" if self._has_epochs else ORDER
 
     def _add(self, table: MeasurementTable) -> None:
-        for part in self._timeline.add(table).parts(FIT, ATTEMPT):
+        for part in self._timeline.add(table).parts(FIT, *RUN_KEYS):
             for _, fact in part.facts:
                 self._headings.enter(fact)
-                if fact.key == ATTEMPT and int(fact.value) > 1:
-                    self._segments.clear()  # it repeats steps of the one before
-            self._add_lines(part)
+                self._begin_run(fact)
+            self._add_lines(self._processes.add(part))
+
+    def _begin_run(self, fact: Fact) -> None:
+        """Begins another run or attempt if a fact does: it repeats steps of the one before."""
+        if opens_run(fact, self._run) and (fact.key != ATTEMPT or int(fact.value) > 1):
+            self._segments.clear()
+            self._processes.begin_run()
+            self._run.clear()
+        self._run.append(fact)
 
     def _add_lines(self, part: MeasurementTable) -> None:
-        """Adds lines that are below the same headings and of one attempt."""
+        """Adds lines that are below the same headings and of one run."""
         self._find_start(part)
         numbers = self._epochs.numbers(part)
         series = defaultdict[MetricName, list[list[Column]]](list)
@@ -144,8 +156,15 @@ class LogNumbers:
                     columns = [lines.rows, steps, lines.ranks, values, *rest]
                     series[metrics.setdefault(metric.name, metric)].append(columns)
                     self._has_epochs |= not lines.epochs.is_missing
+        shared: dict[tuple[int, int], _Places] = {}  # metrics of a line have the same steps and ranks
         for metric, pieces in series.items():
-            self._add_values(metric, in_row_order(pieces)[1:], numbers)
+            steps, ranks, *rest = in_row_order(pieces)[1:]
+            if None in steps:
+                places = _numbered(metric.name, (steps, ranks, rest[1]), numbers)
+            else:
+                key = id(steps), id(ranks)
+                places = shared[key] = shared.get(key) or _Places.of(steps, ranks)
+            self._add_values(metric, places, rest)
 
     def _find_start(self, part: MeasurementTable) -> None:
         """Notes the time of the first line that has one."""
@@ -160,36 +179,29 @@ class LogNumbers:
             return times
         return Column([None if time is None else time - start for time in times])
 
-    def _add_values(
-        self, metric: MetricName, columns: Sequence[Column], numbers: Mapping[tuple[str, Rank], Sequence[int]]
-    ) -> None:
+    def _add_values(self, metric: MetricName, places: _Places, rest: Sequence[Column]) -> None:
         """Adds values of a metric to the lines that they belong to: each segment has its own."""
-        steps, ranks, *rest = columns
-        epochs, positions, lines = rest[1], [*steps], defaultdict[str, list[int]](list)
-        for rank, indices in indices_by_rank(ranks).items():
-            numbered = iter(numbers.get((metric.name, rank), ()))
-            if None in steps:
-                for index in indices:
-                    if positions[index] is None and epochs[index] is not None:
-                        positions[index] = next(numbered)
-            of_rank = [positions[index] for index in indices]
-            if not never_falls(of_rank):
-                for index, position in zip(indices, of_rank, strict=True):
-                    lines[self._line_name(metric.name, rank, position)].append(index)
+        lines, segments_of = defaultdict[str, list[int]](list), self._segments[metric.name]
+        for rank, indices, positions, is_rising in places.by_rank:
+            segments, fit = segments_of[rank], self._headings.of(rank)
+            if is_rising:
+                lines[self._line_of(metric.name, segments, positions[0], fit)] += indices
+                if positions[-1] is not None:
+                    segments.follow(positions[-1])
                 continue
-            lines[self._line_name(metric.name, rank, of_rank[0])] += indices  # others begin no segment
-            self._line_name(metric.name, rank, of_rank[-1])
-        placed = [Column(positions), ranks, *rest]
-        for line, every in sorted(lines.items(), key=lambda each: min(each[1])):
+            for index, position in zip(indices, positions, strict=True):
+                lines[self._line_of(metric.name, segments, position, fit)].append(index)
+        columns = [places.steps, places.ranks, *rest]
+        in_order = sorted(lines.items(), key=lambda each: min(each[1])) if len(lines) > 1 else lines.items()
+        for line, every in in_order:
             if line not in self.series:
                 traits = replace(traits_of(metric.name, metric.phase, metric.unit), name=line)
                 self.series[line] = NumberColumns(traits, metric.unit, is_band=metric == BAND)
-            is_all = len(every) == len(positions)
-            self.series[line].extend(*(placed if is_all else (each.take(sorted(every)) for each in placed)))
+            own = columns if len(lines) == 1 else [each.take(sorted(every)) for each in columns]
+            self.series[line].extend(*own)
 
-    def _line_name(self, name: str, rank: Rank, position: int | None) -> str:
+    def _line_of(self, name: str, segments: Segments, position: int | None, fit: Fit) -> str:
         """The line of a metric that the next value belongs to: each segment has its own."""
-        segments, fit = self._segments.setdefault((name, rank), Segments()), self._headings.of(rank)
         if position is not None and segments.number < MAX_SEGMENTS:
             segments.add(position, fit)
         if segments.number == 1:
@@ -199,6 +211,40 @@ class LogNumbers:
         if first := self._first_names[name]:
             self.labels[name] = f"{name} ({first})"
         return f"{name} ({segments.name})"
+
+
+class _Places(NamedTuple):
+    """Where values of a metric are: their steps and ranks, and the values of each rank.
+
+    `by_rank` has each rank's indices and steps, and whether these never fall.
+    """
+
+    steps: Column
+    ranks: Column
+    by_rank: Sequence[tuple[Rank, Sequence[int], Sequence[int | None], bool]]
+
+    @classmethod
+    def of(cls, steps: Column, ranks: Column) -> _Places:
+        """Those of all values, where steps are as they are to be."""
+        by_rank = []
+        for rank, indices in indices_by_rank(ranks).items():
+            positions = steps.at(indices)
+            by_rank.append((rank, indices, positions, never_falls(positions)))
+        return cls(steps, ranks, by_rank)
+
+
+def _numbered(
+    name: str, columns: Sequence[Column], numbers: Mapping[tuple[str, Rank], Sequence[int]]
+) -> _Places:
+    """The places of values, of which some have an epoch and no step but a number."""
+    steps, ranks, epochs = columns
+    positions = [*steps]
+    for rank, indices in indices_by_rank(ranks).items():
+        numbered = iter(numbers.get((name, rank), ()))
+        for index in indices:
+            if positions[index] is None and epochs[index] is not None:
+                positions[index] = next(numbered)
+    return _Places.of(Column(positions), ranks)
 
 
 class NumberColumns:

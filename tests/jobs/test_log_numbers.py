@@ -82,6 +82,17 @@ def test_a_line_of_tf_cnn_benchmarks_has_metrics_like_any_other_and_a_jitter_tha
     assert points.axis == "step"
 
 
+@pytest.mark.parametrize("is_at_once", [True, False])
+def test_another_run_of_tf_cnn_benchmarks_in_a_log_begins_no_segment(is_at_once):
+    lines = "".join(f"{step}\timages/sec: 9.0 +/- 0.5 (jitter = 1.0)\t2.500\n" for step in (1, 10))
+    run = f"TensorFlow:  1.10\nModel:       resnet50\n{lines}total images/sec: 9.00\n"
+    parser, points = Parser(), LogNumbers()
+    for part in [2 * run] if is_at_once else [run, run]:
+        points.add(parser.feed(part.encode()))
+    assert [*points.series] == ["images_per_sec", "jitter", "loss"]
+    assert values(points, "loss") == ([1, 10, 1, 10], [2.5] * 4)
+
+
 def test_a_number_that_no_column_holds_is_infinite_and_ends_nothing():
     points = LogNumbers()
     points.add([*step_numbers(10, None, 1e300, -1e300), *step_numbers(20, None, loss=float("nan"))])

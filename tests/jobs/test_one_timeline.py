@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from batchai_magics.backends.base import Chunk, FileRef, WriteTime
 from batchai_magics.follow import MetricsAdded
 from batchai_magics.follow.metric_streams import MetricStreams
 from batchai_magics.jobs.job_model import JobModel
+from batchai_magics.jobs.log_numbers import NO_RANK
 from batchai_magics.metrics.charts.comparison_chart import overlay
 from batchai_magics.metrics.charts.run_chart import plot
 from batchai_magics.metrics.measurement_table import MeasurementTable
@@ -268,6 +269,43 @@ def test_figure_summary_table_and_export_have_the_points_of_the_page(prints):
         assert metric.summary.last_step == last[0]
         points = [point for point in MetricPoints(0.0).of(records) if point.name == name]
         assert [p.step for p in points] == sorted(p.step for p in points)
+
+
+@given(st.lists(st.sampled_from([1, 10, 20]), min_size=1, max_size=9), st.integers(1, 4))
+@settings(max_examples=60, deadline=None)
+@example([1, 10, 1, 20, 10, 20], 2)
+def test_processes_whose_lines_have_no_rank_are_told_apart_in_views_as_in_figures(steps, size):
+    """The lines of tf_cnn_benchmarks in any order, some of them a poll."""
+    form = "{}\timages/sec: {}.5 +/- 0.1 (jitter = 0.2)\t{}.250\n"
+    prints = [Print(OUT, 1_700_000_000.0 + i, form.format(step, 100 + i, i)) for i, step in enumerate(steps)]
+    live = fed([(OUT, prints[at : at + size]) for at in range(0, len(prints), size)])
+    metrics = run_metrics(records_of(prints)).values()
+    curves = [
+        (f"{metric.name} ({curve.name})" if curve.name else metric.name, rank, curve.points)
+        for metric in metrics
+        for rank, columns in metric.ranks.items()
+        for curve in columns.curves("step")
+    ]
+    drawn = {name: {} for name, *_ in curves}
+    for name, rank, points in curves:
+        drawn[name][NO_RANK if rank is None else rank] = points
+    shown = {
+        name: points_by_rank(series) for name, series in live.points.series.items() if not series.is_band
+    }
+    assert shown == drawn != {}
+
+
+def points_by_rank(series):
+    steps, ranks, values, *_ = series.columns(0, len(series))
+    found = {}
+    for step, rank, value in zip(
+        np.frombuffer(steps, np.float64),
+        np.frombuffer(ranks, np.int32),
+        np.frombuffer(values, np.float32),
+        strict=True,
+    ):
+        found.setdefault(int(rank), {})[float(step)] = round(float(value), 4)
+    return found
 
 
 def test_folds_of_compared_runs_are_drawn_where_each_was():

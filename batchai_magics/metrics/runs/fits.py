@@ -71,6 +71,10 @@ class Segments:
             self._begin(fit)
         return begins
 
+    def follow(self, position: float) -> None:
+        """Go on to a later position below the same heading."""
+        self._last = position
+
     def _begin(self, fit: Fit) -> None:
         self.number += 1
         has_own = self.number == 1 or fit.number != self._first_fit.number

@@ -79,35 +79,60 @@ def mean_rates(records: Iterable[Record]) -> RatesByRank:
 
 
 def with_ranks(run: MeasurementTable) -> MeasurementTable:
-    """The run with a rank for each step line of tf_cnn_benchmarks, if steps repeat.
+    """The run with a rank for each step line of tf_cnn_benchmarks, if ranks are unknown and steps repeat."""
+    processes = ProcessNumbers()
+    processes.add(run)
+    return ProcessNumbers(are_numbered=True).add(run) if processes.are_several else run
 
-    If ranks are unknown, the k-th repetition of a step is assigned to process k: identities are arbitrary
-    then, but each step of each process is counted once.
+
+class ProcessNumbers:
+    """Numbers the processes that print step lines of tf_cnn_benchmarks without a rank, as lines come.
+
+    The k-th repetition of a step is assigned to process k: identities are arbitrary then, but each step of
+    each process is counted once. `are_several`: steps repeat, so lines without a rank may be of several
+    processes. Only with `are_numbered`, which says so from the start, lines get ranks.
     """
-    parts = [lines for lines in run.lines if lines.is_benchmark]
-    if not any(None in lines.ranks for lines in parts) or not _repeats_steps(parts):
-        return run
-    repetitions: defaultdict[int | None, int] = defaultdict(int)
-    ranks: list[list[int]] = [[] for _ in parts]
-    for part, step, rank in _in_order(parts):
-        ranks[part].append(repetitions[step] if rank is None else rank)
-        repetitions[step] += rank is None
-    numbered = {id(lines): Column(column) for lines, column in zip(parts, ranks, strict=True)}
-    return run.with_lines(replace(each, ranks=numbered.get(id(each), each.ranks)) for each in run.lines)
+
+    def __init__(self, *, are_numbered: bool = False) -> None:
+        self.are_several = self._are_numbered = are_numbered
+        self.begin_run()
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether lines that came without a rank are to be numbered."""
+        return self.are_several and not self._are_numbered
+
+    def begin_run(self) -> None:
+        """Steps may come again: they are those of another run."""
+        self._latest: int | None = None  # step
+        self._repetitions: defaultdict[int | None, int] = defaultdict(int)
+
+    def add(self, lines: MeasurementTable) -> MeasurementTable:
+        """Add the next lines of the run; gives them with their ranks."""
+        parts = [part for part in lines.lines if part.is_benchmark]
+        if not any(None in part.ranks for part in parts):
+            if parts:
+                self._latest = max(parts, key=lambda part: part.rows[-1]).steps[0][-1] or 0
+            return lines
+        ranks: list[list[int]] = [[] for _ in parts]
+        for part, step, rank in _in_order(parts):
+            is_new = rank is None
+            self.are_several |= is_new and self._latest is not None and (step or 0) <= self._latest
+            self._latest = step or 0
+            ranks[part].append(self._repetitions[step] if rank is None else rank)
+            self._repetitions[step] += is_new
+        if not self._are_numbered:
+            return lines
+        numbered = {id(part): Column(column) for part, column in zip(parts, ranks, strict=True)}
+        return lines.with_lines(
+            replace(each, ranks=numbered.get(id(each), each.ranks)) for each in lines.lines
+        )
 
 
 def _in_order(parts: Sequence[LineColumns]) -> Iterator[tuple[int, int | None, int | None]]:
     """The lines in file order: the number of their part, their step and rank."""
     columns = (zip(each.rows, repeat(i), each.steps[0], each.ranks) for i, each in enumerate(parts))
     return ((part, step, rank) for _, part, step, rank in merge(*columns))
-
-
-def _repeats_steps(parts: Sequence[LineColumns]) -> bool:
-    """Whether step lines without a rank may be of several processes."""
-    return any(
-        rank is None and (step or 0) <= (earlier or 0)
-        for (_, earlier, _), (_, step, rank) in pairwise(_in_order(parts))
-    )
 
 
 def combined_rates(rates: RatesByRank, ranks: int = 0) -> dict[float, float]:

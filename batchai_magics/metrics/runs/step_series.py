@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from batchai_magics.metrics.column import MISSING, Column
 from batchai_magics.metrics.measurement import (
+    ATTEMPT,
     LENGTH,
     RATE_UNIT,
     TOTAL,
@@ -170,7 +171,7 @@ def runs(records: Iterable[Record]) -> list[MeasurementTable]:
     table = MeasurementTable.of(records)
     begins, facts = [0], list[Fact]()
     for row, fact in table.facts:
-        if _opens_run(fact, facts):
+        if opens_run(fact, facts):
             begins.append(row)
             facts.clear()
         facts.append(fact)
@@ -193,10 +194,15 @@ def _with_resumed(parts: Sequence[MeasurementTable]) -> list[MeasurementTable]:
     return result
 
 
-def _opens_run(fact: Fact, run: Sequence[Fact]) -> bool:
+RUN_KEYS = (ATTEMPT, "tensorflow", "model")
+"""The keys of facts that may start a run."""
+
+
+def opens_run(fact: Fact, run: Sequence[Fact]) -> bool:
+    """Whether a fact starts a run, after one with these facts."""
     if is_attempt(fact):
         return True
-    return fact.key in ("tensorflow", "model") and _has_ended(run, fact.rank)
+    return fact.key in RUN_KEYS and _has_ended(run, fact.rank)
 
 
 def _has_ended(facts: Sequence[Fact], rank: int | None) -> bool:
