@@ -1,13 +1,17 @@
 """A job's own page and the replay of a recording in a real browser."""
 
+import gzip
+import json
 import re
 import threading
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
 from batchai_magics import cell
 from batchai_magics.jobs.submit import submit
+from batchai_magics.widgets.core.pages import STATIC
 from batchai_magics.widgets.hosts.opened_pages import export_html, open_recording
 from tests.widgets.axe import violations
 from tests.widgets.notebook_jobs import NotebookJob
@@ -124,3 +128,37 @@ def test_a_recording_is_replayed_and_scrubbed(page, running, tmp_path):
         page.locator(".ba-row", has_text="rank 0 is done").wait_for()
         assert violations(page, "body") == []
     served.close()
+
+
+RECORDING = Path(__file__).parents[3] / "docs/recordings/training.batchai"
+DETACHED = """<!doctype html><script type="module">
+import widget from "./job_view.js";
+const options = {recording: "./recording", speed: 100};
+window.root = document.createElement("div");
+widget().render({model: {get: (name) => options[name]}, el: root});
+</script>"""
+
+
+def with_charts(recording, titles):
+    """A recording whose view offers a chart of the loss under each of these titles."""
+    header, *entries = map(json.loads, gzip.decompress(recording).splitlines())
+    for entry in entries:
+        if charts := entry.get("state", {}).get("facts", {}).get("charts"):
+            entry["state"]["facts"]["charts"] = [{**charts[0], "title": title} for title in titles]
+    return gzip.compress("\n".join(map(json.dumps, [header, *entries])).encode())
+
+
+def test_a_view_that_comes_into_the_page_after_its_data_has_as_many_charts_as_fit(page):
+    """A front end renders into an element that it shows later; an ended job sends nothing more by then."""
+    recording = with_charts(RECORDING.read_bytes(), "abcde")
+    files = {"job_view.js": (STATIC / "job_view.js").read_bytes(), "recording": recording}
+
+    def answer(route):
+        body = files.get(route.request.url.rpartition("/")[2], DETACHED)
+        route.fulfill(body=body, content_type="text/html" if body is DETACHED else "text/javascript")
+
+    page.route("http://view.test/**", answer)
+    page.goto("http://view.test/page.html")
+    page.wait_for_function("() => window.root?.querySelector('.ba-play')?.textContent === 'Replay'")
+    page.evaluate("() => document.body.append(root)")
+    expect(page.locator(".ba-chart")).to_have_count(4)

@@ -65,10 +65,14 @@ export class JobCharts extends ChartGrid {
     this.bar.showWeight(this.weight);
     this.hint = chartsHint();
     this.element.append(this.hint.element);
+    this.width = 0; // of the view, in pixels; 0 until it is in a page that shows it
+    this.resizing = new ResizeObserver(() => this.width || this.draw());
+    this.resizing.observe(this.element);
   }
 
   /** Draws new data in the next frame. */
   draw() {
+    this.width = this.element.closest(".ba-view")?.clientWidth ?? 0;
     const { points } = this.session;
     const { charts, axis, attempt_steps: attempts } = /** @type {JobFacts} */ (this.session.host.get("facts"));
     const subjects = subjectsOf(points, charts);
@@ -78,7 +82,7 @@ export class JobCharts extends ChartGrid {
     const titles = subjects.map(({ title }) => title);
     const shown = this.#shown(charts.filter(({ title }) => titles.includes(title)));
     this.bar.offer(titles, shown);
-    if (this.session.isComplete || this.chosen.size) this.memory.keep({ titles, shown: [...shown] });
+    if (this.width && (this.session.isComplete || this.chosen.size)) this.memory.keep({ titles, shown: [...shown] });
     const drawn = subjects.filter(({ title }) => shown.has(title));
     this.arrange(drawn);
     const scales = scalesOf(points, axis);
@@ -95,11 +99,16 @@ export class JobCharts extends ChartGrid {
     }
   }
 
+  /** Stops all charts. */
+  stop() {
+    this.resizing.disconnect();
+    super.stop();
+  }
+
   /** @param {Chart[]} charts */
   #shown(charts) {
-    const width = this.element.closest(".ba-view")?.clientWidth ?? 0;
     const { titles: known = [], shown = [] } = this.left;
-    return this.shownOf(charts, width > NARROW_PX ? SHOWN : SHOWN_NARROW, (title) => (known.includes(title) ? shown.includes(title) : undefined));
+    return this.shownOf(charts, this.width > NARROW_PX ? SHOWN : SHOWN_NARROW, (title) => (known.includes(title) ? shown.includes(title) : undefined));
   }
 
   /** @param {Subject} subject */
