@@ -8,17 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics import errors, untrusted_files
+from batchai_magics import errors, log_lines, untrusted_files
 from batchai_magics.backends import node
 from batchai_magics.models import secret_masking
 
-SHARED = [Path(module.__file__) for module in (errors, untrusted_files, secret_masking)]
+SHARED = [Path(module.__file__) for module in (errors, log_lines, untrusted_files, secret_masking)]
 FILES = [*sorted(Path(node.__file__).parent.rglob("*.py")), *SHARED]
 OURS = (
     "batchai_magics.errors",
     "batchai_magics.launch",
     "batchai_magics.launch.outcome",
     "batchai_magics.launch.plan",
+    "batchai_magics.log_lines",
     "batchai_magics.models.secret_masking",
     "batchai_magics.untrusted_files",
     "batchai_magics.backends.node",
