@@ -177,13 +177,10 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
     notebook = notebook or Notebook()
     words = split_line(line, notebook.names)
     options = read_options(words, notebook.env, _declared(settings), command=notebook.command)
-    names = notebook.names
-    expanded = {name: names[name] for name in names_in(body) if options.is_template and name in names}
-    texts = {name: value for name, value in expanded.items() if isinstance(value, str)}
-    # what a shell reads is put into the command lines of a description as arguments, when they are known
-    arguments = {name: text for name, text in texts.items() if options.is_described and not is_plain(text)}
-    names = {**names, **{name: MARKER.format(name) for name in arguments}}
-    body = expand(body, names, place="in the cell") if options.is_template else body
+    expanded: Mapping[str, object] = {}
+    arguments: Mapping[str, str] = {}
+    if options.is_template:
+        body, expanded, arguments = _filled_cell(body, notebook.names, is_described=options.is_described)
     id, share_path = _job_id(options, settings, notebook), _share_path(settings)
     account = _account_key(options, notebook.env, settings)
     if options.is_described:
@@ -215,6 +212,21 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
         return request
     wire = filled_fields(request.spec.to_wire(secrets=True), arguments)
     return replace(request, spec=JobSpec.of_fields(wire["properties"]))
+
+
+def _filled_cell(
+    body: str, names: Mapping[str, object], *, is_described: bool
+) -> tuple[str, Mapping[str, object], Mapping[str, str]]:
+    """The cell with values of the notebook, all of these values, and those that are yet to be filled in.
+
+    In a description, these are texts that a shell would read: markers stand for them, since they are put into
+    its command lines as arguments when these are known.
+    """
+    expanded = {name: names[name] for name in names_in(body) if name in names}
+    texts = {name: value for name, value in expanded.items() if isinstance(value, str)}
+    arguments = {name: text for name, text in texts.items() if is_described and not is_plain(text)}
+    markers = {name: MARKER.format(name) for name in arguments}
+    return expand(body, {**names, **markers}, place="in the cell"), expanded, arguments
 
 
 def exports_below(texts: Sequence[str], settings: Settings, folder: Path) -> tuple[str, ...]:
