@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import Any, NamedTuple
 
 from batchai_magics.cell.search_space import FORM
@@ -255,16 +256,11 @@ def read_options(
     """
     options = cell_options(declared)
     words = join_dashed_values(words, options)
-    help_hint = f"`{command} --help` lists the options"
-    given, extra = parse_options(
-        (_JOB, *options),
-        words,
-        make_error=lambda message: UsageError(message.removeprefix("argument "), hint=help_hint),
-    )
+    given, extra = parse_options((_JOB, *options), words, make_error=partial(option_error, command=command))
     if given.help:
         raise HelpRequested(help_text(declared))
     if extra:
-        raise _unknown(extra[0], options, help_hint)
+        raise _unknown(extra[0], options, command)
     values = read_values(given, options)
     first = given.job_name
     named = given.name
@@ -316,12 +312,22 @@ def expected_in_cell(words: Sequence[str], declared: Iterable[BackendOption] = (
     return candidates_after(words, (_JOB, *cell_options(declared)))
 
 
-def _unknown(word: str, options: Sequence[Option], help_hint: str) -> UsageError:
+def option_error(message: str, *, command: str) -> UsageError:
+    """The error of an option without its value or with a wrong one, from argparse's message."""
+    text = message.removeprefix("argument ")
+    return UsageError(text, hint=FORM if text.startswith("--sweep:") else _help_hint(command))
+
+
+def _help_hint(command: str) -> str:
+    return f"`{command} --help` lists the options"
+
+
+def _unknown(word: str, options: Sequence[Option], command: str) -> UsageError:
     if not word.startswith("-"):
         hint = f'put texts with blanks in quotes, as in --args "--model {word}"'
         return UsageError(f"unexpected argument {word!r}: the job's name is already given", hint=hint)
     flag = word.split("=")[0]
-    hint = flag_hint(flag, options) or help_hint
+    hint = flag_hint(flag, options) or _help_hint(command)
     return UsageError(f"unknown option {flag}", hint=hint)
 
 

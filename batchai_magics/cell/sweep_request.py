@@ -8,8 +8,18 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
-from batchai_magics.cell.cell_options import GRID, OPTIONS, RANDOM, ROWS, TPE, SweepOptions, words_of
+from batchai_magics.cell.cell_options import (
+    GRID,
+    OPTIONS,
+    RANDOM,
+    ROWS,
+    TPE,
+    SweepOptions,
+    option_error,
+    words_of,
+)
 from batchai_magics.cell.cell_request import CellRequest, Notebook, parse
 from batchai_magics.cell.command_values import MARKER, filled_fields, is_plain
 from batchai_magics.cell.notebook_variables import NAME
@@ -78,7 +88,8 @@ def parse_sweep(line: str, body: str, *, settings: Settings, notebook: Notebook)
         SpecError: A value of a trial's job is impossible.
     """
     words = words_of(line)
-    written, _ = parse_options(_WRITTEN, join_dashed_values(words, OPTIONS), make_error=UsageError)
+    refuse = partial(option_error, command=notebook.command)
+    written, _ = parse_options(_WRITTEN, join_dashed_values(words, OPTIONS), make_error=refuse)
     text = expand(" ".join(written.sweep or ()), notebook.names)
     space, trials = (SearchSpace({}), []) if written.sweep is None else _space_or_rows(text, notebook)
     names = tuple(space.domains) if space else parameter_names(trials)

@@ -8,6 +8,7 @@ import pytest
 
 from batchai_magics.cell import Notebook
 from batchai_magics.cell.cell_options import Goal, is_sweep
+from batchai_magics.cell.search_space import FORM
 from batchai_magics.cell.sweep_request import parse_sweep
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
@@ -258,3 +259,20 @@ def test_seeds_that_make_no_sweep_are_refused(line, message):
     with pytest.raises(UsageError) as caught:
         sweep(line)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("s --sweep", f"--sweep: expected one argument\n{FORM}"),
+        ("s --seeds", "--seeds: expected one argument\n`%%batchai_job --help` lists the options"),
+        (
+            's --sweep "lr=1,2" --args',
+            "--args: expected one argument\n`%%batchai_job --help` lists the options",
+        ),
+    ],
+)
+def test_an_option_of_a_sweep_without_its_value_is_refused_as_in_any_cell(line, text):
+    with pytest.raises(UsageError) as caught:
+        sweep(line)
+    assert str(caught.value) == text
