@@ -323,7 +323,8 @@ class OptionReader:
         elif name in known or name.startswith(tuple(of.prefixes)):
             self._keep(name, flag, value if sign else self._next(rest, flag))
         else:
-            hint = did_you_mean(name, of.counts) or "leave it out, or give the job's own option"
+            counts = [each for each, kind in of.counts.items() if kind != "per_node"]
+            hint = did_you_mean(name, counts) or "leave it out, or give the job's own option"
             raise UsageError(f"{self._name}: {flag} cannot be translated", hint=hint)
 
     def _is_switch(self, name: str, flag: str) -> bool:
@@ -420,7 +421,7 @@ class OptionReader:
         try:
             counts = self._counts.for_job(self._launcher, self._asked)
         except UsageError as error:
-            raise UsageError(f"{self._name}: {error}", hint=error.hint) from None
+            raise UsageError(f"{self._name}: {error.message}", hint=error.hint) from None
         if self._counts.nodes and counts.nodes != self._counts.nodes:
             self.dropped.append(f"{self._counts.nodes} nodes (--nodes {counts.nodes} counts)")
         options = {"--toolkit": self._launcher.toolkit}

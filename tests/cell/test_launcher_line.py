@@ -259,3 +259,19 @@ def test_the_note_says_what_was_left_out():
 def test_what_cannot_be_kept_is_refused_by_name(line, message):
     with pytest.raises(UsageError, match=message):
         translated(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (
+            "mpirun --nnodes 2 python train.py",  # --npernode is not what was meant
+            "mpirun: --nnodes cannot be translated\nleave it out, or give the job's own option",
+        ),
+        ("mpirun python train.py", "mpirun: the number of processes is missing\nWrite -np N."),
+    ],
+)
+def test_a_hint_is_of_use_and_given_once(line, text):
+    with pytest.raises(UsageError) as caught:
+        translated(line)
+    assert str(caught.value) == text
