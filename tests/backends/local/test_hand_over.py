@@ -203,3 +203,13 @@ def test_a_job_of_another_interpreter_or_with_secrets_is_not_taken(still: Still,
     still.change(f"UPDATE job SET {column} WHERE key != ?", job.key)
     assert not finish(still, job)
     assert not still.assigned()
+
+
+def test_a_job_that_was_deleted_meanwhile_has_no_next_job(still: Still) -> None:
+    job = running(still, "b")
+    guid = still.state(job)["guid"]
+    still.layout.job(guid).root.mkdir(parents=True, exist_ok=True)
+    still.change("DELETE FROM job WHERE key = ?", job.key)
+    writer = LocalReport(still.store, still.layout.job(guid))
+    writer.finish(Outcome(0), takes_next=True)
+    assert writer.next_job is None

@@ -229,3 +229,12 @@ def test_a_job_that_changed_hands_while_we_looked_is_left_alone(
     monkeypatch.setattr(termination, "kill", meanwhile)
     reconciler.recover_jobs(still.store, still.layout)
     assert (still.state(job)["state"], codes(still, job)) == (state, [])
+
+
+def test_a_job_whose_spawner_turns_out_to_live_is_left_alone(still: Still, monkeypatch) -> None:
+    job = lost(still, supervisor="", spawner=dead())
+    monkeypatch.setattr(
+        termination, "kill", lambda find: still.change("UPDATE job SET spawner = ?", process.own_identity())
+    )
+    reconciler.recover_jobs(still.store, still.layout)
+    assert still.state(job)["state"] == "running"
