@@ -114,15 +114,16 @@ class ProcessNumbers:
             if parts:
                 self._latest = max(parts, key=lambda part: part.rows[-1]).steps[0][-1] or 0
             return lines
-        ranks: list[list[int]] = [[] for _ in parts]
-        for part, step, rank in _in_order(parts):
-            is_new = rank is None
-            self.are_several |= is_new and self._latest is not None and (step or 0) <= self._latest
-            self._latest = step or 0
-            ranks[part].append(self._repetitions[step] if rank is None else rank)
-            self._repetitions[step] += is_new
         if not self._are_numbered:
+            for _, step, rank in _in_order(parts):
+                is_new = rank is None and self._latest is not None
+                self.are_several |= is_new and (step or 0) <= (self._latest or 0)
+                self._latest = step or 0
             return lines
+        ranks: list[list[int]] = [[] for _ in parts]
+        for place, step, rank in _in_order(parts):
+            ranks[place].append(self._repetitions[step] if rank is None else rank)
+            self._repetitions[step] += rank is None
         numbered = {id(part): Column(column) for part, column in zip(parts, ranks, strict=True)}
         return lines.with_lines(
             replace(each, ranks=numbered.get(id(each), each.ranks)) for each in lines.lines
