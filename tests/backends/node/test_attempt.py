@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import uuid
 from pathlib import Path
@@ -60,27 +61,33 @@ class RequeueReport(Report):
         (self.folder / "noted").write_text(reason)
 
 
-def test_a_condition_that_is_met_in_the_notice_before_a_requeue_leaves_processes_time_to_save(
-    tmp_path: Path,
-) -> None:
-    files = JobLayout(tmp_path)
-    for folder in (files.records, tmp_path / "exits"):
-        folder.mkdir()
+def run_attempt(folder: Path) -> None:
+    """Runs an attempt, at whose end everything ends that this process has started."""
+    files = JobLayout(folder)
+    for made in (files.records, folder / "exits"):
+        made.mkdir()
     files.stop_if.write_text("{}")
-    node = PlanNode(
-        "node", str(tmp_path), str(tmp_path), {"BATCHAI_STOPPING_FILE": str(tmp_path / "stopping")}
-    )
+    node = PlanNode("node", str(folder), str(folder), {"BATCHAI_STOPPING_FILE": str(folder / "stopping")})
     limits = Limits(warn_s=60.0)
     plan = Plan(
         guid=uuid.uuid4().hex,
         nodes=(node,),
-        processes=(Process(0, 0, TRAINS.format(folder=tmp_path)),),
-        output=Output(LogPaths(str(tmp_path / "stdout")), LogPaths(str(tmp_path / "stderr"))),
-        exits=str(tmp_path / "exits"),
+        processes=(Process(0, 0, TRAINS.format(folder=folder)),),
+        output=Output(LogPaths(str(folder / "stdout")), LogPaths(str(folder / "stderr"))),
+        exits=str(folder / "exits"),
         python=sys.executable,
         limits=limits,
     )
     launcher = ChildLauncher(files, SignalPipe(), dict(os.environ))
-    AttemptRunner(plan, launcher, RequeueReport(tmp_path, limits)).run()
+    AttemptRunner(plan, launcher, RequeueReport(folder, limits)).run()
+
+
+def test_a_condition_that_is_met_in_the_notice_before_a_requeue_leaves_processes_time_to_save(
+    tmp_path: Path,
+) -> None:
+    code = (
+        f"from pathlib import Path; from {__name__} import run_attempt; run_attempt(Path({str(tmp_path)!r}))"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[3], check=True)
     assert (tmp_path / "noted").read_text() == REASON
     assert (tmp_path / "saved").exists()
