@@ -242,7 +242,10 @@ class LocalRunner(Runner):
         except FileNotFoundError:  # it was removed meanwhile
             raise api_errors.node_not_found(command.node) from None
         except BaseException:  # what still writes when the program has ended, or was killed
-            termination.end_all(partial(process.marked, mark))
+            try:
+                termination.end_all(partial(process.marked, mark))
+            except KeyboardInterrupt:  # a second Ctrl-C: no grace period
+                termination.kill(partial(process.marked, mark))
             raise
         yield CommandEnd(code if code >= 0 else 128 - code)
 

@@ -123,8 +123,10 @@ _READERS: Sequence[tuple[int, Callable[[Any], Any]]] = [
 def insert(db: sqlite3.Connection, job: JobRow) -> None:
     """Inserts a new run."""
     values = job._asdict() | {"state": job.state.value}
-    for name in ("errors", "ranks", "attempts", "after"):
+    for name in ("errors", "after"):
         values[name] = json.dumps(values[name])
+    for name in ("ranks", "attempts"):
+        values[name] = _json(values[name])
     db.execute(f"INSERT INTO job ({', '.join(values)}) VALUES (:{', :'.join(values)})", values)
 
 
