@@ -156,15 +156,15 @@ class LogNumbers:
                     columns = [lines.rows, steps, lines.ranks, values, *rest]
                     series[metrics.setdefault(metric.name, metric)].append(columns)
                     self._has_epochs |= not lines.epochs.is_missing
-        shared: dict[tuple[int, int], _Places] = {}  # metrics of a line have the same steps and ranks
+        shared: dict[tuple[int, int], _StepsByRank] = {}  # metrics of a line have the same steps and ranks
         for metric, pieces in series.items():
             steps, ranks, *rest = in_row_order(pieces)[1:]
             if None in steps:
-                places = _numbered(metric.name, (steps, ranks, rest[1]), numbers)
+                steps_by_rank = _numbered(metric.name, (steps, ranks, rest[1]), numbers)
             else:
                 key = id(steps), id(ranks)
-                places = shared[key] = shared.get(key) or _Places.of(steps, ranks)
-            self._add_values(metric, places, rest)
+                steps_by_rank = shared[key] = shared.get(key) or _StepsByRank.of(steps, ranks)
+            self._add_values(metric, steps_by_rank, rest)
 
     def _find_start(self, part: MeasurementTable) -> None:
         """Notes the time of the first line that has one."""
@@ -179,10 +179,10 @@ class LogNumbers:
             return times
         return Column([None if time is None else time - start for time in times])
 
-    def _add_values(self, metric: MetricName, places: _Places, rest: Sequence[Column]) -> None:
+    def _add_values(self, metric: MetricName, steps_by_rank: _StepsByRank, rest: Sequence[Column]) -> None:
         """Adds values of a metric to the lines that they belong to: each segment has its own."""
         lines, segments_of = defaultdict[str, list[int]](list), self._segments[metric.name]
-        for rank, indices, positions, is_rising in places.by_rank:
+        for rank, indices, positions, is_rising in steps_by_rank.of_each:
             segments, fit = segments_of[rank], self._headings.of(rank)
             if is_rising:
                 lines[self._line_of(metric.name, segments, positions[0], fit)] += indices
@@ -191,7 +191,7 @@ class LogNumbers:
                 continue
             for index, position in zip(indices, positions, strict=True):
                 lines[self._line_of(metric.name, segments, position, fit)].append(index)
-        columns = [places.steps, places.ranks, *rest]
+        columns = [steps_by_rank.steps, steps_by_rank.ranks, *rest]
         in_order = sorted(lines.items(), key=lambda each: min(each[1])) if len(lines) > 1 else lines.items()
         for line, every in in_order:
             if line not in self.series:
@@ -213,19 +213,16 @@ class LogNumbers:
         return f"{name} ({segments.name})"
 
 
-class _Places(NamedTuple):
-    """Where values of a metric are: their steps and ranks, and the values of each rank.
-
-    `by_rank` has each rank's indices and steps, and whether these never fall.
-    """
+class _StepsByRank(NamedTuple):
+    """Steps and ranks of values; `of_each`: each rank's indices, steps, and whether these never fall."""
 
     steps: Column
     ranks: Column
-    by_rank: Sequence[tuple[Rank, Sequence[int], Sequence[int | None], bool]]
+    of_each: Sequence[tuple[Rank, Sequence[int], Sequence[int | None], bool]]
 
     @classmethod
-    def of(cls, steps: Column, ranks: Column) -> _Places:
-        """Those of all values, where steps are as they are to be."""
+    def of(cls, steps: Column, ranks: Column) -> _StepsByRank:
+        """Groups steps that are all known, or of a log without steps, by rank."""
         by_rank = []
         for rank, indices in indices_by_rank(ranks).items():
             positions = steps.at(indices)
@@ -235,8 +232,8 @@ class _Places(NamedTuple):
 
 def _numbered(
     name: str, columns: Sequence[Column], numbers: Mapping[tuple[str, Rank], Sequence[int]]
-) -> _Places:
-    """The places of values, of which some have an epoch and no step but a number."""
+) -> _StepsByRank:
+    """The steps of values, of which some have an epoch and no step but a number."""
     steps, ranks, epochs = columns
     positions = [*steps]
     for rank, indices in indices_by_rank(ranks).items():
@@ -244,7 +241,7 @@ def _numbered(
         for index in indices:
             if positions[index] is None and epochs[index] is not None:
                 positions[index] = next(numbered)
-    return _Places.of(Column(positions), ranks)
+    return _StepsByRank.of(Column(positions), ranks)
 
 
 class NumberColumns:
