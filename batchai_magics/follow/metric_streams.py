@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from batchai_magics.backends.base import Chunk
 from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics import Parser
-from batchai_magics.metrics.measurement import Measurement, Record, in_step_lines
+from batchai_magics.metrics.measurement import Measurement, Record
 from batchai_magics.metrics.reading.bar_steps import BarCount, BarSteps, UnplacedDict
 from batchai_magics.metrics.reading.user_patterns import PatternMismatch
 from batchai_magics.metrics.runs.log_records import PrintedNumbers, clock_of, parts_of, records_in
@@ -144,10 +144,9 @@ class MetricStreams:
         if file == TRAINER_LOG:
             return self._numbers.new_logged(records)
         own, others = self._streams[file], self._other_streams(file)
-        new, all_records = list[Record](), list(records)
-        in_lines = in_step_lines(all_records)
-        for record in all_records:
-            key = None if id(record) in in_lines else _duplicate_key(record)
+        new = list[Record]()
+        for record in records:
+            key = _duplicate_key(record)
             if key is not None and any(other.has(key) for other in others):
                 continue
             own.remember(key)

@@ -93,19 +93,6 @@ def lines_of(records: Iterable[Record]) -> Iterator[list[Measurement]]:
         yield line
 
 
-_OF_STEP_LINES = {"images_per_sec", "uncertainty", "jitter"}
-
-
-def is_step_line(line: Iterable[Measurement]) -> bool:
-    """Whether a line is one of tf_cnn_benchmarks: its speed is the mean of all steps so far."""
-    return {number.name for number in line if number.unit == RATE_UNIT} >= _OF_STEP_LINES
-
-
-def in_step_lines(records: Iterable[Record]) -> set[int]:
-    """The identities of the numbers of step lines of tf_cnn_benchmarks, which stay together."""
-    return {id(number) for line in lines_of(records) if is_step_line(line) for number in line}
-
-
 def json_value(value: Any) -> Any:
     """Convert a value for JSON at any depth: tuples to lists, enums to values, records to objects.
 

@@ -18,7 +18,6 @@ from batchai_magics.metrics.measurement import (
     Measurement,
     MetricName,
     Record,
-    is_step_line,
     lines_of,
     measurement,
 )
@@ -208,11 +207,6 @@ class LineColumns:
         return (
             first.take(sorted(range(len(first.rows)), key=[*first.rows].__getitem__)) if is_mixed else first
         )
-
-    @property
-    def is_benchmark(self) -> bool:
-        """Whether they are step lines of tf_cnn_benchmarks."""
-        return is_step_line(Measurement(name, 0.0, unit) for name, unit, _ in self.metrics)
 
     @property
     def names(self) -> list[str]:

@@ -19,7 +19,7 @@ def test_metrics_are_read_from_a_file(capsys, tmp_path):
     data = json.loads(capsys.readouterr().out)
     assert list(data) == ["records", "total_images_per_sec", "summary"]
     assert data["total_images_per_sec"] == 11.14
-    names = ["step", "rank", "images_per_sec", "uncertainty", "jitter", "loss", "top_1", "top_5"]
+    names = ["step", "rank", "epoch", "images_per_sec", "uncertainty", "jitter", "loss"]
     assert [list(record) for record in data["records"]] == [names, names]
     assert data["records"][1]["loss"] == 7.856
 
@@ -27,7 +27,7 @@ def test_metrics_are_read_from_a_file(capsys, tmp_path):
 def test_metrics_are_a_table_or_csv(capsys, tmp_path):
     (tmp_path / "a.txt").write_bytes(LOG)
     main(["metrics", "read", str(tmp_path / "a.txt"), "-o", "csv"])
-    assert capsys.readouterr().out.splitlines()[1] == "1,,10.1,0.0,0.0,7.972,,,step"
+    assert capsys.readouterr().out.splitlines()[1] == "1,,,10.1,0.0,0.0,7.972,line"
     main(["metrics", "read", str(tmp_path / "a.txt"), "-o", "table"])
     assert capsys.readouterr().out.splitlines()[0].split()[:2] == ["step", "rank"]
 

@@ -8,9 +8,7 @@ from batchai_magics.backends.base import Chunk, WriteTime
 from batchai_magics.follow.metric_streams import MetricStreams
 from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics.measurement import Measurement
-from batchai_magics.metrics.runs.summary_builder import summarize
 from batchai_magics.metrics.runs.timeline import in_time_order
-from tests.metrics.log_text import step
 
 OUT, ERR, FILES = "stdout.txt", "stderr.txt", TRAINER_LOG
 BAR = "\r {percent}%|#         | {done}/30 [00:02<00:10,  4.19it/s]"
@@ -131,25 +129,3 @@ def test_records_of_two_files_are_in_the_order_of_their_times():
     assert [*in_time_order([[untimed], [untimed._replace(step=1)]])] == [untimed, untimed._replace(step=1)]
     assert [*in_time_order([[], [first]])] == [first]
     assert not [*in_time_order([[], []])]
-
-
-def step_line(number, loss):
-    return step(number, 100.0 + number, f"{loss:.3f}", jitter=0.5) + "\n"
-
-
-def test_step_lines_of_tf_cnn_benchmarks_stay_whole_whatever_another_file_has(job):
-    logged = "".join(f'{{"step": {at}, "loss": {at / 100}}}\n' for at in (10, 20))
-    job.write(FILES, logged)
-    records = job.write(OUT, step_line(10, 0.1) + step_line(20, 0.2) + step_line(30, 0.3))
-    rates, losses = (
-        [(each.step, each.value) for each in records if each.name == name]
-        for name in ("images_per_sec", "loss")
-    )
-    assert rates == [(10, 110), (20, 120), (30, 130)]
-    assert losses == [(10, 0.1), (20, 0.2), (30, 0.3)]
-
-
-def test_two_streams_may_have_step_lines_with_equal_numbers(job):
-    records = job.write(OUT, step_line(10, 0.1)) + job.write(ERR, step_line(10, 0.2))
-    assert summarize(records).last_loss == pytest.approx(0.15)  # of two processes
-    assert [record.name for record in records].count("jitter") == 2

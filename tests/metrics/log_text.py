@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from batchai_magics.metrics.measurement import Measurement, is_step_line, lines_of
+from batchai_magics.metrics.measurement import Measurement, lines_of
 
 HEADER = """\
 TensorFlow:  1.12
@@ -50,7 +50,7 @@ def step_lines(records):
             offset=line[0].offset,
         )
         for line in lines_of(records)
-        if is_step_line(line)
+        if {"images_per_sec", "uncertainty", "jitter"} <= {number.name for number in line}
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from batchai_magics.metrics.runs.compared_runs import Comparable, run_names
 from batchai_magics.metrics.runs.comparison import Comparison
 from batchai_magics.metrics.runs.log_metrics import LogMetrics, read_log
 from batchai_magics.metrics.runs.scaling import Scaling
-from batchai_magics.metrics.runs.step_series import COLUMNS, has_step_lines, line_rows, step_rows
+from batchai_magics.metrics.runs.step_series import POSITIONS, line_rows
 from batchai_magics.metrics.runs.tidy_table import TIDY_COLUMNS, numbers, tidy_row
 from batchai_magics.metrics.runs.timeline import on_timeline
 
@@ -80,14 +80,14 @@ class MetricsResult:
         return iter([json.dumps(self.to_data(), indent=2, ensure_ascii=False)])
 
     def to_table(self) -> Table:
-        """Steps and totals in file order, then the summary; with `is_tidy`, one row per number."""
+        """Lines and totals in file order, then the summary; with `is_tidy`, one row per number."""
         files, rows = [], list[Mapping[str, Any]]()
         for name, log in self.logs:
             for row in self._rows(log):
                 files.append(name)
                 rows.append(row)
-        others = dict.fromkeys(title for row in rows for title in row if title not in (*COLUMNS, _KIND))
-        titles = TIDY_COLUMNS if self.is_tidy else (*COLUMNS, *others, _KIND)
+        others = dict.fromkeys(title for row in rows for title in row if title not in (*POSITIONS, _KIND))
+        titles = TIDY_COLUMNS if self.is_tidy else (*POSITIONS, *others, _KIND)
         summaries = tuple(log.summary() for _, log in self.logs)
         cells = tuple(tuple(json_value(row.get(title)) for title in titles) for row in rows)
         report = MetricsTable(titles, cells, summaries)
@@ -153,20 +153,15 @@ def _rounded(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
-    is_benchmark = has_step_lines(log.table)
-    if not is_benchmark:
-        yield from ({_KIND: "line", **row} for row in line_rows(log.table))
     for is_fact, records in groupby(log.table, key=lambda record: isinstance(record, Fact)):
-        if is_fact:
-            for fact in records:
-                if isinstance(fact, Fact) and fact.key == TOTAL:
-                    yield {_KIND: "total", "rank": fact.rank, "images_per_sec": float(fact.value)}
-        elif is_benchmark:
-            yield from ({_KIND: "step", **row} for row in step_rows(records))
+        if not is_fact:
+            yield from ({_KIND: "line", **row} for row in line_rows(records))
+        for fact in records:
+            if isinstance(fact, Fact) and fact.key == TOTAL:
+                yield {_KIND: "total", "rank": fact.rank, "images_per_sec": float(fact.value)}
     summary = log.summary()
     if summary.steady:
-        speed = {name: getattr(summary.steady, name) for name in COLUMNS[2:5]}
-        yield {_KIND: _SUMMARY, "step": summary.steps, **speed, "loss": summary.last_loss}
+        yield {_KIND: _SUMMARY, "step": summary.steps, **asdict(summary.steady), "loss": summary.last_loss}
 
 
 def _tidy_rows(log: LogMetrics) -> Iterator[dict[str, Any]]:

@@ -69,10 +69,9 @@ class LogMetrics:
         return f"LogMetrics({len(self.table)} records)"
 
     def frame(self, *, tidy: bool = False) -> DataFrame:
-        """The step lines as a table.
+        """The lines with numbers as a table.
 
-        Columns are step, rank, images_per_sec, uncertainty, jitter, loss, top_1, top_5, as far as they have
-        values. For other programs, each line with numbers is a row.
+        Columns are step, rank and epoch, as far as any line has them, then the numbers by name.
 
         Args:
             tidy: One row per number instead: step, rank, metric, value, unit, wall_time, offset.
@@ -100,8 +99,8 @@ class LogMetrics:
     def to_dict(self) -> dict[str, object]:
         """`records`, `total_images_per_sec` and `summary` as JSON-compatible values.
 
-        An unknown rank is None; numbers that are not finite are "NaN", "Infinity" or "-Infinity". For
-        programs other than tf_cnn_benchmarks, a record is a line with numbers.
+        A record is a line with numbers: its step, rank and epoch, None if unknown, and its numbers by name.
+        Those that are not finite are "NaN", "Infinity" or "-Infinity".
         """
         told: dict[str, object] = json.loads("".join(self.json_pieces()))
         return told

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from batchai_magics.log_lines import Span, WriteTime
-from batchai_magics.metrics.measurement import ATTEMPT, Fact, Measurement, Record, in_step_lines
+from batchai_magics.metrics.measurement import ATTEMPT, Fact, Measurement, Record
 from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.reading.timestamps import WriteTimes
 from batchai_magics.metrics.runs.fits import FitHeadings
@@ -190,14 +190,13 @@ class PrintedNumbers:
     def _new(
         self, records: Iterable[Record], *, own: dict[int, None], other: dict[int, None]
     ) -> list[Record]:
-        new, every = [], list(records)
-        whole = in_step_lines(every)
-        for record in every:
+        new = []
+        for record in records:
             if isinstance(record, Fact) and record.key == ATTEMPT:
                 self._printed.clear()
                 self._logged.clear()
             places = {place for number in numbers([record]) if (place := _number_key(number)) is not None}
-            if isinstance(record, Measurement) and places & other.keys() and id(record) not in whole:
+            if isinstance(record, Measurement) and places & other.keys():
                 continue
             own.update(dict.fromkeys(places))
             while len(own) > MAX_PLACES:

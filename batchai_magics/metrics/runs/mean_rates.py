@@ -12,7 +12,7 @@ from itertools import pairwise, repeat
 from typing import Any, NamedTuple, cast
 
 from batchai_magics.metrics.column import Column
-from batchai_magics.metrics.measurement import Record
+from batchai_magics.metrics.measurement import RATE_UNIT, Record
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable, by_rank
 
 GLOBAL_RATES = ("total_samples_per_sec",)
@@ -57,21 +57,31 @@ class MeanRates(Sequence[MeanRate]):
 
 RatesByRank = Mapping[int, Sequence[MeanRate]]
 
+_OF_MEAN_RATES = ("images_per_sec", "uncertainty", "jitter")
+
+
+def has_mean_rates(run: MeasurementTable) -> bool:
+    """Whether lines tell the mean rate of all steps so far, as those of tf_cnn_benchmarks do."""
+    return any(map(_tell_mean_rates, run.lines))
+
+
+def _tell_mean_rates(lines: LineColumns) -> bool:
+    return {metric.name for metric in lines.metrics if metric.unit == RATE_UNIT}.issuperset(_OF_MEAN_RATES)
+
 
 def mean_rates(records: Iterable[Record]) -> RatesByRank:
     """The mean rates of each process of one run, whose ranks are known or numbered: ascending by rank.
 
-    tf_cnn_benchmarks prints them. Other programs print the rate since the previous line, so a line with a
+    Some programs print them. Others print the rate since the previous line, so a line with a
     rate or a loss has the running mean.
     """
     run = MeasurementTable.of(records)
-    names = ("images_per_sec", "uncertainty", "jitter")
-    benchmarks = [lines for lines in run.lines if lines.is_benchmark]
-    told = ((lines, [lines.steps[0], *map(lines.value, names)]) for lines in benchmarks)
+    means = [*filter(_tell_mean_rates, run.lines)]
+    told = ((lines, [lines.steps[0], *map(lines.value, _OF_MEAN_RATES)]) for lines in means)
     found: dict[Any, Sequence[MeanRate]] = {
         rank: MeanRates(*columns) for rank, columns in by_rank(told, unknown=0).items()
     }
-    if not benchmarks:
+    if not means:
         others = [lines for lines in run.lines if not {*_RATES, _LOSS}.isdisjoint(lines.names)]
         rates = by_rank(((lines, [lines.steps[0], _rates(lines)]) for lines in others), unknown=0)
         found = {rank: _running_means(*columns) for rank, columns in rates.items()}
@@ -79,14 +89,14 @@ def mean_rates(records: Iterable[Record]) -> RatesByRank:
 
 
 def with_ranks(run: MeasurementTable) -> MeasurementTable:
-    """The run with a rank for each step line of tf_cnn_benchmarks, if ranks are unknown and steps repeat."""
+    """The run with a rank for each line with a mean rate, if ranks are unknown and steps repeat."""
     processes = ProcessNumbers()
     processes.add(run)
     return ProcessNumbers(are_numbered=True).add(run) if processes.are_several else run
 
 
 class ProcessNumbers:
-    """Numbers the processes that print step lines of tf_cnn_benchmarks without a rank, as lines come.
+    """Numbers the processes that print mean rates without a rank, as lines come.
 
     The k-th repetition of a step is assigned to process k: identities are arbitrary then, but each step of
     each process is counted once. `are_several`: steps repeat, so lines without a rank may be of several
@@ -109,7 +119,7 @@ class ProcessNumbers:
 
     def add(self, lines: MeasurementTable) -> MeasurementTable:
         """Add the next lines of the run; gives them with their ranks."""
-        parts = [part for part in lines.lines if part.is_benchmark]
+        parts = [*filter(_tell_mean_rates, lines.lines)]
         if not any(None in part.ranks for part in parts):
             if parts:
                 self._latest = max(parts, key=lambda part: part.rows[-1]).steps[0][-1] or 0

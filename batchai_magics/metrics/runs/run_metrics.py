@@ -29,7 +29,7 @@ from batchai_magics.metrics.runs.metric_traits import (
 )
 from batchai_magics.metrics.runs.run_header import RunHeader, run_header
 from batchai_magics.metrics.runs.steady_speed import is_rate_of_one
-from batchai_magics.metrics.runs.step_series import has_step_lines, runs, total_of
+from batchai_magics.metrics.runs.step_series import runs, total_of
 from batchai_magics.metrics.runs.timeline import EpochCounter
 
 AXES = ("step", "epoch", "time")
@@ -262,20 +262,15 @@ def metrics_of_run(
     """The metrics of one run with these mean rates, and its header, if it is known."""
     series = [*_series(run)]
     axis = _axis([columns for _, _, ranks in series for columns in ranks.values()])
-    found = [
-        Metric(traits, unit, preferences.direction(traits), ranks, traits.is_summed, axis=axis)
+    found = {
+        traits.name: Metric(traits, unit, preferences.direction(traits), ranks, traits.is_summed, axis=axis)
         for traits, unit, ranks in series
-    ]
-    if has_step_lines(run):
+    }
+    if RATE in found:
         header = header or run_header(run, ranks_seen=len(rates))
         total = _total(run, rates, 0 if header.is_rate_global else header.ranks)
-        found = [
-            replace(metric, total=total, is_summed=not header.is_rate_global)
-            if metric.name == RATE
-            else metric
-            for metric in found
-        ]
-    return RunMetrics(found, preferences)
+        found[RATE] = replace(found[RATE], total=total, is_summed=not header.is_rate_global)
+    return RunMetrics(found.values(), preferences)
 
 
 def _total(run: MeasurementTable, rates: RatesByRank, ranks: int) -> float | None:

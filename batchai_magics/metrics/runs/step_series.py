@@ -16,7 +16,6 @@ from batchai_magics.metrics.measurement import (
     Fact,
     Measurement,
     Record,
-    is_step_line,
     lines_of,
 )
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable
@@ -30,73 +29,40 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-COLUMNS = ("step", "rank", "images_per_sec", "uncertainty", "jitter", "loss", "top_1", "top_5")
-"""The numbers of a step line of tf_cnn_benchmarks, in the order of every table and JSON object of them."""
+POSITIONS = ("step", "rank", "epoch")
+"""The columns in front of the numbers of a line."""
 
 _MANY_CELLS = 1 << 24  # of a table whose columns are sparse if few of them have a value
 _SPARSE_SHARE = 8
 UNITS = {"images_per_sec": RATE_UNIT, "uncertainty": RATE_UNIT, "jitter": RATE_UNIT}
 
 
-def has_step_lines(records: Iterable[Record]) -> bool:
-    """Whether there are lines of tf_cnn_benchmarks."""
-    return any(lines.is_benchmark for lines in MeasurementTable.of(records).lines)
-
-
 def line_rows(records: Iterable[Record]) -> Iterator[dict[str, float | None]]:
-    """The numbers of each line by name, with its `step`, `rank` and `epoch`, in file order.
-
-    In a log of tf_cnn_benchmarks, only its step lines count, with COLUMNS.
-    """
-    every = MeasurementTable.of(records)
-    if has_step_lines(every):
-        yield from step_rows(every)
-        return
-    for line in lines_of(every):
-        first = line[0]
-        position = {"step": first.step, "rank": first.rank, "epoch": first.epoch}
+    """The numbers of each line by name, behind its POSITIONS, in file order."""
+    for line in lines_of(records):
+        position = {name: getattr(line[0], name) for name in POSITIONS}
         yield {**position, **{number.name: number.value for number in line}}
 
 
-def step_rows(records: Iterable[Record]) -> Iterator[dict[str, float | None]]:
-    """The step lines of tf_cnn_benchmarks with COLUMNS, in file order."""
-    for line in filter(is_step_line, lines_of(records)):
-        row = {"step": line[0].step, "rank": line[0].rank, **{each.name: each.value for each in line}}
-        yield {name: row.get(name) for name in COLUMNS}
-
-
 def frame(records: Iterable[Record]) -> pandas.DataFrame:
-    """The step lines as a table.
+    """The lines with numbers as a table.
 
     Args:
         records: Records, in file order.
 
     Returns:
-        One row per step line, with those of COLUMNS that have a value; `rank` is a nullable integer, NaN
-        stands for a number that the line lacks. For other programs, one row per line with numbers: `step` is
-        nullable too, and `epoch` and a column for each other number follow. Of many lines with other numbers
-        each, these columns are sparse.
+        One row per line with numbers: those of POSITIONS that any line has, nullable integers if they are
+        whole, and a column for each number; NaN stands for one that the line lacks. Of many lines with other
+        numbers each, these columns are sparse.
     """
-    parts = [*MeasurementTable.of(records).lines]
-    benchmarks = [part for part in parts if part.is_benchmark]
-    import pandas as pd
-
-    if parts and not benchmarks:
-        return pd.DataFrame(_line_table(parts), copy=False)
-    table = _line_table(benchmarks)
-    table["step"] = table["step"].to_numpy("int64")
-    return pd.DataFrame({name: table[name] for name in COLUMNS if name in table}, copy=False)
-
-
-def _line_table(parts: Sequence[LineColumns]) -> dict[str, Any]:
-    """The columns by name, a row per line: COLUMNS, `epoch` and each other number that any line has."""
     import numpy as np
     import pandas as pd
 
+    parts = [*MeasurementTable.of(records).lines]
     ends = [0, *accumulate(len(part.rows) for part in parts)]
     places = _row_positions(parts)
     in_order = sorted(parts, key=lambda part: part.rows[0])
-    names = dict.fromkeys([*COLUMNS, "epoch", *(name for part in in_order for name in part.names)])
+    names = dict.fromkeys([*POSITIONS, *(name for part in in_order for name in part.names)])
     told: dict[str, list[tuple[NDArray[Any], Any]]] = {name: [] for name in names}
     for part, begin, end in zip(parts, ends, ends[1:], strict=False):
         for name, column in _columns_by_name(part).items():
@@ -122,7 +88,7 @@ def _line_table(parts: Sequence[LineColumns]) -> dict[str, Any]:
         elif name == "epoch" and (values[~is_missing] % 1 == 0).all():
             whole = np.where(is_missing, 0, values).astype(np.int64)
             table[name] = pd.arrays.IntegerArray(whole, is_missing)
-    return table
+    return pd.DataFrame(table, copy=False)
 
 
 _COUNTS = ("step", "rank")
@@ -223,9 +189,6 @@ def count_ranks(record: Fact) -> int:
     return record.value.count("horovod/") if record.key == "devices" else 0
 
 
-_PLACES = ("step", "epoch", "rank")
-
-
 def records_of_frame(frame: pandas.DataFrame) -> list[Record]:
     """The records of a table, as `frame` or `tidy` makes it."""
     names = set(frame.columns)
@@ -237,7 +200,7 @@ def records_of_frame(frame: pandas.DataFrame) -> list[Record]:
         _value({"unit": units.get(name), "offset": number, **row}, name, cell)
         for number, row in enumerate(rows)
         for name, cell in row.items()
-        if name not in _PLACES and cell is not None
+        if name not in POSITIONS and cell is not None
     ]
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import chain
 
 from batchai_magics.metrics.measurement import Fact, Record
-from batchai_magics.metrics.runs.mean_rates import RatesByRank, mean_rates
+from batchai_magics.metrics.runs.mean_rates import RatesByRank, has_mean_rates, mean_rates
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.metrics.runs.run_header import RunHeader, run_header
@@ -24,7 +24,7 @@ from batchai_magics.metrics.runs.steady_speed import (
     skew,
     speeds,
 )
-from batchai_magics.metrics.runs.step_series import has_step_lines, runs, total_of
+from batchai_magics.metrics.runs.step_series import runs, total_of
 from batchai_magics.metrics.runs.stragglers import stragglers
 
 _MOST_POINTS = 200
@@ -83,7 +83,7 @@ def summarize(
         has_nan=not all(map(math.isfinite, losses)),
     )
     found, figures = _shared_out(found, nodes or {}, header.ranks), metrics.summaries
-    if has_step_lines(run):
+    if has_mean_rates(run):
         figures = tuple(
             _with_speed(each, found, run_speeds.share) if each.name == RATE else each for each in figures
         )

@@ -33,11 +33,11 @@ def log(tmp_path):
     return write
 
 
-def test_csv_has_steps_totals_and_the_summary_in_file_order(do, log):
+def test_csv_has_lines_totals_and_the_summary_in_file_order(do, log):
     rows = do(f"metrics read {log('a.log')}").to_text("csv").splitlines()
-    assert rows[0] == "step,rank,images_per_sec,uncertainty,jitter,loss,top_1,top_5,kind"
-    assert [row.rpartition(",")[2] for row in rows[1:]] == ["step", "step", "step", "total", "summary"]
-    assert rows[-1] == "20,,100.0,0.5,1.0,1.0,,,summary"
+    assert rows[0] == "step,rank,epoch,images_per_sec,uncertainty,jitter,loss,kind"
+    assert [row.rpartition(",")[2] for row in rows[1:]] == ["line", "line", "line", "total", "summary"]
+    assert rows[-1] == "20,,,100.0,0.5,1.0,1.0,summary"
 
 
 def test_a_table_ends_with_the_summary(do, log):

@@ -39,7 +39,7 @@ class TestFrame:
         table = frame(records("step 1: loss 0.5\nstep 2: acc 0.25\n"))
         assert list(table.columns) == ["step", "loss", "acc"]
         assert frame(records(run())).notna().any().all()
-        assert list(frame(records("Epoch 1: loss=0.5\n"))) == ["loss", "epoch"]
+        assert list(frame(records("Epoch 1: loss=0.5\n"))) == ["epoch", "loss"]
 
     def test_an_unknown_rank_is_missing_and_a_known_one_an_integer(self):
         table = frame(records(f"{step(1)}\n[1,3]<stdout>:{step(1)}\n"))
@@ -47,11 +47,15 @@ class TestFrame:
         assert table["rank"].isna().tolist() == [True, False]
         assert table["rank"].iloc[1] == 3
 
-    def test_no_records_give_an_empty_frame_of_the_same_types(self):
-        line = step(1, accuracies="\t0.125\t0.500")
-        empty, full = frame([]), frame(records(f"[1,0]<stdout>:{line}\n"))
+    def test_no_records_give_an_empty_frame_with_columns_for_positions(self):
+        empty = frame([])
         assert len(empty) == 0
-        assert empty.dtypes.tolist() == full.dtypes.tolist()
+        assert [*empty.dtypes.astype(str).items()] == [(name, "Int64") for name in ("step", "rank", "epoch")]
+
+    def test_lines_without_a_step_are_rows_of_a_frame_too(self):
+        table = frame(records(f"{step(1)}\nAccuracy @ 1 = 0.5000 Accuracy @ 5 = 0.7500 [640 examples]\n"))
+        assert table["step"].isna().tolist() == [False, True]
+        assert table["eval_top_5"].iloc[1] == 0.75
 
 
 class TestSummary:
