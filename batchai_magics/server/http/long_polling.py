@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import math
 import re
-import time
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from functools import partial
 
@@ -49,11 +48,11 @@ class SharedPolls:
             if previous := self._running.get(key):
                 await asyncio.wait({previous})
             due = self._started.get(key, -math.inf) + every_s
-            await anyio.sleep(max(0.0, due - time.monotonic()))
+            await anyio.sleep(max(0.0, due - anyio.current_time()))
         finally:
             task = self._scheduled.pop(key)  # a later caller needs a later poll
         self._running[key] = task
-        self._started[key] = started = time.monotonic()
+        self._started[key] = started = anyio.current_time()
         try:
             return await poll()
         finally:
@@ -134,7 +133,7 @@ class LongPolling:
                 known = watcher.first_state(polled.data) if known is None else known
                 is_changed = watcher.is_other_state(polled.data, known)
                 has_bytes = watcher.has_bytes(polled.data)
-                left_s = end - time.monotonic()
+                left_s = end - anyio.current_time()
                 is_last = left_s < between_s  # no further poll starts before the end
                 if is_last and not (is_changed or has_bytes):
                     await anyio.sleep(max(0.0, left_s))
@@ -160,7 +159,7 @@ class LongPolling:
         end = self._end(call)
         with self._counted():
             response = await self._polls.next(key, ask, self._between_s)
-            while not is_news(response) and (left_s := end - time.monotonic()) > 0:
+            while not is_news(response) and (left_s := end - anyio.current_time()) > 0:
                 response = await self._polls.next(key, ask, min(left_s, self._between_s))
         return self._applied(call, response)
 
@@ -177,7 +176,7 @@ class LongPolling:
         return max(_MIN_INTERVAL_S, _INTERVAL_PER_WAITER_S * self._count)
 
     def _end(self, call: ApiCall) -> float:
-        return time.monotonic() + wait_s(call, self._limits)
+        return anyio.current_time() + wait_s(call, self._limits)
 
     def _applied(self, call: ApiCall, response: ApiResponse) -> ApiResponse:
         return response.with_headers(Preference_Applied=f"wait={wait_s(call, self._limits):g}")
