@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import anyio
 
-from batchai_magics.server.http.request_limits import ThreadPool, _LockedIterator
+from batchai_magics.server.http.request_limits import ThreadPool
 from tests.patience import PATIENCE_S
+from tests.world import until
 
 
 def test_all_pieces_come_in_order() -> None:
@@ -64,23 +65,31 @@ def test_who_has_gone_is_not_waited_for() -> None:
         go.set()
 
 
-def test_a_piece_that_is_under_way_ends_before_the_next_is_made_and_before_all_is_closed() -> None:
-    go, began = threading.Event(), threading.Event()
+def test_a_piece_that_is_under_way_ends_before_what_makes_it_is_closed() -> None:
+    go, began, steps = threading.Event(), threading.Event(), list[str]()
 
     def pieces() -> Iterator[bytes]:
-        began.set()
-        assert go.wait(PATIENCE_S)
-        yield b"made"
-        yield b"never"
+        try:
+            began.set()
+            assert go.wait(PATIENCE_S)
+            steps.append("made")
+            yield b"piece"
+        finally:
+            steps.append("closed")
 
-    one_by_one, made = _LockedIterator(pieces()), []
-    making = threading.Thread(target=lambda: made.append(one_by_one.next()))
-    making.start()
-    assert began.wait(PATIENCE_S)
-    closing = threading.Thread(target=one_by_one.close)
-    closing.start()
-    assert not one_by_one.is_over
+    source = pieces()
+
+    async def collect() -> None:
+        async for _ in ThreadPool(2).iterate(source):
+            pass
+
+    async def leave() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(collect)
+            await anyio.to_thread.run_sync(began.wait, PATIENCE_S)
+            group.cancel_scope.cancel()
+
+    anyio.run(leave)
     go.set()
-    for thread in (making, closing):
-        thread.join(PATIENCE_S)
-    assert (made, one_by_one.next(), one_by_one.is_over) == ([b"made"], None, True)
+    until(lambda: len(steps) == 2)
+    assert steps == ["made", "closed"]

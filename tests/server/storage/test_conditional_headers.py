@@ -6,14 +6,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from threading import Barrier
-from time import sleep
 
 import pytest
 import requests
 
 from batchai_magics.server.storage import storage_request
-from batchai_magics.server.storage.storage_metadata import MetadataStore
 from batchai_magics.server.storage.storage_request import BlobVersion, http_date
 from batchai_magics.server.storage.storage_resource import StorageApiError
 from tests.patience import PATIENCE_S
@@ -23,6 +20,7 @@ from tests.world import until
 
 NOW = datetime(2026, 11, 22, 12, 0, 0, 500_000, tzinfo=timezone.utc)
 BEFORE, SAME, AFTER = (http_date(NOW + timedelta(seconds=seconds)) for seconds in (-1, 0, 1))
+KEY = "blob/local/conditions/in/a.txt"
 BLOB = BlobVersion('"0x1"', NOW)
 MATCH, NONE_MATCH, MODIFIED, UNMODIFIED = (
     "if-match",
@@ -163,47 +161,30 @@ RACES: dict[str, Callable[[Blob, int, str], requests.Response]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("race", list(RACES))
 def test_of_writers_that_race_with_the_same_condition_one_wins(
-    blob: Blob, server: Running, monkeypatch: pytest.MonkeyPatch, race: str
+    blob: Blob, server: Running, race: str
 ) -> None:
-    containers, crowd = type(server.world.backend.containers), 4
-    for owner, name in ((containers, "rename"), (containers, "delete"), (MetadataStore, "set")):
-        monkeypatch.setattr(owner, name, _slowly(getattr(owner, name)))
-    for _ in range(3):
-        blob.put(b"first")
-        if race == "create":
-            blob.ask("DELETE")
-        tag, start = blob.ask("HEAD").headers.get("ETag", ""), Barrier(crowd)
-
-        def write(number: int, tag: str = tag, start: Barrier = start) -> int:
-            start.wait()
-            return RACES[race](blob, number, tag).status_code
-
-        with ThreadPoolExecutor(crowd) as pool:
-            statuses = list(pool.map(write, range(crowd)))
-        assert sorted(statuses)[1:] == [409 if race == "create" else 404 if race == "delete" else 412] * 3
-        winner = statuses.index(min(statuses))
-        if race in ("put", "create"):
-            assert blob.ask("GET").content == b"%d" % winner
-        if race == "set metadata":
-            assert blob.ask("HEAD").headers["x-ms-meta-by"] == str(winner)
-
-
-def _slowly(work: Callable[..., object]) -> Callable[..., object]:
-    """The work, after the other writers have had time to look at the blob as it was."""
-
-    def wait(*arguments: object) -> object:
-        sleep(0.05)
-        return work(*arguments)
-
-    return wait
+    crowd = 4
+    if race == "create":
+        blob.ask("DELETE")
+    tag = blob.ask("HEAD").headers.get("ETag", "")
+    with ThreadPoolExecutor(crowd) as pool:
+        with server.context.metadata.exclusive(KEY):  # all of them look at the blob as it was
+            writers = [pool.submit(RACES[race], blob, number, tag) for number in range(crowd)]
+            until(lambda: server.open_requests() == crowd)
+        statuses = [writer.result().status_code for writer in writers]
+    assert sorted(statuses)[1:] == [409 if race == "create" else 404 if race == "delete" else 412] * 3
+    winner = statuses.index(min(statuses))
+    if race in ("put", "create"):
+        assert blob.ask("GET").content == b"%d" % winner
+    if race == "set metadata":
+        assert blob.ask("HEAD").headers["x-ms-meta-by"] == str(winner)
 
 
 @pytest.mark.slow
 def test_our_own_client_changes_no_blob_while_a_condition_on_it_is_looked_at(
     blob: Blob, server: Running
 ) -> None:
-    kept, name = server.context.metadata, "conditions"
-    containers = connected(server.url).containers
+    name, containers = "conditions", connected(server.url).containers
     ways = {
         "pack": lambda: containers.store_pack(name, {"in/b.txt": b"ours", "in/a.txt": b"ours"}),
         "whole": lambda: containers.upload_small(name, "in/a.txt", b"ours too"),
@@ -211,9 +192,9 @@ def test_our_own_client_changes_no_blob_while_a_condition_on_it_is_looked_at(
     }
     for number, way in enumerate(ways.values()):
         with ThreadPoolExecutor(1) as pool:
-            with kept.exclusive("blob/local/conditions/in/a.txt"):
+            with server.context.metadata.exclusive(KEY):
                 done = pool.submit(way)
-                until(lambda: kept._in_use["blob/local/conditions/in/a.txt"][1] == 2)
+                until(lambda: server.open_requests() == 1)  # it waits
                 assert blob.ask("GET").content == [b"first", b"ours", b"ours too"][number]
             done.result(PATIENCE_S)
     assert blob.ask("GET").status_code == 404
