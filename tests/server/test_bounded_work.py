@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from azure.core.exceptions import HttpResponseError
@@ -13,6 +16,7 @@ from batchai_magics.backends.service import extension_bodies
 from batchai_magics.models.documents import key_spellings, spec_problems
 from batchai_magics.server.storage.storage_resource import OWN_ACCOUNT
 from tests.server.running import SUBSCRIPTION, WORKSPACE, Running
+from tests.world import until
 
 pytestmark = pytest.mark.slow
 JOB = f"{WORKSPACE}/experiments/default/jobs/x"
@@ -109,12 +113,6 @@ def test_records_that_come_with_no_job_are_refused_before_there_is_one(
     assert server.ask("GET", JOB).status_code == 404
 
 
-@pytest.mark.parametrize("name", ["maxresults"])
-@pytest.mark.parametrize("text", ["9" * 30, "0" * 9 + "9" * 9])
-def test_a_number_of_a_query_is_read_as_a_whole(server: Running, name: str, text: str) -> None:
-    assert server.ask("GET", f"{WORKSPACE}/clusters", params={name: text}).status_code == 400
-
-
 def test_a_pack_has_so_many_files_and_no_more(server: Running) -> None:
     many = extension_bodies.pack_files({f"empty-{number}": b"" for number in range(40_000)})
     answer = server.ask("POST", STORE, params={"share": SHARE}, data=many)
@@ -130,13 +128,13 @@ def test_a_path_that_no_file_can_have_is_refused(server: Running, path: str) -> 
     assert wanted.status_code == 400
 
 
-@pytest.mark.parametrize("path", ["a\0b", "d/" * 2000, "n" * 300])
-def test_a_path_that_no_output_can_have_is_refused(server: Running, path: str) -> None:
+def test_a_path_that_no_output_can_have_is_refused(server: Running) -> None:
     server.world.run("bounded --nodes 1 --processes 1")
     job = JOB.replace("/x", "/bounded")
-    listed = {"outputdirectoryid": "stdouterr", "directory": path}
-    assert server.ask("POST", f"{job}/listOutputFiles", params=listed).status_code == 400
-    assert server.ask("POST", f"{job}/batchaiRead", json={"path": path}).status_code == 400
+    for path in ("a\0b", "d/" * 2000, "n" * 300):
+        listed = {"outputdirectoryid": "stdouterr", "directory": path}
+        assert server.ask("POST", f"{job}/listOutputFiles", params=listed).status_code == 400
+        assert server.ask("POST", f"{job}/batchaiRead", json={"path": path}).status_code == 400
 
 
 def test_a_file_used_as_a_folder_and_a_folder_used_as_a_file_are_conflicts(server: Running) -> None:
@@ -179,3 +177,89 @@ def test_a_written_range_is_zeros_once_it_is_cleared(server: Running, files: Sha
     assert file.download_file().readall() == b"x" * 4096 + bytes(8192) + b"x" * 4096
     place = server.world.home / "shares" / "local" / SHARE / "written"
     assert place.stat().st_blocks * 512 < os.stat_result(place.stat()).st_size
+
+
+JOBS = f"{WORKSPACE}/experiments/default/jobs"
+DOUBLING = [
+    {"name": f"A{number}", "value": f"$A{number - 1}$A{number - 1}" if number else "xx"}
+    for number in range(60)
+]
+MPI = {"commandLine": "true", "processCount": 2**31 - 1}
+HOSTILE = [
+    {"nodeCount": 2**31 - 1, "customToolkitSettings": {"commandLine": "true"}},
+    {"nodeCount": 1, "customMpiSettings": MPI},
+    {"nodeCount": 1, "customToolkitSettings": {"commandLine": "true"}, "environmentVariables": DOUBLING},
+    {"nodeCount": 1, "tensorFlowSettings": {"pythonScriptFilePath": "t.py", "workerCount": 2**31 - 1}},
+]
+
+
+@pytest.fixture
+def empty_cluster(server: Running) -> str:
+    """A cluster without nodes, which says nothing about how many a job may ask for."""
+    path = f"{WORKSPACE}/clusters/empty"
+    scale = {"manual": {"targetNodeCount": 0}}
+    account = {"adminUserName": "me", "adminUserPassword": "hush"}
+    properties = {"vmSize": "Standard_D2", "scaleSettings": scale, "userAccountSettings": account}
+    assert server.ask("PUT", path, json={"location": "local", "properties": properties}).ok
+    return path
+
+
+def test_of_two_hundred_hostile_requests_none_keeps_another_user_waiting(
+    server: Running, empty_cluster: str
+) -> None:
+    """The other user's requests begin and end while those are under way."""
+    common = {"cluster": {"id": empty_cluster}, "stdOutErrPathPrefix": "/tmp"}
+    bodies = [json.dumps({"properties": {**common, **fields}}) for fields in HOSTILE]
+    under_way = threading.Semaphore(0)
+
+    def attack(number: int) -> tuple[int, bool]:
+        under_way.release()
+        answer = server.ask("PUT", f"{JOBS}/hostile-{number}", data=bodies[number % len(bodies)])
+        return answer.status_code, "see the setting max_" in answer.text
+
+    with ThreadPoolExecutor(16) as attackers:
+        answers = [attackers.submit(attack, number) for number in range(200)]
+        for _ in range(16):
+            under_way.acquire()
+        others = list(_answers(server, lambda: all(answer.done() for answer in answers)))
+    assert {answer.result() for answer in answers} == {(400, True)}
+    assert others
+    assert set(others) == {200}
+
+
+def _answers(server: Running, is_over: Callable[[], bool]) -> Iterator[int]:
+    """What another user gets, until all of the first one's requests are answered."""
+    while True:
+        yield server.ask("GET", JOBS).status_code
+        if is_over():
+            return
+
+
+def test_of_the_pipes_of_a_job_none_keeps_another_user_waiting(server: Running) -> None:
+    """The first user's job replaces its records; two hundred requests for them leave room for others."""
+    pipes = "cd $BATCHAI_ARTIFACT_DIR/.. && mkfifo records/parameters.json telemetry/x.jsonl stdout.times"
+    job = f"{JOBS}/pipes"
+    properties = {
+        "cluster": {"id": f"{WORKSPACE}/clusters/default"},
+        "nodeCount": 1,
+        "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
+        "customToolkitSettings": {"commandLine": f"{pipes}; echo replaced"},
+    }
+    assert server.ask("PUT", job, json={"properties": properties}).ok
+    until(lambda: server.json("GET", job)["properties"]["executionState"] == "succeeded")
+    asks = [
+        ("batchaiRecords", {"names": ["parameters.json"]}),
+        ("batchaiTelemetry", {}),
+        ("batchaiRead", {"path": "stdout.txt"}),
+        ("batchaiTail", {"positions": {}}),
+    ]
+
+    def attack(number: int) -> int:
+        name, body = asks[number % len(asks)]
+        return server.ask("POST", f"{job}/{name}", json=body).status_code
+
+    with ThreadPoolExecutor(16) as attackers:
+        answers = [attackers.submit(attack, number) for number in range(200)]
+        others = list(_answers(server, lambda: all(answer.done() for answer in answers)))
+    assert {answer.result() for answer in answers} == {200}
+    assert set(others) == {200}

@@ -102,16 +102,6 @@ def test_a_new_line_is_read_once_for_all_who_wait_for_it(
     assert {base64.b64decode(piece["data"]) for piece in pieces} == {b"more\n"}
 
 
-def test_who_leaves_out_a_log_waits_like_the_others(server: Running, growing: object) -> None:
-    positions, _ = known(server)
-    some = left_out(positions, "stdout.txt")
-    state = tail(server, some, Prefer="wait=1", **{SINCE: ""}).headers[STATE]
-    began = time.monotonic()
-    answer = tail(server, some, Prefer="wait=1", **{SINCE: state})
-    assert time.monotonic() - began >= 1
-    assert answer.headers[STATE] == state
-
-
 def test_who_leaves_out_a_log_is_told_when_it_grows(server: Running, growing) -> None:
     positions, _ = known(server)
     some = left_out(positions, "stdout.txt")

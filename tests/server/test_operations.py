@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from batchai_magics.errors import NotFoundError
-from batchai_magics.models.resource_ids import Kind
+from batchai_magics.errors import BatchAIError, NotFoundError
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import ExperimentSpec
-from batchai_magics.server.operations import DELETE, RETENTION_S, Operations
+from batchai_magics.server.api_call import ApiCall, ApiResponse
+from batchai_magics.server.batchai import batchai_responses
+from batchai_magics.server.handler_context import HandlerContext
+from batchai_magics.server.operations import DELETE, RETENTION_S, TERMINATE, Operations
+from tests.server.running import SUBSCRIPTION, WORKSPACE
 from tests.world import World, until
 
-pytestmark = pytest.mark.slow
 NO_RESOURCE = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Other/things/x"
 
 
@@ -35,6 +40,7 @@ def left_behind(folder: Path, target: str, **more: object) -> str:
     return name
 
 
+@pytest.mark.slow
 def test_a_deletion_goes_on_with_the_next_server(world: World, tmp_path: Path) -> None:
     id = world.workspace.child(Kind.EXPERIMENT, "old")
     world.backend.create(id, ExperimentSpec())
@@ -48,6 +54,7 @@ def test_a_deletion_goes_on_with_the_next_server(world: World, tmp_path: Path) -
     operations.close()
 
 
+@pytest.mark.slow
 def test_an_operation_that_is_long_over_is_forgotten(world: World, tmp_path: Path) -> None:
     folder = tmp_path / "operations"
     old, new = (left_behind(folder, "x", ended=ended) for ended in (5.0, 10.0))
@@ -57,6 +64,7 @@ def test_an_operation_that_is_long_over_is_forgotten(world: World, tmp_path: Pat
     operations.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["x", "../../secret", "7d1b0c0e-5a0f-4f43-9a43-0a2f2b1c9d11"])
 def test_an_operation_that_never_was_is_not_found(world: World, tmp_path: Path, name: str) -> None:
     operations = Operations(tmp_path / "operations", world.backend)
@@ -64,6 +72,7 @@ def test_an_operation_that_never_was_is_not_found(world: World, tmp_path: Path, 
     operations.close()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_deleted_is_told_with_its_reason(world: World, tmp_path: Path) -> None:
     operations = Operations(tmp_path / "operations", world.backend)
     operation = operations.start(DELETE, NO_RESOURCE)
@@ -71,3 +80,50 @@ def test_what_cannot_be_deleted_is_told_with_its_reason(world: World, tmp_path: 
     told = operations.find(operation.name).to_wire("url")
     assert set(told["error"]) >= {"code", "message"}
     operations.close()
+
+
+JOB = f"{WORKSPACE}/experiments/e/jobs/j"
+RUNS = SimpleNamespace(show=lambda id: None)  # a backend whose jobs never end
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Iterator[HandlerContext]:
+    operations = Operations(tmp_path, RUNS)
+    yield HandlerContext(RUNS, SUBSCRIPTION, "local", "batchai", operations, None, None, None)
+    operations.close()
+
+
+def asked(context: HandlerContext, name: str) -> list[ApiResponse]:
+    """The answers of both addresses."""
+    call = ApiCall(
+        "GET",
+        "/",
+        parts={"subscription": SUBSCRIPTION, "operation": name, "location": "local"},
+        origin="http://host",
+    )
+    return [
+        batchai_responses.operation_result(context, call),
+        batchai_responses.operation_status(context, call),
+    ]
+
+
+def test_what_is_under_way_is_no_news_and_asked_for_again_in_a_second(context: HandlerContext) -> None:
+    name = context.operations.start(TERMINATE, JOB).name
+    answers = asked(context, name)
+    assert [answer.status for answer in answers] == [200, 202]
+    assert [answer.is_news for answer in answers] == [False, False]
+    assert [answer.headers for answer in answers] == [{"Retry-After": "1"}] * 2
+    assert {answer.data["status"] for answer in answers} == {"InProgress"}
+    assert all(answer.data["id"].endswith(f"/operationresults/{name}") for answer in answers)
+
+
+def test_what_is_over_is_told_alike_by_both(context: HandlerContext) -> None:
+    answers = asked(context, context.operations.record_completed(ResourceId.parse(JOB)).name)
+    assert [(answer.status, answer.headers, answer.is_news) for answer in answers] == [(200, {}, None)] * 2
+    assert {answer.data["status"] for answer in answers} == {"Succeeded"}
+
+
+def test_an_unknown_name_is_not_found(context: HandlerContext) -> None:
+    with pytest.raises(BatchAIError) as caught:
+        asked(context, "x")
+    assert caught.value.code == "OperationNotFound"

@@ -20,7 +20,7 @@ def test_a_page_is_as_long_as_it_is_wanted_and_begins_where_the_last_one_ended(s
     assert requested_page(ApiCall("GET", "/")) == Page(MAX_PAGE_SIZE, "")
 
 
-@pytest.mark.parametrize("size", ["0", "-1", str(MAX_PAGE_SIZE + 1), "x", "²"])
+@pytest.mark.parametrize("size", ["0", "-1", str(MAX_PAGE_SIZE + 1), "x", "²", "9" * 30, "0" * 9 + "9" * 9])
 def test_a_length_that_no_page_has_is_refused(size: str) -> None:
     with pytest.raises(BatchAIError, match=f"from 1 to {MAX_PAGE_SIZE}"):
         requested_page(ApiCall("GET", "/", {"maxresults": size}))

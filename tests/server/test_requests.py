@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
+import requests
 
+from batchai_magics.server.api_call import ApiResponse
 from batchai_magics.server.api_routes import ARM_ROUTES, ROUTES
-from tests.server.running import GROUP, SUBSCRIPTION, WORKSPACE, Running
+from batchai_magics.server.http.response_encoder import to_starlette
+from tests.server.running import GROUP, SUBSCRIPTION, VERSION, WORKSPACE, Running
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -111,10 +114,6 @@ def test_a_host_name_that_is_not_the_servers_is_refused(server: Running) -> None
     )
 
 
-def test_deleting_what_is_not_there_is_no_error(server: Running) -> None:
-    assert server.ask("DELETE", f"{JOBS}/nothing").status_code == 204
-
-
 @pytest.mark.parametrize("action", ["register", "unregister"])
 def test_the_provider_is_registered_in_a_version_of_the_resource_manager(
     server: Running, action: str
@@ -122,3 +121,80 @@ def test_the_provider_is_registered_in_a_version_of_the_resource_manager(
     path = f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.BatchAI/{action}"
     told = server.json("POST", path, params={"api-version": "2022-09-01"})
     assert told["namespace"] == "Microsoft.BatchAI"
+
+
+NAME = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+SCOPE = f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.BatchAI/locations/local"
+CLUSTER = {
+    "vmSize": "STANDARD_D1",
+    "userAccountSettings": {"adminUserName": "a"},
+    "scaleSettings": {"manual": {"targetNodeCount": 0}},
+}
+
+
+@pytest.mark.parametrize(("method", "host"), [("PUT", "127.0.0.1"), ("DELETE", "localhost")])
+def test_a_202_is_empty_and_has_the_recorded_headers_with_the_clients_own_name_of_the_host(
+    server: Running, method: str, host: str
+) -> None:
+    path = f"{WORKSPACE}/clusters/made"
+    origin = server.url.replace("127.0.0.1", host)
+    if method == "DELETE":
+        server.ask("PUT", path, json={"properties": CLUSTER})
+    more = {"json": {"properties": CLUSTER}} if method == "PUT" else {}
+    answer = server.ask(method, path, headers={"Host": origin.removeprefix("http://")}, **more)
+    assert (answer.status_code, answer.content) == (202, b"")
+    assert answer.headers["Retry-After"] == "1"
+    (name,) = re.findall(NAME, answer.headers["Location"].rpartition("/")[2])
+    assert answer.headers["Location"] == f"{origin}{SCOPE}/operationstatuses/{name}?api-version={VERSION}"
+    told = answer.headers["Azure-AsyncOperation"]
+    assert told == f"{origin}{SCOPE}/operationresults/{name}?api-version={VERSION}"
+
+
+HALF = r"\ud800"
+ACCOUNT = f"{GROUP}/providers/Microsoft.Storage/storageAccounts/texts"
+ROLE = f"{GROUP}/providers/Microsoft.Authorization/roleAssignments/one"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        (GROUP, f'{{"location": "eastus", "tags": {{"a": "{HALF}"}}}}', "tags.a"),
+        (f"{GROUP}-2", f'{{"location": "{HALF}"}}', "location"),
+        (WORKSPACE, f'{{"location": "eastus", "tags": {{"{HALF}": "a"}}}}', "tags"),
+        (ROLE, f'{{"properties": {{"principalId": "{HALF}"}}}}', "properties.principalId"),
+        (ACCOUNT, f'{{"location": "{HALF}"}}', "location"),
+        (ACCOUNT, f'{{"sku": {{"name": "{HALF}"}}}}', "sku.name"),
+        (ACCOUNT, '{"location": 7}', "location"),
+        (ACCOUNT, '{"sku": {"name": ["Standard_LRS"]}}', "sku.name"),
+        (GROUP, b'{"tags": {"a": "\xed\xa0\x80"}}', "tags.a"),
+        (ROLE, '{"properties": {"priority": NaN}}', "NaN"),
+    ],
+)
+def test_half_a_character_is_refused_with_its_field(
+    server: Running, path: str, body: str | bytes, field: str
+) -> None:
+    answer = server.ask("PUT", path, data=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "InvalidRequestContent")
+    assert field in answer.json()["error"]["message"]
+    for listed in ("resourcegroups", "providers/Microsoft.Storage/storageAccounts"):
+        assert server.json("GET", f"/subscriptions/{SUBSCRIPTION}/{listed}")["value"] is not None
+
+
+@pytest.mark.parametrize("path", [f"{GROUP}%ff", "/texts/share/bad%ff", f"{WORKSPACE}/clusters/%ed%a0%80"])
+def test_a_path_that_is_no_text_is_refused_and_never_another_path(server: Running, path: str) -> None:
+    answer = server.ask("PUT", path, data=b"{}")
+    assert answer.status_code == 400
+    assert "The path of the request must be percent-encoded UTF-8" in answer.text
+
+
+def test_a_query_that_is_no_text_is_refused_with_its_parameter(server: Running) -> None:
+    url = f"{server.url}{WORKSPACE}/clusters?api-version=2018-05-01&batchaiNames=%ff"
+    answer = requests.get(url, headers={"Authorization": "Bearer the-token-of-these-tests"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "InvalidUri")
+    assert "batchainames" in answer.json()["error"]["message"]
+
+
+def test_an_answer_that_cannot_be_encoded_is_a_defect_and_no_dropped_connection() -> None:
+    response = to_starlette(ApiResponse(headers={"x-ms-meta-a": "\u20ac"}), None)
+    assert response.status_code == 500
+    assert b"InternalServerError" in response.body

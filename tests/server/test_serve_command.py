@@ -106,13 +106,6 @@ def test_what_waits_for_a_job_whose_supervisor_is_killed_ends_while_clients_only
 
 
 @pytest.mark.slow
-def test_a_server_that_is_told_to_end_as_soon_as_it_has_said_where_it_is_ends(tmp_path: Path) -> None:
-    with started(tmp_path / "home") as server:
-        server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(PATIENCE_S) == 0
-
-
-@pytest.mark.slow
 def test_files_alone_are_served_to_who_has_the_key_in_the_file_that_is_named(tmp_path: Path) -> None:
     with started(tmp_path / "home", "--files-only") as server:
         line = server.process.stdout.readline()
@@ -186,7 +179,9 @@ def in_a_shell(export: str, name: str) -> str:
 
 
 @pytest.mark.slow
-def test_a_terminal_is_told_the_token(tmp_path: Path) -> None:
+def test_a_terminal_is_told_the_token_and_a_server_that_is_told_to_end_right_then_ends(
+    tmp_path: Path,
+) -> None:
     ours, theirs = pty.openpty()
     env = {**os.environ, "BATCHAI_HOME": str(tmp_path / "home")}
     words = [sys.executable, "-m", "batchai_magics.cli", "serve", "--port", "0"]
@@ -198,6 +193,7 @@ def test_a_terminal_is_told_the_token(tmp_path: Path) -> None:
         process.terminate()
         error = process.communicate(timeout=PATIENCE_S)[1]
     os.close(ours)
+    assert process.returncode == 0
     assert (tmp_path / "home" / "server" / "token").read_text().strip().encode() in said
     assert ("serving as root" in error) is (os.geteuid() == 0)
 

@@ -4,26 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.server.access.access_control import Authenticator
 from batchai_magics.server.api_call import ApiCall, ApiError
-from batchai_magics.server.http.request_checks import check_api_version, has_known_host, parse_head
+from batchai_magics.server.http.request_checks import check_api_version, parse_head
 from tests.server.http.scopes import request_of
-
-GATE = Authenticator("own", ["team"])
-
-
-@pytest.mark.parametrize(
-    ("headers", "is_known"),
-    [
-        *(({"host": host}, True) for host in ("team", "TEAM:80", "127.0.0.1", "local.file.localhost")),
-        ({"host": "evil.example"}, False),
-        ({}, False),
-    ],
-)
-def test_a_host_of_the_server_is_known_another_and_none_is_not(
-    headers: dict[str, str], is_known: bool
-) -> None:
-    assert has_known_host(request_of(**headers), GATE) is is_known
 
 
 def test_a_call_has_the_head_of_its_request() -> None:

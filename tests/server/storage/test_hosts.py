@@ -8,9 +8,7 @@ import pytest
 import requests
 from azure.storage.fileshare import (
     FileSasPermissions,
-    ShareSasPermissions,
     generate_file_sas,
-    generate_share_sas,
 )
 
 from tests.server.running import SUBSCRIPTION, Running
@@ -41,19 +39,6 @@ def test_a_file_is_read_by_its_accounts_host(server: Running, key: str, host: st
         at(server, host.lower().replace("local.", "other.", 1), "batchaishare/in/log.txt", sas).status_code
         == 403
     )
-
-
-def test_a_share_is_listed_by_its_accounts_host(server: Running, key: str) -> None:
-    may, end = ShareSasPermissions(list=True), datetime.now(timezone.utc) + SOON
-    sas = generate_share_sas("local", "batchaishare", key, may, end)
-    answer = at(server, "local.file.localhost", "batchaishare/in", f"restype=directory&comp=list&{sas}")
-    assert b"<Name>log.txt</Name>" in answer.content
-
-
-def test_the_host_says_which_service_is_meant(server: Running, key: str) -> None:
-    for service, code in (("blob", "NoAuthenticationInformation"), ("file", "NoAuthenticationInformation")):
-        answer = at(server, f"local.{service}.localhost", "box/in/blob.bin")
-        assert (answer.status_code, answer.headers["x-ms-error-code"]) == (401, code)
 
 
 @pytest.mark.parametrize(
