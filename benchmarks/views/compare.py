@@ -15,6 +15,8 @@ from batchai_magics.metrics import Comparison, compare, read_metrics
 from batchai_magics.metrics.charts.figure import figure_png
 from batchai_magics.widgets.comparison.comparison_view import ComparisonModel, ComparisonView
 from batchai_magics.widgets.core import pages
+from batchai_magics.widgets.core.polled_model import PageData
+from batchai_magics.widgets.core.view_stream import ViewStream
 from benchmarks.row import Row, table
 
 RUNS, POINTS = 200, 1000
@@ -69,48 +71,61 @@ tell('change:rows');
 """
 
 
-def rows() -> Iterator[Row]:
+def rows(count: int = RUNS, points: int = POINTS, updates: int = UPDATES) -> Iterator[Row]:
     """The two times, each against the figure."""
-    value = runs()
+    value = runs(count, points)
     began = time.perf_counter()
     figure_png(value.plot())
     figure_ms = (time.perf_counter() - began) * 1000
-    told = in_page(value)
-    what = f"{RUNS} runs of {POINTS:,} points in the page"
+    told = in_page(value, updates)
+    what = f"{count} runs of {points:,} points in the page"
     yield Row(f"{what}: first paint", told["first"], "matplotlib PNG", figure_ms, "ms")
     yield Row(f"{what}: update of one run", told["update"], "matplotlib PNG", figure_ms, "ms")
 
 
-def runs() -> Comparison:
+def runs(count: int, points: int) -> Comparison:
     """The runs, each with two metrics at each of its steps."""
     logs = {
         f"run-{n}": "".join(
-            f"step {s} loss {5 / s + n / 100:.4f} acc {1 - 1 / s:.4f}\n" for s in range(1, POINTS + 1)
+            f"step {s} loss {5 / s + n / 100:.4f} acc {1 - 1 / s:.4f}\n" for s in range(1, points + 1)
         )
-        for n in range(RUNS)
+        for n in range(count)
     }
     return compare({name: read_metrics(text.encode()) for name, text in logs.items()})
 
 
-def in_page(value: Comparison) -> dict[str, Any]:
+def in_page(value: Comparison, updates: int) -> dict[str, Any]:
     """What the page measured."""
     model = ComparisonModel(value.runs)
     view = ComparisonView(model, work=lambda task: task(), clock=time.monotonic)
     state = {"facts": view.facts, "rows": view.rows, "view_id": "bench"}
-    messages = [batch.content for batch in iter(lambda: view.next_message(1 << 20), None)]
+    messages = first_messages(view)
     update = {"kind": "lines", "runs": [messages[0]["runs"][0]]}
-    found = measured("comparison_view", state, messages, update, CHANGE)
-    assert found["rows"] == RUNS
+    found = measured("comparison_view", state, messages, update, CHANGE, updates=updates)
+    assert found["rows"] == len(value.runs)
     return found
 
 
+def first_messages(stream: ViewStream) -> list[PageData]:
+    """What a page is sent beside the state when it opens the view."""
+    stream.receive({"kind": "ready", "page": "bench", "turn": 1})
+    return [batch.content for batch in iter(lambda: stream.next_message(1 << 20), None)]
+
+
 def measured(
-    name: str, state: object, messages: object, update: object, change: str, *, shown: str = "canvas"
+    name: str,
+    state: object,
+    messages: object,
+    update: object,
+    change: str,
+    *,
+    updates: int,
+    shown: str = "canvas",
 ) -> dict[str, Any]:
     """The times of a view's first paint, which has an element `shown`, and of updates by `change`."""
     from playwright.sync_api import sync_playwright
 
-    arguments = [pages.script(name), pages.style(name), state, messages, update, UPDATES, change, shown]
+    arguments = [pages.script(name), pages.style(name), state, messages, update, updates, change, shown]
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1200, "height": 1000})
