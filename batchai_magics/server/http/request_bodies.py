@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -83,17 +84,26 @@ class RequestBodies:
         return b""
 
     async def _received(self, request: Request, max_bytes: int, spool: BinaryIO | None) -> bytes:
-        """The body, or the part not yet written to the spool file."""
-        received, count = bytearray(), 0
-        async for piece in _with_deadlines(request, self._limits):
-            received += piece
-            count += len(piece)
-            self._metrics.count_body_bytes(len(piece))
-            if count > max_bytes:
-                raise _too_large(max_bytes)
-            if spool and len(received) > _SPOOL_AFTER_BYTES:
-                await anyio.to_thread.run_sync(spool.write, received)
-                received = bytearray()
+        """The body, or the part not yet written to the spool file; TimeoutError if it arrives too slowly."""
+        limits, received, count, is_over = self._limits, bytearray(), 0, False
+        started = anyio.current_time()
+        with anyio.fail_after(min(limits.body_idle_s, limits.body_s)) as scope:
+            while not is_over:
+                message = await request.receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                piece, is_over = message.get("body", b""), not message.get("more_body", False)
+                received += piece
+                count += len(piece)
+                self._metrics.count_body_bytes(len(piece))
+                if count > max_bytes:
+                    raise _too_large(max_bytes)
+                if spool and len(received) > _SPOOL_AFTER_BYTES:
+                    scope.deadline = math.inf  # it is for the client, not for the disk
+                    await anyio.to_thread.run_sync(spool.write, received)
+                    received = bytearray()
+                deadline = started + limits.body_s + count / limits.body_bytes_s
+                scope.deadline = min(anyio.current_time() + limits.body_idle_s, deadline)
         return cast("bytes", received)  # not copied: that takes as long as receiving a range of a file
 
     @contextlib.contextmanager
@@ -125,20 +135,6 @@ def client_address(request: Request) -> str:
 def _may_be_large(call: ApiCall) -> bool:
     """Whether a request may have a body too large for memory: a blob, or a block of one."""
     return call.method == "PUT" and ("x-ms-blob-type" in call.headers or call.query.get("comp") == "block")
-
-
-async def _with_deadlines(request: Request, limits: ServerLimits) -> AsyncIterator[bytes]:
-    """The chunks of a body; raises TimeoutError when they arrive too slowly."""
-    started, count, is_over = anyio.current_time(), 0, False
-    while not is_over:
-        deadline = started + limits.body_s + count / limits.body_bytes_s
-        with anyio.fail_after(min(limits.body_idle_s, deadline - anyio.current_time())):
-            message = await request.receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        piece, is_over = message.get("body", b""), not message.get("more_body", False)
-        count += len(piece)
-        yield piece
 
 
 def _has_body(headers: Mapping[str, str]) -> bool:
