@@ -178,10 +178,14 @@ class PlanLines:
 
 
 class Block:
-    """Lines taken apart: those of each plan, and the single ones that are read in their turn."""
+    """Lines taken apart: those of each plan, and the single ones that are read in their turn.
+
+    `rank_label`: the row of the first line which tells that numbers in front of lines are ranks.
+    """
 
     def __init__(self, lines: Lines, cache: PlanCache, clock: WriteClock | None) -> None:
         self.lines = lines
+        self.rank_label: int | None = None
         self.single: dict[int, SkeletonPlans] = {}
         self.groups: list[PlanLines] = []
         self._cache = cache
@@ -231,16 +235,22 @@ class Block:
         found = {*interest_in(texts, [rows[0] for rows in unknown.values()], _LITERALS)}
         rest = [row for rows in unknown.values() if rows[0] not in found for row in rows[1:]]
         found.update(interest_in(texts, rest, _LITERALS) if rest else ())
-        learned = {
-            skeleton: self._cache.of(texts[next(filter(found.__contains__, rows))])
+        firsts = {
+            skeleton: next(filter(found.__contains__, rows))
             for skeleton, rows in (unknown.items() if found else ())
             if not found.isdisjoint(rows)
         }
+        self.rank_label = min(filter(self._tells_rank_label, firsts.values()), default=None)
+        learned = {skeleton: self._cache.of(texts[row]) for skeleton, row in firsts.items()}
         silent_count = len(unknown) - len(learned)
         if silent_count <= _MANY_LINES or 2 * silent_count < sum(map(len, unknown.values())):
             silent = (each for each in unknown if each not in learned)
             self._cache.silence(each for each in silent if not may_matter(each))  # with any digits
         return learned
+
+    def _tells_rank_label(self, row: int) -> bool:
+        is_tagged = self.lines.ranks is not None and self.lines.ranks[row] is not None
+        return not is_tagged and self._cache.tells_rank_label(self.lines.texts[row])
 
     def _add(self, plans: SkeletonPlans, rows: Sequence[int]) -> None:
         lines = self.lines

@@ -37,10 +37,6 @@ class Block(NamedTuple):
         """The byte offset after the last line."""
         return self.offset + len(self.data)
 
-    def slice(self, begin: int, end: int) -> Block:
-        """The lines between two positions of the block."""
-        return Block(self.data[begin:end], self.offset + begin)
-
 
 class LineSplitter:
     """Splits a byte stream into blocks of lines; a longer line is cut."""

@@ -15,7 +15,6 @@ from batchai_magics.metrics.reading.bar_steps import BarCount, UnplacedDict
 from batchai_magics.metrics.reading.line_context import RankContexts
 from batchai_magics.metrics.reading.line_reader import LineReader
 from batchai_magics.metrics.reading.line_splitter import Block, Lines, LineSplitter, strip_escapes
-from batchai_magics.metrics.reading.plan_cache import PlanCache
 from batchai_magics.metrics.reading.prefix_patterns import PREFIX, StreamKey, has_tag, rank_of
 from batchai_magics.metrics.reading.return_labels import ReturnLabels, Stretch, all_of
 from batchai_magics.metrics.reading.tagged_streams import StreamLines, TaggedStreams
@@ -88,17 +87,6 @@ class LogFile:
         return dicts
 
     def _read_block(self, block: Block) -> Iterator[MeasurementTable]:
-        """Parse a block, before and behind the line that tells what a number in front of lines is."""
-        told = self._reader.plans.first_rank_label(block.data)
-        if told is None:
-            yield from self._read_part(block)
-            return
-        if told:
-            yield from self._read_part(block.slice(0, told))
-        self._reader.plans = PlanCache(are_labels_ranks=True)
-        yield from self._read_part(block.slice(told, len(block.data)))
-
-    def _read_part(self, block: Block) -> Iterator[MeasurementTable]:
         """Parse a block: complete lines that follow each other at once, others one by one."""
         if not (has_tag(block.data) or self._streams.is_within_line or block.data[-1:] != b"\n"):
             yield from self._read_all(self._untagged_lines(block))

@@ -37,7 +37,6 @@ _MAX_FORMS = 256  # of the parts of a joined line, each of which the grammar rea
 _NO_TABLE = b"Step\tImg/sec\ttotal_loss"  # of tf_cnn_benchmarks, whose step lines name their numbers
 _RUN = re.compile(rb"\d+")
 _NAMED_TIME = re.compile(rb"\b(?:timestamp|time|ts)=")
-_LABELLED = re.compile(rb"\n(?=[ \[0-9]) {0,3}(?:\[[0-9]{1,6}\]|[0-9]{1,6}:) ")  # finds NUMBER_IN_FRONT fast
 
 Found = tuple[LinePlan, Groups]
 
@@ -88,7 +87,6 @@ class PlanCache:
 
     def __init__(self, *, are_labels_ranks: bool = False) -> None:
         self._are_labels_ranks = are_labels_ranks
-        self._labelled: set[bytes] = set()  # forms of lines whose label tells no rank
         self.known: dict[bytes, SkeletonPlans | None] = {b"": None}
         self._size_bytes = 0
 
@@ -132,24 +130,16 @@ class PlanCache:
         parts = split_joined(line)
         return parts if len(parts) > 1 and any(map(_is_of_program, parts)) else []
 
-    def first_rank_label(self, lines: bytes) -> int | None:
-        """Where the first of some lines begins whose number in front is known to be a rank, as of `srun -l`.
+    def tells_rank_label(self, line: bytes) -> bool:
+        """Whether a line of a new skeleton tells first that numbers in front of lines are ranks.
 
-        It stands beside a position, as in `3: Epoch 2: loss 0.5`; lines of one form are alike.
+        Its own stands beside a position, as `srun -l` prints it: `3: Epoch 2: loss 0.5`.
         """
-        for label in _LABELLED.finditer(b"\n" + lines if not self._are_labels_ranks else b""):
-            begin, end = label.start(), lines.find(b"\n", label.start())
-            line = lines[begin : end if end >= 0 else len(lines)]
-            found, form = NUMBER_IN_FRONT.match(line), line.translate(DIGITS_TO_ZERO)
-            if found is None or form in self._labelled:
-                continue
-            reading = read_line(line) if may_matter(line) else None
-            if reading and reading.rank == found.span("rank") and (reading.step or reading.epoch):
-                return begin
-            if len(self._labelled) >= _MAX_SKELETONS:
-                self._labelled.clear()
-            self._labelled.add(form)
-        return None
+        found = None if self._are_labels_ranks else NUMBER_IN_FRONT.match(line)
+        reading = read_line(line) if found and may_matter(line) else None
+        if found is None or reading is None:
+            return False
+        return reading.rank == found.span("rank") and (reading.step or reading.epoch) is not None
 
     def _learn(self, plans: SkeletonPlans, line: bytes) -> Found | None:
         if plans.is_embedded:

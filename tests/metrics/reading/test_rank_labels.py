@@ -2,14 +2,17 @@
 
 import pytest
 
-from batchai_magics.metrics.grammar.prefix_grammar import NUMBER_IN_FRONT
-from batchai_magics.metrics.reading.plan_cache import PlanCache
+from batchai_magics.metrics import read_metrics
 
 
 @pytest.mark.parametrize(
-    "label", ["3: ", "   3: ", "[3] ", " [123456] ", "123456: ", "3:", "[3]: ", "1234567: ", "x3: "]
-)
-def test_lines_are_searched_for_every_form_of_a_number_in_front(label):
-    line = f"{label}Epoch 2: loss 0.5".encode()
-    place = PlanCache().first_rank_label(b"Using 4 devices\n" + line + b"\n")
-    assert (place is not None) == (NUMBER_IN_FRONT.match(line) is not None)
+    ("label", "is_rank"),
+    [
+        ("3: ", True), ("   3: ", True), ("[3] ", True), (" [123456] ", True), ("123456: ", True),
+        ("3:", False), ("[3]: ", False), ("1234567: ", False), ("x3: ", False),
+    ],
+)  # fmt: skip
+def test_a_number_in_front_is_a_rank_below_one_that_stands_beside_a_position(label, is_rank):
+    text = f"Using 4 devices\n5: loss 0.75 acc 0.5\n{label}Epoch 2: loss 0.5\n6: loss 0.25 acc 0.6\n"
+    steps = [record.step for record in read_metrics(text.encode()).records if record.name == "acc"]
+    assert steps == ([5] if is_rank else [5, 6])
