@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import time
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Protocol, TypeAlias
 
@@ -14,6 +16,8 @@ from batchai_magics.follow import PollBackoff
 _log = logging.getLogger(__name__)
 
 TICK_S = 0.1  # between two steps of the publisher
+MAX_CPU_SHARE = 0.1  # of a core for polling one model: what comes at once costs less than what comes in parts
+MAX_COST_S = 0.5  # upper limit of the resulting poll interval
 
 PageData: TypeAlias = dict[str, Any]
 """JSON between the kernel and the page; `frontend/core/messages.d.ts` has a type for each of its shapes."""
@@ -43,10 +47,14 @@ class PolledModel(Protocol):
 
 
 class ModelPoller:
-    """Polls a model, which any number of views share; less often while nothing changes."""
+    """Polls a model, which any number of views share; less often while nothing changes or polls cost much.
 
-    def __init__(self, model: PolledModel) -> None:
+    `spent` is the thread's CPU time in seconds.
+    """
+
+    def __init__(self, model: PolledModel, *, spent: Callable[[], float] = time.thread_time) -> None:
         self.model = model
+        self._spent = spent
         self.had_output = False  # some output has shown the model
         self._backoff = PollBackoff(TICK_S, model.max_interval_s)
         self._due_at = 0.0
@@ -55,6 +63,7 @@ class ModelPoller:
         """Polls the model if it is due."""
         if self.model.is_over or now < self._due_at:
             return
+        began = self._spent()
         try:
             delay_s = self._poll_model()
         except Exception as error:  # noqa: BLE001  # one failing model must not stop the others
@@ -64,7 +73,8 @@ class ModelPoller:
             with contextlib.suppress(Exception):
                 self.model.end()
             return
-        self._due_at = now if self.model.is_behind else now + delay_s
+        cost_s = min(MAX_COST_S, (self._spent() - began) / MAX_CPU_SHARE)
+        self._due_at = now if self.model.is_behind else now + max(delay_s, cost_s)
 
     def _poll_model(self) -> float:
         """Polls the model; returns the delay before the next poll, in seconds."""

@@ -1,5 +1,7 @@
 """How often a model is polled, and what it reports when that fails."""
 
+import pytest
+
 from batchai_magics.errors import BatchAIError, UnreachableError
 from batchai_magics.follow import StateChanged
 from batchai_magics.widgets.core.polled_model import ModelPoller
@@ -42,6 +44,20 @@ def test_polls_back_off_until_something_changes():
     while source.news:
         poller.poll(30.0)
     assert asked_within(source, poller, [30 + i / 10 for i in range(1, 5)]) >= 2
+
+
+@pytest.mark.parametrize(("cost_s", "count"), [(0.001, 100), (0.04, 25), (3.0, 20)])
+def test_polls_that_cost_much_come_less_often(cost_s, count):
+    source, spent_s = Scripted(), [0.0]
+
+    def poll():
+        spent_s[0] += cost_s
+        source.asked += 1
+        return [StateChanged(resource())]
+
+    source.poll = poll
+    poller = ModelPoller(FollowedJob(source), spent=lambda: spent_s[0])
+    assert asked_within(source, poller, [i / 10 + 0.001 * i for i in range(100)]) == count
 
 
 def test_model_that_is_behind_is_polled_again_immediately():
