@@ -134,8 +134,11 @@ class PlanLines:
 
     def _times(self, clock: WriteClock | None) -> list[float | None]:
         """When each line was printed."""
-        if clock is None and self.lines.stamps is None and not self.plan.layout.clock.is_named:
+        is_unstamped = self.lines.stamps is None
+        if clock is None and is_unstamped and not self.plan.layout.clock.is_named:
             return self._seconds()
+        if clock and is_unstamped and self.plan.layout.is_timeless:
+            return [*map(clock.at, self.ends)]
         stamps = self._stamps()
         if clock is None:
             return [stamp and stamp.seconds for stamp in stamps]
