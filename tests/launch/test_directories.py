@@ -1,4 +1,4 @@
-"""What directories and variables of a job become, and what its nodes tell each process."""
+"""Directories and variables of a job, what its nodes tell each process, and how nodes are set up."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from batchai_magics.launch.job_site import THREADS, batch_variables
-from batchai_magics.launch.plan import Directory, Image, Requirement
-from batchai_magics.launch.planning import plan
+from batchai_magics.launch.plan import Directory, Image, LogPaths, Mount, Plan, PlanNode, Requirement
+from batchai_magics.launch.planning import plan, setup
+from batchai_magics.models.cluster_spec import NodeSetup
 from tests.launch.descriptions import SCRIPT, plan_nodes, site, spec
 
 
@@ -136,3 +137,31 @@ def test_a_plan_names_the_image_and_the_secrets_and_no_password() -> None:
     assert made.containers.image == Image("tf:1", "me.azurecr.io", "u", "1g")
     assert (made.containers.engine, made.secrets) == ((), ("TOKEN",))
     assert "hush" not in made.to_json()
+
+
+NODE = PlanNode("n0", "/node", "/node/tmp")
+
+
+def planned(**asked: object) -> Plan:
+    setting = NodeSetup.from_wire(asked)
+    return setup(setting, NODE, mount_root="/mnt", python="/py", exits="/exits", logs="/logs")
+
+
+def task(**fields: object) -> dict[str, object]:
+    return {"commandLine": "install", "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/x", **fields}
+
+
+def test_a_setup_task_runs_in_its_nodes_folder_with_the_mount_root() -> None:
+    variables = [{"name": "DATA", "value": "$AZ_BATCHAI_MOUNT_ROOT/data"}]
+    made = planned(setupTask=task(environmentVariables=variables))
+    (process,), (node,) = made.processes, made.nodes
+    assert (process.command, made.guid, made.python, made.exits) == ("install", "n0", "/py", "/exits")
+    assert (node.folder, node.tmpdir) == ("/node", "/node/tmp")
+    assert node.env == {"AZ_BATCHAI_MOUNT_ROOT": "/mnt", "DATA": "/mnt/data"}
+    assert made.output == (LogPaths("/logs/stdout-n0.txt"), LogPaths("/logs/stderr-n0.txt"))
+
+
+def test_mount_commands_need_no_task() -> None:
+    systems = [{"mountCommand": "mount x", "relativeMountPath": "own"}]
+    made = planned(mountVolumes={"unmanagedFileSystems": systems})
+    assert (made.mounts, made.processes) == ((Mount("mount x", "own"),), ())

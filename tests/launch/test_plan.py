@@ -1,4 +1,4 @@
-"""The Plan's file: what is written is read again, and what is no plan is refused by the field's name."""
+"""Plans and outcomes as JSON: what is written is read again, and what is none is refused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.launch import plan, references
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import (
     VERSION,
     Containers,
@@ -27,6 +29,7 @@ from batchai_magics.launch.plan import (
     PlanError,
     PlanNode,
     Process,
+    ProcessExit,
     Rendezvous,
     Requirement,
     Role,
@@ -177,3 +180,40 @@ def test_workers_are_done_only_where_servers_are_left() -> None:
     assert made.are_workers_done([0, 1])
     assert made.are_workers_done([0, 1, 2])
     assert not made._replace(processes=processes[:2]).are_workers_done([0, 1])
+
+
+FAILED = failed_with("JobFailed", "oh", failedRank=1)._replace(
+    exit_code=3, ranks=(ProcessExit(1, "n1", 3, 12.5, 100), ProcessExit(0, "n0")), ended=13.0
+)
+
+
+def test_an_outcome_that_is_written_is_read_as_it_was() -> None:
+    outcome = FAILED.warned("Note", "careful")
+    assert Outcome.from_json(outcome.to_json()) == outcome
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", "null", FAILED.to_json()[:-9], FAILED.to_json().replace('"version": 1', '"version": 2')],
+)
+def test_anything_else_is_no_outcome(text: str) -> None:
+    assert Outcome.from_json(text) is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        '"oh"',
+        '{"code": 1, "message": "oh"}',
+        '{"code": "JobFailed", "message": "oh", "details": "oh"}',
+        '{"code": "JobFailed", "message": "oh", "details": [{"name": "exitCode", "value": 1}]}',
+    ],
+)
+def test_errors_that_are_none_make_no_outcome(error: str) -> None:
+    text = Outcome(0).to_json()
+    assert Outcome.from_json(text.replace('"errors": []', f'"errors": [{error}]')) is None
+
+
+@pytest.mark.parametrize("time", ["1e300", "-1"])
+def test_an_exit_at_no_time_makes_no_outcome(time: str) -> None:
+    assert Outcome.from_json(FAILED.to_json().replace("12.5", time)) is None

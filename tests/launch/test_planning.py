@@ -1,4 +1,4 @@
-"""What each toolkit starts, where, and with which variables; no process is started here."""
+"""What each toolkit starts, where, with which variables, threads and logs; no process is started here."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics.launch.plan import LaunchMode, Mount, Role
-from batchai_magics.launch.planning import plan
-from batchai_magics.launch.toolkits import TOPOLOGIES, block_placement, port_count, process_count
-from batchai_magics.models.toolkit_settings import Toolkit
-from tests.launch.descriptions import SCRIPT, plan_nodes, site, spec
+from batchai_magics.launch.job_site import THREADS, describe_threads
+from batchai_magics.launch.plan import LaunchMode, LogPaths, Mount, Plan, Role
+from batchai_magics.launch.planning import plan, with_preparation
+from batchai_magics.launch.toolkits import port_count, process_count
+from batchai_magics.models.job_execution import is_process_log
+from tests.launch.descriptions import SCRIPT, SCRIPT_ALONE, plan_nodes, site, spec
 
 
 def test_horovod_runs_its_script_under_mpi_so_that_an_error_ends_the_rank() -> None:
@@ -42,10 +43,6 @@ def test_an_interpreter_of_the_job_is_used() -> None:
 def test_the_number_of_processes_follows_job_and_gpus(fields, gpus, expected) -> None:
     assert process_count(spec(**fields), gpus) == expected
     assert len(plan(spec(**fields), plan_nodes(2), site(2, gpus)).processes) == expected
-
-
-def test_ranks_fill_a_node_before_the_next() -> None:
-    assert block_placement(5, 2) == [0, 0, 0, 1, 1]
 
 
 def test_a_custom_job_is_one_command_on_the_first_node() -> None:
@@ -216,10 +213,6 @@ def test_a_custom_job_without_a_command_does_nothing() -> None:
     assert made.processes[0].command == "true"
 
 
-def test_every_toolkit_has_a_topology() -> None:
-    assert list(TOPOLOGIES) == [kind.wire_key for kind in Toolkit]
-
-
 def test_the_mount_commands_and_the_time_limit_are_those_of_the_job() -> None:
     volumes = {"unmanagedFileSystems": [{"mountCommand": "m", "relativeMountPath": "p"}]}
     asked = spec(
@@ -232,3 +225,109 @@ def test_the_mount_commands_and_the_time_limit_are_those_of_the_job() -> None:
     assert (made.limits.wall, made.limits.wall_s) == ("PT5M", 300.0)
     bare = plan(spec(customToolkitSettings={"commandLine": "x"}), plan_nodes(), site())
     assert (bare.containers.image, bare.mounts, bare.limits.wall) == (None, (), "P7D")
+
+
+@pytest.mark.parametrize(
+    ("processes", "cores", "expected"),
+    [(2, 8, "8"), (4, 8, "4"), (3, 8, "4"), (64, 8, "1")],
+)
+def test_threads_are_a_processs_share_of_its_node(processes, cores, expected) -> None:
+    settings = {**SCRIPT, "processCount": processes}
+    made = plan(spec(horovodSettings=settings), plan_nodes(), replace(site(), core_count=cores))
+    assert {node.env[name] for node in made.nodes for name in THREADS} == {expected}
+
+
+def test_a_job_that_says_how_many_threads_it_wants_gets_them() -> None:
+    variables = [{"name": "OMP_NUM_THREADS", "value": "7,2"}, {"name": "MKL_NUM_THREADS", "value": "5"}]
+    given = spec(1, customToolkitSettings={"commandLine": "x"}, environmentVariables=variables)
+    made = plan(given, plan_nodes(1), site(1))
+    env = made.nodes[0].env
+    assert [env[name] for name in THREADS] == ["7,2", "5", "7", "7", "7"]
+
+
+def test_a_dry_run_says_how_many_threads_a_process_has() -> None:
+    assert "its node's cores, shared by 4 processes (OMP_NUM_THREADS" in describe_threads({}, 4)
+    assert (
+        describe_threads({"MKL_NUM_THREADS": "2"}, 4)
+        == "threads of a process: MKL_NUM_THREADS=2, as the job says"
+    )
+
+
+def test_the_preparation_runs_once_on_every_node_with_logs_of_its_own() -> None:
+    given = {"customToolkitSettings": {"commandLine": "x"}}
+    without = plan(spec(1, **given), plan_nodes(1), site(1))
+    assert with_preparation(spec(1, **given), without, site()) == without
+    prepared = spec(2, **given, jobPreparation={"commandLine": "prep"})
+    made = with_preparation(prepared, plan(prepared, plan_nodes(), site()), site()).preparation
+    assert made
+    assert [(process.node, process.command) for process in made.processes] == [(0, "prep"), (1, "prep")]
+    assert made.exits == "/prep-exits"
+    assert [made.output_of(process).stdout for process in made.processes] == [
+        LogPaths(f"/out/stdouterr/stdout-job_prep-n{node}.txt") for node in (0, 1)
+    ]
+
+
+def test_one_node_has_the_recorded_names_of_logs() -> None:
+    prepared = spec(1, customToolkitSettings={"commandLine": "x"}, jobPreparation={"commandLine": "prep"})
+    made = plan(prepared, plan_nodes(1), site(1))
+    assert made.execution_logs == ("/out/stdouterr/execution.log",)
+    first = with_preparation(prepared, made, site()).preparation
+    assert first
+    assert first.output_of(first.processes[0]).stderr.path == "/out/stdouterr/stderr-job_prep.txt"
+    assert plan(spec(2, **{"caffe2Settings": SCRIPT}), plan_nodes(), site()).execution_logs == (
+        "/out/stdouterr/execution-n0.log",
+        "/out/stdouterr/execution-n1.log",
+    )
+
+
+def test_only_what_several_ranks_write_has_a_record_of_who_wrote_it() -> None:
+    lone = plan(spec(1, customToolkitSettings={"commandLine": "x"}), plan_nodes(1), site(1))
+    assert lone.output.stdout == LogPaths("/out/stdouterr/stdout.txt", "", "/rec/out.times")
+    several = plan(spec(2, caffe2Settings=SCRIPT), plan_nodes(), site())
+    assert several.output.stderr == LogPaths("/out/stdouterr/stderr.txt", "/rec/err.spans", "/rec/err.times")
+
+
+def own_logs(made: Plan) -> list[str]:
+    return [process.own.stdout.path.rpartition("/")[2] if process.own else "" for process in made.processes]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "fields", "names"),
+    [
+        (1, {"tensorFlowSettings": SCRIPT_ALONE}, ["stdout-wk-0.txt"]),
+        (
+            2,
+            {"tensorFlowSettings": {**SCRIPT_ALONE, "workerCount": 2, "parameterServerCount": 2}},
+            ["stdout-wk-0.txt", "stdout-wk-1.txt", "stdout-ps-0.txt", "stdout-ps-1.txt"],
+        ),
+        (2, {"pyTorchSettings": SCRIPT}, ["stdout-0.txt", "stdout-1.txt"]),
+        (2, {"caffe2Settings": SCRIPT}, ["stdout-0.txt", "stdout-1.txt"]),
+        (2, {"pyTorchSettings": {**SCRIPT, "communicationBackend": "mpi"}}, ["", ""]),
+        (2, {"horovodSettings": SCRIPT}, ["", ""]),
+        (1, {"customToolkitSettings": {"commandLine": "x"}}, [""]),
+    ],
+)
+def test_processes_of_their_own_have_logs_as_the_service_called_them(nodes, fields, names) -> None:
+    made = plan(spec(nodes, **fields), plan_nodes(nodes), site(nodes))
+    assert own_logs(made) == names
+    assert made.output.stdout.path == "/out/stdouterr/stdout.txt"
+
+
+def test_the_secrets_in_a_log_of_ones_own_are_noted_as_those_of_the_jobs() -> None:
+    asked = spec(2, caffe2Settings=SCRIPT, secrets=[{"name": "TOKEN", "value": "x"}])
+    made = plan(asked, plan_nodes(), replace(site(), hidden="/hidden"))
+    own = made.processes[1].own
+    assert own
+    assert own.stderr == LogPaths("/out/stdouterr/stderr-1.txt", hidden="/hidden/stderr-1.txt")
+
+
+@pytest.mark.parametrize("name", ["stdout-wk-0.txt", "stderr-ps-11.txt", "stdout-0.txt", "stderr-3.txt"])
+def test_the_name_of_a_processs_own_log_is_known(name: str) -> None:
+    assert is_process_log(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["stdout.txt", "stdout-job_prep.txt", "stdout-tvm-1.txt", "stdout-wk-.txt", "xstdout-0.txt"]
+)
+def test_other_logs_are_nobodys_own(name: str) -> None:
+    assert not is_process_log(name)

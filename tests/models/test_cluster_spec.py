@@ -40,23 +40,18 @@ def test_auto_scale_may_begin_or_stay_at_its_edge(numbers):
     assert spec.scale_settings.auto_scale.maximum_node_count == numbers[1]
 
 
-def test_a_cluster_starts_with_what_it_is_told_to_have_at_first():
-    scale = {"autoScale": {"minimumNodeCount": 1, "maximumNodeCount": 4, "initialNodeCount": 3}}
-    assert ClusterSpec.from_wire(cluster_body(scaleSettings=scale)).target_node_count == 3
+@pytest.mark.parametrize(
+    ("count", "bound"), [(2**31, "expected at most 2147483647"), (-1, "expected at least 0, got -1")]
+)
+def test_a_target_that_no_service_can_count_is_refused(count, bound):
+    found = problems(scaleSettings={"manual": {"targetNodeCount": count}})
+    assert bound in found["properties.scaleSettings.manual.targetNodeCount"]
 
 
-def test_a_target_that_no_service_can_count_is_refused():
-    found = problems(scaleSettings={"manual": {"targetNodeCount": 2**31}})
-    assert "expected at most 2147483647" in found["properties.scaleSettings.manual.targetNodeCount"]
-
-
-def test_a_negative_target_is_refused():
-    found = problems(scaleSettings={"manual": {"targetNodeCount": -1}})
-    assert "expected at least 0, got -1" in found["properties.scaleSettings.manual.targetNodeCount"]
-
-
-def test_a_cluster_starts_with_its_target_or_minimum():
+def test_a_cluster_starts_with_its_target_its_first_count_or_its_minimum():
     scale = {"autoScale": {"minimumNodeCount": 2, "maximumNodeCount": 4}}
+    first = {"autoScale": {**scale["autoScale"], "initialNodeCount": 3}}
+    assert ClusterSpec.from_wire(cluster_body(scaleSettings=first)).target_node_count == 3
     assert ClusterSpec.from_wire(cluster_body()).target_node_count == 2
     assert ClusterSpec.from_wire(cluster_body(scaleSettings=scale)).target_node_count == 2
     assert ClusterSpec.from_wire(cluster_body(scaleSettings=None)).target_node_count == 0

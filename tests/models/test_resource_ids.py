@@ -6,7 +6,10 @@ from batchai_magics.errors import SpecError, UsageError
 from batchai_magics.models.resource_ids import (
     Kind,
     ResourceId,
+    check_account_name,
+    check_group_name,
     check_name,
+    check_share_name,
     cluster_id,
     cluster_named_in,
     of_kind,
@@ -148,3 +151,33 @@ def test_a_cluster_that_is_no_text_is_refused_by_its_path():
 def test_an_id_of_another_kind_is_refused_with_both_kinds():
     with pytest.raises(UsageError, match="is the id of a job, not of a cluster"):
         of_kind(JOB, Kind.CLUSTER)
+
+
+@pytest.mark.parametrize(
+    ("check", "name"),
+    [
+        (check_group_name, "My.group_(1)-x"),
+        (check_group_name, "g" * 90),
+        (check_account_name, "abc"),
+        (check_account_name, "a1" * 12),
+        (check_share_name, "data"),
+        (check_share_name, "acc/my-data-1"),
+        (check_share_name, "s" * 63),
+    ],
+)
+def test_good_names_of_groups_accounts_and_shares_are_given_back(check, name):
+    assert check(name) == name
+
+
+@pytest.mark.parametrize(
+    ("check", "names"),
+    [
+        (check_group_name, ["", "g" * 91, "a/b", "a b", "ä", "g\n"]),
+        (check_account_name, ["", "ab", "a" * 25, "Acc", "a-b", "acc\n"]),
+        (check_share_name, ["", "ab", "s" * 64, "-ab", "a--b", "ab-", "Data", "a/b/data", "../x", "AC/data"]),
+    ],
+)
+def test_bad_names_of_groups_accounts_and_shares_are_refused(check, names):
+    for name in names:
+        with pytest.raises(SpecError):
+            check(name)

@@ -1,7 +1,7 @@
 import pytest
 
 from batchai_magics.errors import ServiceError
-from batchai_magics.models.vm_sizes import SIZES, VmSize, lookup
+from batchai_magics.models.vm_sizes import VmSize, lookup
 
 
 @pytest.mark.parametrize(
@@ -33,9 +33,3 @@ def test_a_near_size_is_guessed():
     with pytest.raises(ServiceError) as caught:
         lookup("Standard_NC6_v3")
     assert "Standard_NC6s_v3" in caught.value.hint
-
-
-def test_gpu_sizes_have_one_gpu_for_six_vcpus():
-    gpu_sizes = [size for size in SIZES.values() if size.gpus]
-    assert len(gpu_sizes) == 19
-    assert all(size.vcpus == 6 * size.gpus for size in gpu_sizes)

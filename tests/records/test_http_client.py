@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from batchai_magics.records import http_client
+from tests.patience import PATIENCE_S
 
 
 @contextlib.contextmanager
@@ -29,16 +30,14 @@ def answering(answer: Callable[[socket.socket], None]) -> Iterator[str]:
         thread.join()
 
 
-def test_an_endless_response_is_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_client, "MAX_BYTES", 100_000)
-
+def test_an_endless_response_is_read_up_to_a_limit() -> None:
     def answer(connection: socket.socket) -> None:
         connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n")
         while True:
             connection.sendall(bytes(1 << 16))
 
     with answering(answer) as url:
-        assert len(http_client.send(url, b"{}", {}, timeout_s=60.0)) == 100_000
+        assert len(http_client.send(url, b"{}", {}, timeout_s=PATIENCE_S)) == http_client.MAX_BYTES
 
 
 def test_a_response_that_comes_slowly_ends_after_a_time() -> None:

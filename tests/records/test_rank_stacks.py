@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from batchai_magics.backends.node import stack_dumps, stack_hook
+from batchai_magics.backends.node import stack_dumps
 from batchai_magics.records.job_error import SourcePaths
 from batchai_magics.records.rank_stacks import Frame, RankStack, RankStacks, frames_of, parse
 from tests.world import until
@@ -86,12 +86,6 @@ def test_of_two_ranks_at_two_places_neither_is_the_odd_one():
     assert told.sentence.startswith("The ranks are at different places: ")
 
 
-def test_ranks_at_one_place_do_not_differ():
-    assert stacks(rank(0, ("step", 20)), rank(1, ("step", 20))).sentence == (
-        "Ranks 0, 1 are in step (train.py:20)."
-    )
-
-
 def test_a_rank_that_could_not_be_asked_is_one_of_its_own():
     told = stacks(rank(0, ("step", 20)), RankStack(1, "n1"), rank(2, ("step", 20)))
     assert told.different == (1,)
@@ -101,12 +95,6 @@ def test_a_rank_that_could_not_be_asked_is_one_of_its_own():
 def test_the_text_cannot_steer_a_terminal():
     told = stacks(RankStack(0, "n0", (Frame("/job/\x1b[2J.py", 1, "f"),)))
     assert "\x1b" not in told.terminal_text
-
-
-@pytest.mark.parametrize("name", ["SIGNAL"])
-def test_both_ends_use_one_signal(name):
-    assert getattr(stack_dumps, name) == getattr(stack_hook, name)
-    assert stack_dumps.FILE.endswith(stack_hook.FILE)
 
 
 def test_a_stopped_python_is_called_that():

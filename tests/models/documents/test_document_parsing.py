@@ -1,10 +1,17 @@
+"""Files and texts that describe jobs and clusters: what is read, filled in, left out and refused."""
+
+import json
 import os
 from pathlib import Path
 
 import pytest
 
-from batchai_magics.errors import UsageError
-from batchai_magics.models.documents.description import parse, read_file
+from batchai_magics.errors import SpecError, UsageError
+from batchai_magics.models.cluster_spec import ClusterSpec
+from batchai_magics.models.documents.description import load_file, name_after, parse, read_file
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.mount_volumes import AccountKey
+from tests.models.samples import cluster_body, job_body, load
 
 
 def refused(text):
@@ -51,11 +58,6 @@ def test_a_mistake_in_yaml_is_told_with_line_and_column():
     )
 
 
-def test_a_mistake_does_not_quote_the_line():
-    assert "secret" not in refused('accountKey: "secret\nb: 1')
-    assert "secret" not in refused('{"accountKey": "secret" "x"}')
-
-
 @pytest.mark.parametrize(
     "text", ['{"a": 1, "a": 2}', '{"b": {"a": 1, "a": 2}}', "a: 1\na: 2", "b:\n  a: 1\n  a: 2"]
 )
@@ -98,9 +100,9 @@ def test_yaml_has_no_types_that_json_does_not_have(text):
     "text",
     ["key: *hunter2", "key: !hunter2 x", "key: !<hunter2> x", "key: !h!unter2 x",
      "a: &hunter2 1\nb: &hunter2 2", 'key: {"hunter2', "key: 'hunter2", "key: @hunter2", "key: %hunter2",
-     "key: [hunter2: x: y]"],
+     "key: [hunter2: x: y]", '{"accountKey": "hunter2" "x"}'],
 )  # fmt: skip
-def test_a_mistake_in_yaml_repeats_no_value(text):
+def test_a_mistake_repeats_no_value(text):
     assert "unter2" not in refused(text)
 
 
@@ -148,3 +150,108 @@ def test_a_description_may_come_through_a_pipe():
     os.close(writing)
     assert read_file(Path(f"/dev/fd/{reading}")) == '{"a":\n 1}'
     os.close(reading)
+
+
+def with_shares(*shares):
+    mounts = {"azureFileShares": [{"relativeMountPath": f"m{i}", **share} for i, share in enumerate(shares)]}
+    return json.dumps(job_body(mountVolumes=mounts))
+
+
+def shares_of(text, **account):
+    spec = load(JobSpec, text, source="job.json", account=AccountKey(**account))
+    return spec.to_wire(secrets=True)["properties"]["mountVolumes"]["azureFileShares"]
+
+
+def test_a_missing_account_name_is_taken_from_the_url():
+    share = {"azureFileUrl": "https://other.file.core.windows.net/share"}
+    assert shares_of(with_shares(share))[0]["accountName"] == "other"
+
+
+def test_the_key_goes_only_to_its_own_account():
+    urls = [f"https://{name}.file.core.windows.net/share" for name in ("acc", "other")]
+    filled = shares_of(with_shares(*({"azureFileUrl": url} for url in urls)), name="acc", key="k")
+    assert [share["credentials"] for share in filled] == [{"accountKey": "k"}, {}]
+
+
+def test_credentials_of_its_own_stay_with_a_share():
+    share = {"azureFileUrl": "https://acc.file.core.windows.net/share", "credentials": {"accountKey": "own"}}
+    assert shares_of(with_shares(share), name="acc", key="k")[0]["credentials"] == {"accountKey": "own"}
+
+
+@pytest.mark.parametrize("mounts", ["text", {"azureFileShares": "text"}, {"azureFileShares": [3]}])
+def test_mounts_of_the_wrong_type_are_told_by_the_check(mounts):
+    with pytest.raises(SpecError, match=r"properties\.mountVolumes"):
+        load(JobSpec, json.dumps(job_body(mountVolumes=mounts)), source="x")
+
+
+def described(model, folder, body, **beside):
+    file = folder / "description.json"
+    file.write_text(json.dumps({**beside, **body}))
+    return load_file(model, file, source="description.json")
+
+
+def test_what_means_nothing_in_a_job_file_is_left_out_and_named(tmp_path):
+    body = job_body(chainerSettings={"pythonScriptFilePath": "a.py", "masterCommandLineArgs": "-v"})
+    body["properties"].pop("horovodSettings")
+    description = described(JobSpec, tmp_path, body, author="me")
+    spec = description.checked(JobSpec, description.body)
+    assert spec.settings.to_wire() == {"pythonScriptFilePath": "a.py"}
+    (beside, below) = description.notes
+    assert beside.startswith("description.json: author is not used here")
+    path = "properties.chainerSettings.masterCommandLineArgs"
+    assert below.startswith(f"description.json: {path} is not used here")
+    assert 'Did you mean "commandLineArgs"?' in below
+
+
+def test_an_old_key_that_cannot_be_read_is_not_left_out(tmp_path):
+    body = job_body(priority="soon")
+    del body["properties"]["schedulingPriority"]
+    description = described(JobSpec, tmp_path, body)
+    with pytest.raises(SpecError, match=r"properties\.priority: expected a whole number"):
+        description.checked(JobSpec, description.body)
+
+
+@pytest.mark.parametrize(
+    ("kind", "volume"),
+    [
+        ("azureFileShares", {"azureFileUrl": "https://acc.file.core.windows.net/s"}),
+        ("azureBlobFileSystems", {"accountName": "acc", "containerName": "c"}),
+    ],
+)
+def test_the_credentials_info_of_2017_are_the_credentials(tmp_path, kind, volume):
+    share = {**volume, "relativeMountPath": "m", "credentialsInfo": {"AccountKey": "k3y"}}
+    description = described(JobSpec, tmp_path, job_body(mountVolumes={kind: [share]}))
+    wire = description.checked(JobSpec, description.body).to_wire(secrets=True)
+    assert wire["properties"]["mountVolumes"][kind][0]["credentials"] == {"accountKey": "k3y"}
+    assert description.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("recipes/Horovod-PyTorch/job.json", "Horovod-PyTorch"),
+        ("recipes/train.yaml", "train"),
+        ("My recipes (old)/job.json", "My-recipes-old"),
+        (f"{'x' * 80}.json", "x" * 56),
+        ("/job.json", ""),
+    ],
+)
+def test_a_job_is_named_after_its_file_or_its_folder(file, name):
+    assert name_after(Path(file)) == name
+
+
+def test_numbers_and_switches_in_quotes_are_taken_from_a_file(tmp_path):
+    setup = {"commandLine": "true", "runElevated": "True", "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/a"}
+    scale = {"autoScale": {"minimumNodeCount": "0", "maximumNodeCount": "2"}}
+    body = cluster_body(scaleSettings=scale, nodeSetup={"setupTask": setup})
+    description = described(ClusterSpec, tmp_path, body)
+    spec = description.checked(ClusterSpec, description.body)
+    assert spec.scale_settings.auto_scale.maximum_node_count == 2
+    assert spec.node_setup.setup_task.run_elevated is True
+
+
+@pytest.mark.parametrize("count", ["two", "-1", "2.0", "٣", ""])
+def test_other_texts_are_no_numbers_in_a_file_either(tmp_path, count):
+    description = described(JobSpec, tmp_path, job_body(nodeCount=count))
+    with pytest.raises(SpecError, match=r"properties\.nodeCount: expected a whole number"):
+        description.checked(JobSpec, description.body)

@@ -2,7 +2,6 @@ import pytest
 
 from batchai_magics.errors import SpecError
 from batchai_magics.models.cluster_spec import ClusterSpec
-from batchai_magics.models.documents.key_spellings import LEGACY_KEYS
 from batchai_magics.models.job_spec import JobPriority, JobSpec
 from tests.models.samples import cluster_body, job_body
 
@@ -86,10 +85,6 @@ def test_a_resource_of_another_type_is_refused():
     assert list(refused({"type": "Microsoft.BatchAI/workspaces/clusters", **job_body()})) == ["type"]
 
 
-def test_a_misspelt_wrapper_key_gets_a_guess():
-    assert 'Did you mean "location"?' in refused({"loction": "eastus", **job_body()})["loction"]
-
-
 def test_a_key_in_two_letter_cases_is_refused():
     assert list(refused(job_body(NodeCount=3))) == ["properties.NodeCount"]
 
@@ -107,10 +102,6 @@ def test_a_command_with_brackets_is_no_template_expression():
         JobSpec.from_wire(job_body(jobPreparation={"commandLine": command})).job_preparation.command_line
         == command
     )
-
-
-def test_the_table_of_old_keys_is_in_lower_case():
-    assert all(key == key.lower() for keys in LEGACY_KEYS.values() for key in keys)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import pytest
 
 from batchai_magics.errors import SpecError
 from batchai_magics.models.job_spec import JobSpec
-from batchai_magics.models.toolkit_settings import Toolkit
 from tests.models.job.problems import problems
 from tests.models.samples import job_body
 
@@ -106,18 +105,6 @@ def test_what_is_no_object_is_refused(data):
 def test_a_job_without_properties_is_refused(data):
     with pytest.raises(SpecError, match="properties: this object is required"):
         JobSpec.from_wire(data)
-
-
-@pytest.mark.parametrize("kind", list(Toolkit))
-def test_every_toolkit_is_found_by_its_settings(kind):
-    needs = (
-        {"pythonScriptFilePath": "a.py"} if "python_script_file_path" in kind.settings.model_fields else {}
-    )
-    spec = JobSpec.from_wire(
-        job_body(**{"horovodSettings": None, kind.wire_key: needs or {"commandLine": "true"}})
-    )
-    assert spec.toolkit is kind
-    assert isinstance(spec.settings, kind.settings)
 
 
 def test_a_spec_made_in_python_checks_itself():
