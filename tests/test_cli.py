@@ -154,11 +154,6 @@ def test_jsonc_has_colours_for_people_only(capsys, monkeypatch, is_terminal):
     assert json.loads(re.sub(r"\x1b\[[0-9;]*m", "", told))[0]["isDefault"] is True
 
 
-def test_a_resource_that_is_not_there_has_exit_code_3(capsys):
-    assert main(["workspace", "show", "-n", "nowhere"]) == 3
-    assert "WorkspaceNotFound" in capsys.readouterr().err
-
-
 def test_a_choice_of_the_session_has_no_place_in_the_shell(capsys):
     assert main(["use", "-w", "mine"]) == 2
     assert "BATCHAI_WORKSPACE" in capsys.readouterr().err
@@ -270,11 +265,29 @@ def test_notes_go_to_stderr_and_results_to_stdout(capsys):
     assert "There is nothing to do" in told.err
 
 
-def test_folders_go_up_and_down(capsys, tmp_path):
-    (tmp_path / "up").mkdir()
-    (tmp_path / "up/a.txt").write_text("one")
-    assert main(["storage", "share", "create", "-n", "data"]) == 0
-    assert main(["storage", "file", "upload-batch", "-d", "data", "-s", str(tmp_path / "up")]) == 0
-    assert main(["storage", "file", "download-batch", "-s", "data", "-d", str(tmp_path / "down")]) == 0
-    assert (tmp_path / "down/a.txt").read_text() == "one"
-    assert capsys.readouterr().err == ""
+LOG = b"""Step\tImg/sec\ttotal_loss
+1\timages/sec: 10.1 +/- 0.0 (jitter = 0.0)\t7.972
+10\timages/sec: 11.1 +/- 0.1 (jitter = 0.2)\t7.856
+----------------------------------------------------------------
+total images/sec: 11.14
+----------------------------------------------------------------
+"""
+
+
+def test_metrics_are_read_from_a_file(capsys, tmp_path):
+    (tmp_path / "stdout.txt").write_bytes(LOG)
+    assert main(["metrics", "read", str(tmp_path / "stdout.txt"), "-o", "json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert list(data) == ["records", "total_images_per_sec", "summary"]
+    assert data["total_images_per_sec"] == 11.14
+    names = ["step", "rank", "epoch", "images_per_sec", "uncertainty", "jitter", "loss"]
+    assert [list(record) for record in data["records"]] == [names, names]
+    assert data["records"][1]["loss"] == 7.856
+
+
+def test_several_logs_are_told_apart(capsys, tmp_path):
+    names = [str(tmp_path / name) for name in ("a.txt", "b.txt")]
+    for name in names:
+        (tmp_path / name).write_bytes(LOG)
+    main(["metrics", "read", *names, "-o", "json"])
+    assert [log["file"] for log in json.loads(capsys.readouterr().out)] == names

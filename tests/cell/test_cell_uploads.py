@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.cell import cell_uploads, describe
-from batchai_magics.cell.cell_uploads import left_out_notes
+from batchai_magics.cell import describe
+from batchai_magics.cell.cell_uploads import MAX_FILES, left_out_notes
 from tests.cell.parsed_cells import JOB_JSON, cell, refused
 
 PACKAGE = ("a/__init__.py", "a/models/__init__.py", "a/models/net.py", "a/data/x.csv", "a/data/y.csv")
@@ -37,14 +37,6 @@ def sent(line: str, folder: Path) -> dict[str, str]:
     return {path: text for path, text in files.items() if path != "r.py"}
 
 
-def test_uploads_lie_beside_the_script(tmp_path):
-    (tmp_path / "data.csv").write_bytes(b"1,2")
-    (tmp_path / "util.py").write_bytes(b"x = 1")
-    request = cell("r --upload data.csv util.py", folder=tmp_path)
-    assert {path.rpartition("/")[2] for path in request.uploads} == {"r.py", "data.csv", "util.py"}
-    assert len({path.rpartition("/")[0] for path in request.uploads}) == 1
-
-
 def test_a_copy_of_the_uploads_is_made_before_the_preparation_of_the_job(tmp_path):
     (tmp_path / "data.csv").touch()
     copy = 'cp -R "$AZ_BATCHAI_INPUT_SCRIPT/." .'
@@ -64,13 +56,6 @@ def test_a_job_file_keeps_its_preparation_behind_the_copy(tmp_path):
     text = JOB_JSON + "  jobPreparation: {commandLine: make}\n"
     command = cell("r --spec --upload train.py", text, folder=tmp_path).spec.job_preparation.command_line
     assert command == 'cp -R "$AZ_BATCHAI_INPUT_SCRIPT/." . && make'
-
-
-def test_other_content_of_an_upload_goes_to_another_folder(tmp_path):
-    (tmp_path / "data.csv").write_bytes(b"1")
-    before = cell("r --upload data.csv", folder=tmp_path)
-    (tmp_path / "data.csv").write_bytes(b"2")
-    assert set(before.uploads).isdisjoint(cell("r --upload data.csv", folder=tmp_path).uploads)
 
 
 def test_files_with_one_name_keep_their_paths(folder):
@@ -195,15 +180,23 @@ def test_a_dry_run_does_not_list_thousands_of_files(folder):
     assert "  … and 281 more files" in describe(cell("r --upload many", folder=folder))
 
 
+def a_terabyte(folder: Path) -> None:
+    with (folder / "a/large").open("wb") as file:
+        file.truncate(1 << 40)  # of zeros that are stored nowhere
+
+
+def many_files(folder: Path) -> None:
+    for number in range(MAX_FILES):
+        (folder / f"a/data/{number}").touch()
+
+
 @pytest.mark.parametrize(
-    ("name", "told"), [("MAX_BYTES", "at most 0 MiB can be uploaded"), ("MAX_FILES", "at most 3 files")]
+    ("fill", "told"),
+    [(a_terabyte, "at most 256 MiB can be uploaded"), (many_files, f"at most {MAX_FILES} files")],
 )
-def test_too_much_is_refused_before_it_is_read_or_the_rest_of_its_folder_is_listed(
-    folder, monkeypatch, name, told
-):
+def test_too_much_is_refused_before_it_is_read_or_the_rest_of_its_folder_is_listed(folder, fill, told):
     (folder / "a/zz").symlink_to("/etc")  # which would be refused
-    monkeypatch.setattr(cell_uploads, name, 3)
-    monkeypatch.setattr(Path, "read_bytes", None)
+    fill(folder)
     message = refused("r --upload a", folder=folder)
     assert message.startswith("--upload a: ")
     assert told in message

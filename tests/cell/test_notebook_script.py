@@ -1,6 +1,7 @@
 """What of a notebook is sent as the script of a job, and its parameters."""
 
 import json
+import sys
 
 import pytest
 
@@ -132,9 +133,9 @@ def test_what_is_no_json_is_refused_with_its_name():
 
 
 def test_missing_packages_are_named_with_the_options_unless_the_python_is_another(monkeypatch):
-    monkeypatch.setattr("batchai_magics.cell.notebook_script.NEEDED", ("no_such_package",))
-    with pytest.raises(UsageError, match="has no no_such_package") as caught:
+    monkeypatch.setitem(sys.modules, "nbclient", None)  # as where it is not installed
+    with pytest.raises(UsageError, match="has no nbclient") as caught:
         check_modules(["--nodes=2"], is_here=True)
-    assert caught.value.hint == "Add --with no_such_package"
+    assert caught.value.hint == "Add --with ipykernel --with nbclient"
     check_modules(["--with=einops"], is_here=True)
     check_modules([], is_here=False)

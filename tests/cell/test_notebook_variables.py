@@ -12,7 +12,6 @@ from batchai_magics.cell.run_cell import MOST_BYTES
 from batchai_magics.cell.run_cell import VARIABLES as FILE
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
-from batchai_magics.options.job_options import names
 
 SETTINGS = Settings(subscription="s", resource_group="g")
 
@@ -55,10 +54,6 @@ def test_arguments_stay_those_of_the_script():
 def test_another_value_is_another_job():
     assert cell("r --use lr", lr=0.1).spec == cell("r --use lr", lr=0.1).spec
     assert cell("r --use lr", lr=0.1).spec != cell("r --use lr", lr=0.2).spec
-
-
-def test_names_are_taken_with_commas_and_without():
-    assert names("--use", ["a,b", "c", "a,"]) == ("a", "b", "c")
 
 
 @pytest.mark.parametrize(

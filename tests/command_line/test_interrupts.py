@@ -6,8 +6,6 @@ import sys
 
 import pytest
 
-from batchai_magics import cli
-from batchai_magics.cli import main
 from tests.patience import PATIENCE_S
 
 # Stands on the path as `sitecustomize`: Python runs it before anything else. It writes down what the program
@@ -76,12 +74,3 @@ def test_an_interrupt_during_any_import_ends_in_one_line(program, words):
 def test_an_interrupt_before_the_command_begins_says_that_nothing_was_done(program):
     ended = program("job", "list", interrupted_at="batchai_magics.commands")
     assert (ended.returncode, ended.stderr) == (130, "\nInterrupted before anything was done.\n")
-
-
-def test_an_interrupt_in_the_middle_of_a_command_is_answered(capsys, monkeypatch):
-    def interrupted(words):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(cli, "_run", interrupted)
-    assert main(["job", "list"]) == cli.INTERRUPTED == 130
-    assert capsys.readouterr().err == "\nInterrupted; the command did not finish.\n"

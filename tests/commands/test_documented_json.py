@@ -204,11 +204,6 @@ def test_every_command_has_a_schema():
     jsonschema.Draft202012Validator.check_schema({"$defs": every})
 
 
-def test_a_command_is_known_by_its_longest_name():
-    assert command_of("job file list -j x") == "job file list"
-    assert command_of("show x") == "show"
-
-
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """The working folder, with the files that the lines name."""

@@ -13,10 +13,6 @@ from tests.patience import PATIENCE_S
     [
         ("%%batchai_job hello", "the cell is empty"),
         ("%%batchai_job hello\ndef (", "syntax error at line 2 of the cell"),
-        ("%%batchai_job hello --ndoes 2\npass", 'Did you mean "--nodes"?'),
-        ("%%batchai_job he.llo\npass", "not a valid job name"),
-        ("%%batchai_job hello --upload nowhere.py\npass", "nowhere.py"),
-        ("%%batchai_job hello --file nowhere.json", "nowhere.json"),
         ("%%batchai_job hello --nodes {count}\npass", "there is no variable count"),
     ],
 )

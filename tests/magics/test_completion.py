@@ -1,5 +1,11 @@
 """What the Tab key offers on lines and in cells."""
 
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
 from IPython.core.completer import provisionalcompleter
 
 from tests.world import until
@@ -44,3 +50,21 @@ def test_tab_completes_az(run, shell):
     until(lambda: offers(shell, "%az storage file list -s da") == ["data"])
     run("%az group create -n mine")
     until(lambda: offers(shell, "%az group show -n ") == ["mine"])
+
+
+FIRST_TAB = """
+import sys
+from batchai_magics.config import Settings
+from batchai_magics.magics.magic_commands import parse_line, schedule_warm_up
+schedule_warm_up().join()
+warm = set(sys.modules)
+for line in ("%%batchai_job x --toolkit ", "%batchai job show -n "):
+    assert parse_line(line, is_first=True, settings=Settings())
+print(*sorted(name for name in set(sys.modules) - warm if name.startswith("batchai_magics")))
+"""
+
+
+@pytest.mark.slow
+def test_the_first_tab_after_it_imports_nothing_of_ours() -> None:
+    done = subprocess.run([sys.executable, "-c", FIRST_TAB], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

@@ -5,17 +5,8 @@ import urllib.request
 
 import pytest
 
-import batchai_magics
 from batchai_magics.commands.output.command_result import LiveResult, SelectedJobs
 from tests.world import processes_of
-
-
-def test_every_public_name_is_there():
-    for name in batchai_magics.__all__:
-        assert getattr(batchai_magics, name) is not None
-    assert set(batchai_magics.__all__) <= set(dir(batchai_magics))
-    with pytest.raises(AttributeError, match="no attribute 'Jbo'"):
-        _ = batchai_magics.Jbo
 
 
 def test_a_line_gives_an_object(run, shell):

@@ -8,18 +8,21 @@ from argparse import Namespace
 import pytest
 
 from batchai_magics.backends.base import Copy, Storage
-from batchai_magics.backends.base import storage as base_storage
+from batchai_magics.backends.base.storage import BLOCK_BYTES
 from batchai_magics.commands.azure import storage_bucket
 from batchai_magics.commands.azure.storage_bucket import Bucket
 from batchai_magics.errors import StorageError
 from tests.patience import PATIENCE_S
 
-BIG = b"0123456789"
+UNIT = BLOCK_BYTES // 4
 
 
-@pytest.fixture(autouse=True)
-def _small_pieces(monkeypatch):
-    monkeypatch.setattr(base_storage, "BLOCK_BYTES", 4)
+def big(text):
+    """Content of which each letter stands for a quarter of a block."""
+    return b"".join(bytes([letter]) * UNIT for letter in text)
+
+
+BIG, SHORT = big(b"0123456789"), big(b"012345")
 
 
 class RemoteStorage(Storage):
@@ -56,7 +59,7 @@ def steps_of(way, bucket, copies):
 
 def begin_download(bucket, target):
     """Downloads a piece and stops; gives the file that is left for the next time."""
-    steps = steps_of("download", bucket, [Copy(target, "big", 10)])
+    steps = steps_of("download", bucket, [Copy(target, "big", 10 * UNIT)])
     next(steps)
     steps.close()
     (part,) = target.parent.iterdir()
@@ -65,54 +68,58 @@ def begin_download(bucket, target):
 
 def test_an_upload_goes_on_where_it_stopped(bucket, target):
     target.write_bytes(BIG)
-    first = steps_of("upload", bucket, [Copy(target, "big", 10)])
-    assert next(first) == 4
+    first = steps_of("upload", bucket, [Copy(target, "big", 10 * UNIT)])
+    assert next(first) == 4 * UNIT
     first.close()
     assert bucket.find("big") is None
-    assert bucket.storage.begin(bucket.name, "big", 10) == 4
-    assert sum(steps_of("upload", bucket, [Copy(target, "big", 10)])) == 10
+    assert bucket.storage.begin(bucket.name, "big", 10 * UNIT) == 4 * UNIT
+    assert sum(steps_of("upload", bucket, [Copy(target, "big", 10 * UNIT)])) == 10 * UNIT
     assert bucket.storage.download(bucket.name, "big") == BIG
 
 
 def test_what_was_begun_for_another_file_is_thrown_away(bucket, target):
-    bucket.storage.begin(bucket.name, "big", 10)
-    bucket.storage.write(bucket.name, "big", 0, b"xxxx")
+    bucket.storage.begin(bucket.name, "big", 10 * UNIT)
+    bucket.storage.write(bucket.name, "big", 0, big(b"xxxx"))
     target.write_bytes(BIG)
-    list(steps_of("upload", bucket, [Copy(target, "big", 10)]))
+    list(steps_of("upload", bucket, [Copy(target, "big", 10 * UNIT)]))
     assert bucket.storage.download(bucket.name, "big") == BIG
 
 
 def test_a_download_goes_on_where_it_stopped(stored, target):
     part = begin_download(stored, target)
-    assert part.read_bytes() == BIG[:4]
+    assert part.read_bytes() == BIG[: 4 * UNIT]
     asked = []
     read = stored.storage.read
     stored.storage.read = lambda *at: asked.append(at[2]) or read(*at)
-    assert list(steps_of("download", stored, [Copy(target, "big", 10)])) == [4, 4, 2]
-    assert asked == [4, 8, 10]
+    assert list(steps_of("download", stored, [Copy(target, "big", 10 * UNIT)])) == [
+        4 * UNIT,
+        4 * UNIT,
+        2 * UNIT,
+    ]
+    assert asked == [4 * UNIT, 8 * UNIT, 10 * UNIT]
     assert [path.name for path in target.parent.iterdir()] == ["got"]
     assert target.read_bytes() == BIG
 
 
 @pytest.mark.parametrize("damage", [b"", b"01", b"xxxx", b"0123456789xx", b"xxxxxxxxxx"])
 def test_a_damaged_part_of_a_download_is_fetched_again(stored, target, damage):
-    begin_download(stored, target).write_bytes(damage)
-    assert sum(steps_of("download", stored, [Copy(target, "big", 10)])) == 10
+    begin_download(stored, target).write_bytes(big(damage))
+    assert sum(steps_of("download", stored, [Copy(target, "big", 10 * UNIT)])) == 10 * UNIT
     assert target.read_bytes() == BIG
 
 
 def test_a_download_that_is_damaged_on_its_way_never_appears(stored, target):
     stored.storage.digest = lambda share, path: "of something else"
     with pytest.raises(StorageError, match="was corrupted in transit"):
-        list(steps_of("download", stored, [Copy(target, "big", 10)]))
+        list(steps_of("download", stored, [Copy(target, "big", 10 * UNIT)]))
     assert list(target.parent.iterdir()) == []
 
 
 def test_a_byte_that_is_changed_on_its_way_is_noticed(stored, target):
     read = stored.storage.read
-    stored.storage.read = lambda *at: read(*at).replace(b"5", b"6")
+    stored.storage.read = lambda *at: read(*at).replace(b"5", b"6", 1)
     with pytest.raises(StorageError, match="was corrupted in transit"):
-        list(steps_of("download", stored, [Copy(target, "big", 10)]))
+        list(steps_of("download", stored, [Copy(target, "big", 10 * UNIT)]))
     assert list(target.parent.iterdir()) == []
 
 
@@ -122,21 +129,21 @@ def test_what_is_damaged_anew_is_fetched_once(stored, target):
     stored.storage.read = lambda *at: asked.append(at[2]) or read(*at)
     stored.storage.digest = lambda share, path: "of something else"
     with pytest.raises(StorageError, match="was corrupted in transit"):
-        list(steps_of("download", stored, [Copy(target, "big", 10)]))
-    assert asked == [0, 4, 8, 10]
+        list(steps_of("download", stored, [Copy(target, "big", 10 * UNIT)]))
+    assert asked == [0, 4 * UNIT, 8 * UNIT, 10 * UNIT]
 
 
 def test_what_was_fetched_of_a_file_before_it_changed_is_thrown_away(stored, target):
     begin_download(stored, target)
     (target.parent / ".got.notes.part").touch()  # of somebody else
-    stored.storage.upload(stored.name, {"big": b"012345"})
-    list(steps_of("download", stored, [Copy(target, "big", 6)]))
+    stored.storage.upload(stored.name, {"big": SHORT})
+    list(steps_of("download", stored, [Copy(target, "big", 6 * UNIT)]))
     assert sorted(path.name for path in target.parent.iterdir()) == [".got.notes.part", "got"]
 
 
 def test_a_place_that_knows_no_digest_is_believed(stored, target):
     stored.storage.digest = lambda share, path: ""
-    list(steps_of("download", stored, [Copy(target, "big", 10)]))
+    list(steps_of("download", stored, [Copy(target, "big", 10 * UNIT)]))
     assert target.read_bytes() == BIG
 
 
@@ -146,7 +153,7 @@ def test_without_a_digest_nothing_is_taken_from_another_file_of_the_same_size(co
     for name in ("big", "other"):
         os.utime(context.backend.layout.home / "shares/local/data" / name, (1, 1))
     begin_download(stored, target)
-    list(steps_of("download", stored, [Copy(target, "other", 10)]))
+    list(steps_of("download", stored, [Copy(target, "other", 10 * UNIT)]))
     assert target.read_bytes() == BIG[::-1]
 
 
@@ -177,15 +184,15 @@ def test_no_name_on_a_share_leads_out_of_the_folder(tmp_path, path):
 def test_without_a_digest_what_is_too_short_is_still_noticed(stored, target):
     stored.storage.digest = lambda share, path: ""
     read = stored.storage.read
-    stored.storage.read = lambda *at: read(*at) if at[2] < 8 else b""
+    stored.storage.read = lambda *at: read(*at) if at[2] < 8 * UNIT else b""
     with pytest.raises(StorageError, match="was corrupted in transit"):
-        list(steps_of("download", stored, [Copy(target, "big", 10)]))
+        list(steps_of("download", stored, [Copy(target, "big", 10 * UNIT)]))
     assert list(target.parent.iterdir()) == []
 
 
 def test_without_a_digest_a_file_of_the_same_size_that_changed_is_still_noticed(context, stored, target):
     stored.storage.digest = lambda share, path: ""
-    steps = steps_of("download", stored, [Copy(target, "big", 10)])
+    steps = steps_of("download", stored, [Copy(target, "big", 10 * UNIT)])
     next(steps)
     stored.storage.upload(stored.name, {"big": BIG[::-1]})
     os.utime(context.backend.layout.home / "shares/local/data/big", (1, 1))  # a clock may be coarse
@@ -195,9 +202,9 @@ def test_without_a_digest_a_file_of_the_same_size_that_changed_is_still_noticed(
 
 
 def test_a_file_that_changes_while_it_is_read_is_told(stored, target):
-    steps = steps_of("download", stored, [Copy(target, "big", 10)])
+    steps = steps_of("download", stored, [Copy(target, "big", 10 * UNIT)])
     next(steps)
-    stored.storage.upload(stored.name, {"big": b"012345"})
+    stored.storage.upload(stored.name, {"big": SHORT})
     with pytest.raises(StorageError, match="changed while it was read"):
         list(steps)
     assert list(target.parent.iterdir()) == []

@@ -162,14 +162,6 @@ def test_usages_have_the_columns_of_az(do):
     assert listed.data[0]["name"] == {"localizedValue": "Clusters", "value": "Clusters"}
 
 
-def test_nodes_have_the_columns_of_az(do):
-    do("cluster create -n one -s Standard_D2 -t 2")
-    listed = do("cluster node list -c one")
-    assert listed.table.titles == ("ID", "IP", "SSH Port")
-    assert len(listed) == 2
-    assert list(listed.data[0]) == ["ipAddress", "nodeId", "port"]
-
-
 @pytest.mark.slow
 def test_a_job_with_mounts_of_its_own(do, tmp_path):
     do("cluster create -n default -s Standard_D2 -t 1")

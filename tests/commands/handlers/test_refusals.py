@@ -1,5 +1,7 @@
 """Every text by which `az batchai` refuses a line, word for word, with exit code 1 and nothing made."""
 
+from __future__ import annotations
+
 import json
 import socket
 from dataclasses import replace
@@ -7,8 +9,9 @@ from dataclasses import replace
 import pytest
 
 from batchai_magics.commands.handlers.output_file_commands import check_setup_logs
-from batchai_magics.errors import BatchAIError
+from batchai_magics.errors import BatchAIError, UsageError
 from batchai_magics.models.cluster_spec import ClusterSpec
+from tests.commands.test_any_line import carried_out
 from tests.patience import PATIENCE_S
 
 SUBNET = "/subscriptions/0/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v/subnets/{}"
@@ -243,3 +246,24 @@ def test_files_of_an_unknown_place_are_not_listed():
     properties = {"vmSize": "Standard_D2", "userAccountSettings": account, "nodeSetup": {"setupTask": task}}
     with pytest.raises(BatchAIError, match="List files is not supported for this cluster"):
         check_setup_logs(ClusterSpec.from_wire({"properties": properties}))
+
+
+CLUSTER = {"vmSize": "STANDARD_D2", "scaleSettings": {"manual": {"targetNodeCount": 1}}}
+SERVER = {"vmSize": "STANDARD_D2"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "properties", "field"),
+    [
+        ("cluster", {**CLUSTER, "userAccountSettings": " "}, "userAccountSettings"),
+        ("cluster", {**CLUSTER, "nodeSetup": "x"}, "nodeSetup"),
+        ("file-server", {**SERVER, "sshConfiguration": [1]}, "sshConfiguration"),
+        ("file-server", {**SERVER, "dataDisks": 3}, "dataDisks"),
+    ],
+)
+def test_a_field_that_is_no_object_is_named(context, tmp_path, monkeypatch, kind, properties, field):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file.json").write_text(json.dumps({"properties": properties}))
+    words = [*kind.split(), "create", "-n", "x", "-f", "file.json", "-w", "w", "-u", "me", "-p", "hush"]
+    with pytest.raises(UsageError, match=rf"properties\.{field}: must be an object"):
+        carried_out(words, context)

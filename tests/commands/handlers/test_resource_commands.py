@@ -23,14 +23,6 @@ def test_an_experiment_makes_the_default_workspace(do):
     assert len(do("experiment list")) == 0
 
 
-def test_a_cluster_has_the_columns_of_az(do):
-    made = do("cluster create -n small -s Standard_D2 -t 2 -u me")
-    titles = "Name|Resource Group|Workspace|VM Size|State|Idle|Running|Preparing|Leaving|Unusable"
-    assert "|".join(made.table.titles) == titles
-    assert made.table.rows[0][:4] == ("small", "batchai", "default", "Standard_D2")
-    assert do("cluster show -n small").value.spec.target_node_count == 2
-
-
 def test_json_has_every_key_sorted_and_the_group_of_every_id(do):
     data = do("cluster create -n small -s Standard_D2 -t 0 -u me -p secret-word").data
     assert list(data) == sorted(data)

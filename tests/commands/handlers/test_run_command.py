@@ -1,7 +1,10 @@
 """`batchai run`: a script with its folder becomes a job."""
 
 import json
+import os
 import shlex
+import subprocess
+import sys
 
 import pytest
 
@@ -10,9 +13,11 @@ from batchai_magics.backends.local.machine_devices import MachineDevices
 from batchai_magics.backends.slurm.settings import SBATCH
 from batchai_magics.cell.cell_options import SWEEP_FLAGS, cell_options
 from batchai_magics.commands.handlers import run_command
-from batchai_magics.commands.handlers.run_command import prepare, read_line, run_options
+from batchai_magics.commands.handlers.run_command import prepare, project_python, read_line, run_options
 from batchai_magics.errors import UsageError
 from batchai_magics.options.option import DisplayText
+from tests.cell.shiny_wheel import needs_uv
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -283,3 +288,44 @@ def test_help_names_the_launchers():
     text = str(run_command.prepare(["--help"]))
     assert "batchai run SCRIPT [options]" in text
     assert "--nodes N" in text
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    """A workspace with one member and an environment."""
+    tables = '[project]\nname = "top"\nversion = "0"\n[tool.uv.workspace]\nmembers = ["part"]\n'
+    (tmp_path / "pyproject.toml").write_text(tables)
+    (tmp_path / "part" / "deep").mkdir(parents=True)
+    (tmp_path / "part" / "pyproject.toml").write_text('[project]\nname = "part"\nversion = "0"\n')
+    return tmp_path
+
+
+def in_uv(folder, *words, **env):
+    own = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+    words = [sys.executable, "-m", "uv", *words]
+    done = subprocess.run(
+        words, cwd=folder, env={**own, **env}, capture_output=True, text=True, check=True, timeout=PATIENCE_S
+    )
+    return done.stdout.strip()
+
+
+@needs_uv
+@pytest.mark.slow
+@pytest.mark.parametrize("env", [{}, {"UV_PROJECT_ENVIRONMENT": "other"}])
+def test_a_member_of_a_workspace_uses_the_environment_that_uv_run_uses(workspace, env):
+    in_uv(
+        workspace, "venv", "--quiet", "--python", sys.executable, env.get("UV_PROJECT_ENVIRONMENT", ".venv")
+    )
+    for folder in (workspace, workspace / "part", workspace / "part" / "deep"):
+        used = in_uv(
+            folder, "run", "--no-sync", "--offline", "python", "-c", "import sys; print(sys.prefix)", **env
+        )
+        assert project_python(folder, env) == f"{used}/bin/python"
+
+
+def test_without_a_project_the_active_environment_counts(tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").touch()
+    assert project_python(tmp_path, {"VIRTUAL_ENV": str(tmp_path)}) == str(tmp_path / "bin" / "python")
+    with pytest.raises(UsageError, match="no environment"):
+        project_python(tmp_path, {})

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from batchai_magics.backends.base import Chunk, Span, WriteTime
-from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.commands.handlers.job_wait import watch_job
 from batchai_magics.commands.output.command_progress import LogOutput, Message
 from batchai_magics.commands.output.job_summary import summary_of
@@ -43,7 +42,7 @@ def output(do, line):
     return b"".join(part.data for part in do(line).parts if isinstance(part, LogOutput)).decode()
 
 
-def test_logs_are_printed_as_far_as_they_go(do, ended, monkeypatch):
+def test_logs_are_printed_as_far_as_they_go(do, ended, context):
     lines = {
         "logs hello": "one\nbad\ntwo\n",
         "logs hello -f": "one\nbad\ntwo\n",
@@ -59,8 +58,8 @@ def test_logs_are_printed_as_far_as_they_go(do, ended, monkeypatch):
     with pytest.raises(NotFoundError, match=r"job hello has no file loss\.csv") as caught:
         do("logs hello --file loss.csv")
     assert "stderr.txt, stdout.txt" in caught.value.hint
-    read = LocalBackend.read  # streams without write times are printed below their names
-    monkeypatch.setattr(LocalBackend, "read", lambda *words: replace(read(*words), times=()))
+    read = context.backend.read  # streams without write times are printed below their names
+    context.backend.read = lambda *words: replace(read(*words), times=())
     assert output(do, "logs hello") == "==> stdout.txt <==\none\ntwo\n==> stderr.txt <==\nbad\n"
     assert sorted(output(do, "logs hello -f").splitlines()) == ["bad", "one", "two"]
 

@@ -62,22 +62,24 @@ def test_an_interrupt_says_how_to_go_on():
     assert caught.value.exit_code == 130
 
 
-def test_an_interrupt_between_two_steps_ends_the_operation(monkeypatch):
+def test_an_interrupt_between_two_steps_ends_the_operation():
     ended = []
+
+    class Interrupted(int):
+        """An amount in whose addition to the bar Ctrl-C is pressed."""
+
+        def __lt__(self, other):
+            raise KeyboardInterrupt
 
     def steps():
         try:
-            yield 1
+            yield Interrupted(1)
         finally:
             ended.append(True)
 
-    def interrupted(bar, amount):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("tqdm.tqdm.update", interrupted)
     pending = Operation("Doing", 3, "job", steps(), "Run it again.")
     with pytest.raises(BatchAIError, match=r"Stopped\. Run it again\."):
-        run_operation(pending, is_shown=False)
+        run_operation(pending, is_shown=True)
     assert ended == [True]
 
 
