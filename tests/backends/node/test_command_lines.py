@@ -100,20 +100,6 @@ def test_a_container_that_docker_removes_by_itself_is_waited_for(tmp_path: Path)
     assert (tmp_path / "docker.asked").read_text() == "x\n" * 3
 
 
-def test_enroot_imports_an_image_once_for_all_processes_of_a_job() -> None:
-    line = container("enroot").command("echo hi")
-    file = '"$AZ_BATCHAI_SHARED_JOB_TEMP/.image.sqsh"'
-    assert (
-        f"enroot import --output {file}.part 'docker://me.azurecr.io#tf:1' && mv {file}.part {file}" in line
-    )
-    assert f"9>{file}.lock || exit; " in line
-    assert "; exec enroot start --rw '--mount=/home me:/home me' --env=" in line
-    assert line.endswith(f""" "$@" {file} /bin/bash -c 'cd "$0" && {{ echo hi\n}}' "$PWD\"""")
-    assert container("enroot").removals == []
-    assert " --env=PMI_FD " in container("enroot", is_rank=True).command("x")
-    assert "docker://tf:1" in container("enroot", Image("tf:1")).command("x")
-
-
 @pytest.mark.slow
 def test_what_enroot_is_told_is_a_line_that_a_shell_takes(tmp_path: Path) -> None:
     program = tmp_path / "enroot"
@@ -128,6 +114,10 @@ def test_what_enroot_is_told_is_a_line_that_a_shell_takes(tmp_path: Path) -> Non
         done = subprocess.run(["/bin/bash", "-c", line], env=env, cwd=tmp_path, capture_output=True)
         assert (done.returncode, done.stdout.decode()) == (3, f"{tmp_path}\n"), done.stderr
     assert (tmp_path / "enroot.calls").read_text().split() == ["import", "start", "start"]
+    assert "'docker://me.azurecr.io#tf:1'" in line
+    assert "docker://tf:1" in container("enroot", Image("tf:1")).command("x")
+    assert " --env=PMI_FD " in container("enroot", is_rank=True).command("x")
+    assert container("enroot").removals == []
 
 
 @pytest.mark.slow
@@ -149,13 +139,6 @@ def test_an_engine_gets_the_names_of_what_tunes_a_job_where_it_starts(engine: st
     words = subprocess.run(argv, env=env, capture_output=True, check=True).stdout.decode().split()
     assert {name for name in passed if f"--env={name}" in words} == passed.keys()
     assert not {name for name in of_the_image if f"--env={name}" in words}
-
-
-@pytest.mark.parametrize("of", [Containers(Image("tf")), Containers(None, ("docker",))])
-def test_without_an_image_or_an_engine_a_plan_stays_as_it_is(of: Containers) -> None:
-    assert containers.in_containers(plan("x")._replace(containers=of), [Path("/home")]) == plan("x")._replace(
-        containers=of
-    )
 
 
 # -- Open MPI ------------------------------------------------------------------
@@ -214,14 +197,6 @@ def test_the_mpirun_named_after_open_mpi_goes_before_any_other(tmp_path: Path, m
 
 
 # -- MPI -----------------------------------------------------------------------
-
-
-def test_ranks_share_memory_and_containers_loopback_alone(monkeypatch) -> None:
-    monkeypatch.setattr(mpi_launchers.sys, "platform", "linux")
-    assert mpi_launchers.transport(plan("x"))["FI_PROVIDER"] == "shm"
-    boxed = plan("x")._replace(containers=Containers(Image("tf"), ("docker",)))
-    assert mpi_launchers.transport(boxed)["FI_PROVIDER"] == "tcp"
-    assert mpi_launchers.transport(boxed)["FI_TCP_IFACE"].startswith("lo")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import pytest
 
 from batchai_magics.backends.node.outcome import (
     Fault,
-    failed_with,
     not_run,
     not_started,
     of_ranks,
@@ -40,12 +39,6 @@ def process_exit(rank: int, code: int, at: float = 1.0) -> ProcessExit:
 
 def details(end: Outcome) -> dict[str, str]:
     return {item["name"]: item["value"] for item in end.errors[0].get("details", ())}
-
-
-def test_a_job_whose_ranks_all_end_well_succeeds() -> None:
-    end = of_ranks([process_exit(0, 0), process_exit(1, 0)], plan("rank", "rank"), {0, 1})
-    assert (end.is_success, end.exit_code, [rank.rank for rank in end.ranks]) == (True, 0, [0, 1])
-    assert end.sentence == "the job ended with exit code 0"
 
 
 def test_the_failure_that_came_first_decides() -> None:
@@ -148,18 +141,6 @@ def test_a_job_that_was_stopped_says_why() -> None:
         "code": "JobTerminated",
         "message": "the job was deleted",
     }
-
-
-def test_a_failure_of_no_process_has_no_exit_code_and_keeps_its_details() -> None:
-    end = failed_with("FailedStartingContainer", "no image", imageName="tf")
-    assert (end.exit_code, end.is_success, details(end)) == (None, False, {"imageName": "tf"})
-    assert end.sentence == "the job ended with exit code none (FailedStartingContainer: no image)"
-
-
-def test_a_stopped_job_still_tells_what_became_of_each_rank() -> None:
-    end = stopped("terminate").with_ranks([process_exit(1, 143)], plan("rank", "rank"))
-    assert [(rank.rank, rank.exit_code) for rank in end.ranks] == [(1, 143), (0, None)]
-    assert end.exit_code is None
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,7 @@ def test_a_mount_command_gets_its_path_its_root_and_its_mark(tmp_path: Path, mon
     end = tool.outcome(32, "no such server")
     assert end
     assert end.errors[0]["code"] == "JobPreparationFailed"
+    assert len(str(tool.outcome(1, "x" * 9999))) < 2 * requirements.MAX_MESSAGE_LENGTH
 
 
 def test_what_is_mounted_already_is_not_mounted_again(tmp_path: Path, monkeypatch) -> None:

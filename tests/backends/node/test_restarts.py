@@ -1,4 +1,4 @@
-"""Which ends of an attempt begin another one, and whom the warning before an end reaches."""
+"""How an attempt begins, which ends begin another one, and whom the warning before an end reaches."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.node import restarts
+from batchai_magics.backends.node.launcher import Deadline
 from batchai_magics.backends.node.outcome import REQUEUE, failed_with, stopped
 from batchai_magics.backends.node.ranks import leftovers
 from batchai_magics.backends.node.restarts import RESIZED, SEEN, EndWarning, continued, with_attempt
@@ -23,6 +24,25 @@ PREEMPTED = stopped(REQUEUE, "its node n1 was preempted")
 
 def with_restarts(count: int | None, root: Path = Path("/run")) -> Plan:
     return with_attempt(plan_of("rank")._replace(limits=Limits(max_restarts=count, warn_s=5.0)), 1, root)
+
+
+@pytest.mark.parametrize("before", ["", "step 1\n", "step 1\nste"])
+def test_an_attempt_begins_with_a_line_of_its_own(tmp_path: Path, before: str) -> None:
+    log = tmp_path / "stdout.txt"
+    log.write_text(before)
+    sentence = restarts.mark_attempt(log, 2, ["node1", "node2"], "its node was lost")
+    assert log.read_text().splitlines() == [*before.splitlines(), f"[batchai] {sentence}"]
+    assert sentence == "attempt 2 begins on node1, node2: its node was lost"
+
+
+def test_a_deadline_that_is_shortened_tells_what_shortened_it() -> None:
+    deadline = Deadline(Limits(wall_s=100.0, warn_s=10.0))
+    assert (deadline.outcome, deadline.is_warning_due) == (None, False)
+    for left_s in (5.0, 1000.0):
+        deadline.shorten(left_s, PREEMPTED)
+        assert (deadline.outcome, deadline.is_warning_due) == (None, True)
+    deadline.shorten(0.0, PREEMPTED)
+    assert deadline.outcome == PREEMPTED
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,16 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from batchai_magics import save
 from batchai_magics.backends.folders.run_output import read_records
-from batchai_magics.backends.node import job_module
 from batchai_magics.records.artifacts import FOLDER, artifacts_in
-from tests.world import until
+
+Save = Callable[..., str]
 
 
 @pytest.fixture
@@ -23,8 +24,13 @@ def run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a run that this process belongs to."""
     monkeypatch.setenv("BATCHAI_ARTIFACT_DIR", str(tmp_path / "run" / "artifacts"))
     monkeypatch.chdir(tmp_path)
-    job_module._artifact_store.cache_clear()
     return tmp_path / "run"
+
+
+@pytest.fixture
+def save(job_module: ModuleType) -> Save:
+    """What saves, in a process of its own."""
+    return job_module.save
 
 
 def artifacts(run: Path):
@@ -32,7 +38,7 @@ def artifacts(run: Path):
     return artifacts_in(read_records(run / "records", [FOLDER]))
 
 
-def test_a_name_and_a_step_are_saved_once(run_folder: Path) -> None:
+def test_a_name_and_a_step_are_saved_once(run_folder: Path, save: Save) -> None:
     for text, step in (("one", 1), ("two", 2), ("three", 2)):
         Path("model.pt").write_text(text)
         save("model.pt", step=step)
@@ -43,34 +49,27 @@ def test_a_name_and_a_step_are_saved_once(run_folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../model.pt", "/etc/model.pt", "a//b", "a/./b", "nul\0"])
-def test_a_name_that_leaves_the_folder_is_refused(run_folder: Path, name: str) -> None:
+def test_a_name_that_leaves_the_folder_is_refused(run_folder: Path, save: Save, name: str) -> None:
     Path("model.pt").write_text("one")
     with pytest.raises(ValueError, match="is no name for an artifact"):
         save("model.pt", name)
     assert not run_folder.exists()
 
 
-def test_a_folder_is_refused_with_advice(run_folder: Path) -> None:
+def test_a_folder_is_refused_with_advice(run_folder: Path, save: Save) -> None:
     Path("folder").mkdir()
     with pytest.raises(IsADirectoryError, match="an archive of it"):
         save("folder")
 
 
-def test_a_missing_file_saves_nothing(run_folder: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        save("model.pt")
-    assert artifacts(run_folder) == []
-
-
-def test_outside_a_job_copies_are_kept_beside_the_script(tmp_path, monkeypatch) -> None:
+def test_outside_a_job_copies_are_kept_beside_the_script(tmp_path, monkeypatch, save: Save) -> None:
     monkeypatch.delenv("BATCHAI_ARTIFACT_DIR", raising=False)
     monkeypatch.chdir(tmp_path)
-    job_module._artifact_store.cache_clear()
     Path("model.pt").write_text("one")
     assert Path(save("model.pt", step=3)).relative_to(tmp_path) == Path("artifacts/step-3/model.pt")
 
 
-def test_a_line_that_a_kill_cut_off_hides_no_other(run_folder: Path) -> None:
+def test_a_line_that_a_kill_cut_off_hides_no_other(run_folder: Path, save: Save) -> None:
     Path("model.pt").write_text("one")
     save("model.pt", step=1)
     (index,) = (run_folder / "records" / "artifacts").glob("*.jsonl")
@@ -95,27 +94,6 @@ def start_saving(script: str, run: Path, *arguments: str) -> subprocess.Popen[by
     """Starts rank 0 of the run."""
     environment = {**os.environ, "BATCHAI_ARTIFACT_DIR": str(run / "artifacts"), "RANK": "0"}
     return subprocess.Popen([sys.executable, "-c", script, *arguments], env=environment)
-
-
-@pytest.mark.slow
-def test_a_kill_leaves_no_partial_artifact(run_folder: Path) -> None:
-    saves = """
-from batchai_magics import save
-for step in range(1000):
-    with open("model.pt", "wb") as file:
-        file.write(step.to_bytes(4, "big") * (4 << 20))
-    save("model.pt", step=step % 2)
-"""
-    records = run_folder / "records" / "artifacts"
-    for kill in range(4):
-        child = start_saving(saves, run_folder)
-        if kill:
-            until(lambda: len(artifacts(run_folder)) == 2)
-        until(lambda: is_copying(records))
-        child.kill()
-        child.wait()
-        assert len(check_listed(run_folder)) == (2 if kill else 0)
-        assert len(list(records.glob("*.part"))) <= 1  # the next process of the rank removes it
 
 
 REPLACE_AND_DIE = """
@@ -174,11 +152,3 @@ def test_two_processes_of_a_rank_save_at_once(run_folder: Path) -> None:
         one.write(b"1" * 10)
     assert first.wait() == 0
     assert check_listed(run_folder) == ["step-1/model.pt", "step-2/model.pt"]
-
-
-def is_copying(records: Path) -> bool:
-    """Whether a process is in the middle of a copy."""
-    try:
-        return any(part.stat().st_size > 0 for part in records.glob("*.part"))
-    except FileNotFoundError:
-        return False

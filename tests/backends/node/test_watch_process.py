@@ -80,13 +80,6 @@ def test_it_is_checked_although_its_descriptor_is_above_those_of_select(tmp_path
         watched.close()
 
 
-def test_a_program_that_was_killed_is_started_again(tmp_path: Path) -> None:
-    watched = Watched(tmp_path, notes=["one"])
-    watched.kill(1)
-    watched.check_until_started(2)
-    assert (watched.close(), watched.lost) == (["one"], [])
-
-
 def test_one_that_is_killed_again_and_again_is_reported_while_the_run_goes_on(tmp_path: Path) -> None:
     watched = Watched(tmp_path)
     for start in (1, 2, 3):

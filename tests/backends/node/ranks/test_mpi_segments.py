@@ -38,34 +38,25 @@ def test_killed_ranks_leave_no_shared_memory(world: World) -> None:
     until(lambda: not any(path.exists() for path in segments))
 
 
-@pytest.mark.parametrize("name", ["mpich_shm_ours_test", "4194305:0:0"])
-def test_a_segment_that_a_process_has_stays(name: str) -> None:
-    path = Path("/dev/shm", name)
-    try:
-        with mapped(path):
-            leftovers.sweep_segments()
-            assert path.exists()
-        leftovers.sweep_segments()
-        assert not path.exists()
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            path.unlink()
-
-
 @contextlib.contextmanager
-def mapped(path: Path) -> Iterator[None]:
-    """Maps a new file, which has its name only then: jobs that end elsewhere sweep too."""
+def mapped(path: Path, *, is_mapped: bool = True) -> Iterator[None]:
+    """Opens and maps a new file, which has its name only then: jobs that end elsewhere sweep too."""
     path.with_suffix(".new").write_bytes(bytes(mmap.PAGESIZE))
-    with path.with_suffix(".new").open("r+b") as file, mmap.mmap(file.fileno(), mmap.PAGESIZE):
+    with contextlib.ExitStack() as has, path.with_suffix(".new").open("r+b") as file:
+        if is_mapped:
+            has.enter_context(mmap.mmap(file.fileno(), mmap.PAGESIZE))
         path.with_suffix(".new").rename(path)
         yield
 
 
-def test_a_segment_that_is_open_and_not_mapped_yet_stays() -> None:
-    """A rank first makes its segment, then maps it."""
-    path = Path(f"/dev/shm/mpich_shm_made_{os.getpid()}")
+@pytest.mark.parametrize(
+    ("name", "is_mapped"),
+    [("mpich_shm_ours_test", True), ("4194305:0:0", True), ("mpich_shm_made", False)],
+)
+def test_a_segment_that_a_process_has_mapped_or_is_about_to_stays(name: str, is_mapped: bool) -> None:
+    path = Path("/dev/shm", name)
     try:
-        with path.open("xb"):
+        with mapped(path, is_mapped=is_mapped):
             leftovers.sweep_segments()
             assert path.exists()
         leftovers.sweep_segments()

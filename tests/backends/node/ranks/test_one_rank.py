@@ -13,9 +13,9 @@ import batchai_magics
 from batchai_magics.backends.folders import installed_programs
 from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.slurm import sbatch
-from batchai_magics.launch.plan import VERSION, LogPaths, Output, Plan
+from batchai_magics.launch.plan import VERSION, Plan
 from batchai_magics.records.provenance import MachineRecord
-from tests.backends.node.ranks.plans import GUID, PROGRAM, exit_of, is_running, plan, start, started
+from tests.backends.node.ranks.plans import GUID, PROGRAM, exit_of, is_running, plan, start
 from tests.patience import PATIENCE_S
 from tests.world import until
 
@@ -28,22 +28,6 @@ def test_a_process_gets_its_nodes_variables_and_its_own_over_them(tmp_path: Path
     said = (tmp_path / "stdout").read_text().split()
     assert said[:4] == ["outer", "node", "process", GUID]
     assert said[4] == str(tmp_path)
-
-
-def test_what_a_process_leaves_behind_ends_with_it(tmp_path: Path) -> None:
-    """It holds the pipes open, and is in the process's group: nobody waits for it."""
-    assert start(plan(tmp_path, "sleep 1000 & echo $!"), "0").wait() == 0
-    left = int((tmp_path / "stdout").read_text())
-    until(lambda: not is_running(left))
-
-
-def test_a_process_ends_when_its_ranks_program_is_told_to(tmp_path: Path) -> None:
-    child = start(plan(tmp_path, "echo $$; trap '' TERM; while true; do sleep 0.05; done"), "0")
-    own = started(tmp_path)
-    child.terminate()
-    assert child.wait() == 143
-    until(lambda: not is_running(own))
-    assert not exits_in(tmp_path / "exits")
 
 
 def test_all_that_a_process_has_started_ends_when_its_ranks_program_is_killed(tmp_path: Path) -> None:
@@ -80,14 +64,6 @@ def test_a_process_whose_output_cannot_be_kept_is_ended(tmp_path: Path) -> None:
     file = plan(tmp_path, "echo lost; sleep 1000")
     assert start(file, "0", max_file_bytes=0).wait() == os.EX_IOERR
     assert not exits_in(tmp_path / "exits")
-
-
-def test_a_process_has_log_files_of_its_own_where_the_plan_says_so(tmp_path: Path) -> None:
-    own = Output(LogPaths(str(tmp_path / "own-out")), LogPaths(str(tmp_path / "own-err")))
-    file = plan(tmp_path, "echo out; echo err >&2", own=own)
-    assert start(file, "0").wait() == 0
-    assert [(tmp_path / name).read_text() for name in ("own-out", "own-err")] == ["out\n", "err\n"]
-    assert not (tmp_path / "stdout").exists()
 
 
 def test_a_copy_of_the_programs_runs_a_rank_without_the_package(tmp_path: Path) -> None:

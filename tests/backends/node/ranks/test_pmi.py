@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from batchai_magics.backends.node.ranks import pmi
 from batchai_magics.backends.node.ranks.pmi import MAX_LINE, NO_SPAWN, Abort, ProcessManager, Reply
 
 
@@ -17,6 +18,19 @@ def replies_to(to: ProcessManager, *lines: str, rank: int = 0) -> list[str]:
     """What a rank is answered to each line."""
     data = "".join(f"{line}\n" for line in lines).encode()
     return [reply.data.decode().removesuffix("\n") for reply in to.receive(rank, data)]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "mapping"),
+    [
+        ([0], "(vector,(0,1,1))"),
+        ([0, 0, 1, 1], "(vector,(0,2,2))"),
+        ([0, 0, 1], "(vector,(0,1,2),(1,1,1))"),
+        ([0, 1, 2, 3], "(vector,(0,4,1))"),
+    ],
+)
+def test_the_nodes_of_ranks_are_told_in_blocks(nodes: list[int], mapping: str) -> None:
+    assert pmi.mapping(nodes) == mapping
 
 
 INIT = "cmd=init pmi_version=1 pmi_subversion=1"
@@ -49,6 +63,14 @@ def test_what_one_rank_puts_the_others_get() -> None:
         "cmd=get_result rc=0 msg=success value=x=1#y",
         "cmd=get_result rc=0 msg=success value=(vector,(0,1,2))",
     ]
+
+
+def test_names_are_published_looked_up_and_taken_back() -> None:
+    to = manager()
+    assert "rc=0" in replies_to(to, "cmd=publish_name service=s port=a#port$1")[0]
+    assert "port=a#port$1" in replies_to(to, "cmd=lookup_name service=s", rank=1)[0]
+    assert "rc=0" in replies_to(to, "cmd=unpublish_name service=s")[0]
+    assert "rc=-1" in replies_to(to, "cmd=lookup_name service=s", rank=1)[0]
 
 
 @pytest.mark.parametrize(
@@ -134,17 +156,6 @@ def test_pieces_make_no_difference(lines: list[str], data: st.DataObject) -> Non
     pieces = [whole[start:end] for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
     at_once, by_pieces = manager(), manager()
     assert at_once.receive(0, whole) == [reply for piece in pieces for reply in by_pieces.receive(0, piece)]
-
-
-@given(st.lists(st.tuples(st.integers(0, 1), st.binary(max_size=60)), max_size=10))
-def test_rubbish_is_answered_line_by_line_and_breaks_nothing(rubbish: list[tuple[int, bytes]]) -> None:
-    to = manager()
-    for rank, data in rubbish:
-        for reply in to.receive(rank, data):
-            assert reply.data.count(b"\n") == 1
-            assert reply.data.startswith(b"cmd=")
-    to.receive(0, b"\nendcmd\n")
-    assert replies_to(to, "cmd=get_appnum") == ["cmd=appnum rc=0 appnum=0"]
 
 
 def test_a_line_without_end_is_let_go_of() -> None:

@@ -93,10 +93,3 @@ def test_it_ends_with_its_code_and_its_own_frames_alone(
     assert ours.returncode == plain.returncode == code
     assert ours.stderr.strip().endswith(end)
     assert ours.stderr == plain.stderr
-
-
-def test_a_script_that_is_not_there_is_named(tmp_path: Path) -> None:
-    done = run(tmp_path / "missing.py")
-    assert done.returncode == 1
-    assert "No such file or directory" in done.stderr
-    assert "missing.py" in done.stderr

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,7 +13,6 @@ import psutil
 import pytest
 
 from batchai_magics.backends.folders import rank_files as reading
-from batchai_magics.backends.node.ranks import telemetry_sampler
 from batchai_magics.backends.node.ranks.telemetry_sampler import DENSE_BYTES, Sampler, sampler
 from batchai_magics.launch.plan import LogPaths, Output, Plan, PlanNode, Process
 from batchai_magics.models.telemetry_records import RankUse, TelemetryRecord
@@ -107,20 +105,6 @@ def test_what_each_rank_and_all_that_it_has_started_use_is_told(tmp_path: Path, 
     assert TelemetryRecord.from_wire(json.loads(json.dumps(told.to_wire()))) == told
 
 
-def test_ranks_that_have_just_begun_are_sampled_without_a_search(
-    tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    searches: list[object] = []
-    monkeypatch.setattr(telemetry_sampler, "_members", searches.append)
-    taking = Sampler(plan(tmp_path), first_rank=0)
-    taking._search_due += 3600  # however slow this machine is
-    taking.sample_if_due({0: start(SLEEPS), 1: start(SLEEPS)})
-    taking.close()
-    (sample,) = record(tmp_path).samples
-    assert [(use.rank, use.processes) for use in sample.ranks] == [(0, 1), (1, 1)]
-    assert not searches
-
-
 def test_samples_come_at_their_time_and_ever_more_seldom(tmp_path: Path) -> None:
     taking = Sampler(plan(tmp_path), first_rank=0)
     periods = [taking._period_s(elapsed_s, 0.0) for elapsed_s in (0, 2, 60, 600, 6000, 1e6)]
@@ -171,30 +155,3 @@ def test_a_file_of_another_version_or_of_nobody_tells_nothing(tmp_path: Path) ->
     file = lines(tmp_path, [1.0])
     file.write_text(file.read_text().replace('"version": 1', '"version": 2'))
     assert record(tmp_path).samples == ()
-
-
-def test_a_sample_costs_next_to_nothing(
-    tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The share of a core: the next search and the next sample are due by what the last ones have cost."""
-    search, searched_s = telemetry_sampler._members, []
-
-    def timed(groups: dict[int, int]) -> dict[int, int]:
-        began = time.thread_time()
-        found = search(groups)
-        searched_s.append(time.thread_time() - began)
-        return found
-
-    monkeypatch.setattr(telemetry_sampler, "_members", timed)
-    taking = Sampler(plan(tmp_path), first_rank=0)
-    groups = {0: start(SLEEPS), 1: start(SLEEPS)}
-    taking._started_s -= 3600
-    taking._search_due = 0.0
-    now, began = time.monotonic(), time.thread_time()
-    taking.sample_if_due(groups)
-    cost_s = time.thread_time() - began
-    (search_s,) = searched_s
-    sample_s, due_s, search_due_s = cost_s - search_s, taking.due_s - now, taking._search_due - now
-    told = f"{sample_s * 1e3:.1f} ms every {due_s:.1f} s, {search_s * 1e3:.1f} ms every {search_due_s:.1f} s"
-    assert sample_s / due_s + search_s / search_due_s < 0.005, told
-    taking.close()

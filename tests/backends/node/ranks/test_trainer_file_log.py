@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 
 import pytest
 
@@ -52,13 +51,6 @@ def test_lines_are_read_as_they_are_completed(work):
     assert numbers(work)[1:] == [{"step": 2, "loss": 2.0}]
 
 
-def test_a_row_that_a_kill_cut_off_is_no_number(work):
-    log = follow(work)
-    (work / "metrics.csv").write_text("step,loss\n1,2.5\n2,2.25"[:-1])
-    log.close()
-    assert numbers(work) == [{"step": 1, "loss": 2.5}]
-
-
 def test_an_event_that_is_torn_counts_once_it_is_complete(work):
     writer = EventFileWriter(work.parent / "elsewhere", ExportedRun("r", "guid", "e", 1.0))
     writer.write([ScalarPoint("loss", 2.5, 1, 1.0), ScalarPoint("loss", 2.0, 2, 2.0)])
@@ -85,13 +77,6 @@ def test_a_file_that_is_rewritten_with_a_new_column_counts_once(work):
         {"step": 1, "val_loss": 3.0},
         {"step": 2, "loss": 2.0},
     ]
-
-
-def test_files_from_before_the_run_are_not_read(work):
-    (work / "data.jsonl").write_text('{"step": 1, "loss": 9.0}\n')
-    log = follow(work)
-    log.close()
-    assert numbers(work) == []
 
 
 def test_a_further_attempt_continues_a_file(work):
@@ -162,11 +147,3 @@ def test_what_one_look_does_not_manage_comes_with_the_next(work, monkeypatch):
         assert len(numbers(work)) > before
     log.close()
     assert numbers(work) == rows
-
-
-def test_a_run_without_such_files_is_rarely_searched(work):
-    log = follow(work)
-    log._started_s = time.monotonic() - 3600
-    log.due_s = 0.0
-    log.update_if_due()
-    assert log.due_s - time.monotonic() > trainer_file_log.PERIOD_S

@@ -1,4 +1,4 @@
-"""The record of how a process ended: whole or not there, whatever happens while it is written."""
+"""Records of how a process ended and what logs were: whole or not there, whatever happens meanwhile."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.backends.node.ranks import signed_records
-from batchai_magics.backends.node.ranks.signed_records import ROOM, SignedRecord, exit_record, exits_in
+from batchai_magics.backends.node.ranks.signed_records import (
+    ROOM,
+    LogSeal,
+    SignedRecord,
+    exit_record,
+    exits_in,
+    seal_record,
+    seals_in,
+)
 from batchai_magics.launch.plan import ProcessExit
 
 END = ProcessExit(3, "node-0", 7, 1.5)
@@ -27,15 +35,6 @@ def test_a_record_that_is_written_is_read(record: SignedRecord, tmp_path: Path) 
     assert exits_in(tmp_path) == []
     assert record.write(END._asdict())
     assert exits_in(tmp_path) == [END]
-
-
-def test_a_record_takes_no_room_when_it_is_written(record: SignedRecord, tmp_path: Path) -> None:
-    before = (tmp_path / "3").stat()
-    record.write(END._asdict())
-    after = (tmp_path / "3").stat()
-    assert (before.st_size, before.st_blocks) == (ROOM, after.st_blocks)
-    assert after.st_size == ROOM
-    assert before.st_blocks > 0
 
 
 @given(st.integers(0, ROOM - 1))
@@ -61,3 +60,18 @@ def test_a_disk_without_room_costs_the_room_alone(tmp_path: Path, monkeypatch) -
     assert record.write(END._asdict())
     assert exits_in(tmp_path) == [END]
     record.close()
+
+
+def test_a_record_of_logs_has_its_room_from_the_start_and_many_logs_more(tmp_path: Path) -> None:
+    assert seals_in(tmp_path / "logs") is None
+    record = seal_record(tmp_path / "logs")
+    room = (tmp_path / "logs").stat()
+    few = {"stdout.txt": LogSeal(7, "abc"), "stderr.txt": LogSeal(0, "def", 3)}
+    many = {f"stdout-{rank}.txt": LogSeal(rank, "0" * 64) for rank in range(200)}
+    for seals in (few, many):
+        assert record.write(seals)
+        assert seals_in(tmp_path / "logs") == seals
+        if seals == few:
+            now = (tmp_path / "logs").stat()
+            assert (now.st_size, now.st_blocks) == (room.st_size, room.st_blocks)
+            assert room.st_blocks > 0

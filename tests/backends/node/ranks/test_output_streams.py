@@ -1,0 +1,424 @@
+"""What a rank's output becomes: whole lines, whose and of when they are, which are secret, which are lost."""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import hashlib
+import json
+import os
+import re
+import tempfile
+import urllib.parse
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batchai_magics.backends.node.outcome import unwritable
+from batchai_magics.backends.node.ranks import output_streams
+from batchai_magics.backends.node.ranks.output_streams import (
+    MIN_LENGTH,
+    SECRET,
+    SPAN,
+    TIME,
+    LogWriter,
+    ProcessStream,
+    find_spans,
+    partial_match_length,
+    search_patterns,
+)
+from batchai_magics.backends.node.ranks.signed_records import LogSeal
+from batchai_magics.launch.plan import LogPaths
+
+
+def stream(folder: Path, number: int = 0, *, is_shared: bool = True) -> ProcessStream:
+    log = LogPaths(str(folder / "out"), str(folder / "spans") if is_shared else "", str(folder / "times"))
+    return ProcessStream(LogWriter(log), number)
+
+
+def written(folder: Path) -> bytes:
+    return (folder / "out").read_bytes()
+
+
+def spans(folder: Path) -> list[tuple[int, int, int]]:
+    return list(SPAN.iter_unpack((folder / "spans").read_bytes()))
+
+
+def watched(monkeypatch, folder: Path, see) -> list[object]:
+    """What `see` gives before each piece that is written."""
+    seen: list[object] = []
+
+    def write(file: int, data: bytes) -> int:
+        seen.append(see(data))
+        return os.write(file, data)
+
+    monkeypatch.setattr(output_streams, "os", SimpleNamespace(**{**vars(os), "write": write}))
+    return seen
+
+
+def hidden(folder: Path) -> list[tuple[int, int]]:
+    return list(SECRET.iter_unpack((folder / "hidden").read_bytes()))
+
+
+def seal_of(data: bytes, lost: int = 0) -> LogSeal:
+    return LogSeal(len(data), hashlib.sha256(data).hexdigest(), lost)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The time `s`, which stands still until a test moves it."""
+    now = SimpleNamespace(s=100.0)
+    still = SimpleNamespace(time=lambda: now.s, monotonic=lambda: now.s, sleep=lambda _: None)
+    monkeypatch.setattr(output_streams, "time", still)
+    return now
+
+
+# -- lines
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"), [(b"abc", b"abc\n"), (b"abc\n", b"abc\n"), (b"10%\r", b"10%\r"), (b"", b"")]
+)
+def test_a_shared_ranks_last_unended_line_is_ended(tmp_path: Path, last: bytes, expected: bytes) -> None:
+    out = stream(tmp_path)
+    out.feed(last)
+    out.finish()
+    assert written(tmp_path) == expected
+    assert spans(tmp_path) == ([(0, len(expected), 0)] if expected else [])
+
+
+def test_a_lone_processs_output_stays_as_it_is(tmp_path: Path) -> None:
+    out = stream(tmp_path, is_shared=False)
+    out.feed(b"a\nno end")
+    out.finish()
+    assert written(tmp_path) == b"a\nno end"
+    assert not (tmp_path / "spans").exists()
+
+
+def test_a_shared_rank_shows_its_progress_and_keeps_what_follows(tmp_path: Path) -> None:
+    out = stream(tmp_path)
+    out.feed(b"10%\r20%\r30")
+    assert written(tmp_path) == b""
+    out.write_unfinished()
+    assert written(tmp_path) == b"10%\r20%\r"
+    out.feed(b"% done\n")
+    assert written(tmp_path) == b"10%\r20%\r30% done\n"
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_a_bar_that_is_drawn_without_a_pause_is_due_soon(tmp_path: Path, clock, is_shared) -> None:
+    out = stream(tmp_path, is_shared=is_shared)
+    assert out.due_s is None
+    for _ in range(10):
+        out.feed(b"10%\r")
+        clock.s += 0.1
+    assert out.due_s == 100.0 + output_streams.IDLE_S
+    out.write_unfinished()
+    assert out.due_s is None
+
+
+def test_what_is_kept_of_a_quiet_rank_still_counts_against_the_longest_line(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(output_streams, "MAX_LINE", 8)
+    out = stream(tmp_path)
+    out.feed(b"\r12345")
+    out.write_unfinished()
+    out.feed(b"6789")
+    assert written(tmp_path) == b"\r123456789\n"
+
+
+def test_a_line_too_long_to_keep_is_cut_in_whole_lines(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(output_streams, "MAX_LINE", 8)
+    out = stream(tmp_path)
+    out.feed(b"12345678")
+    assert written(tmp_path) == b""
+    out.feed(b"9")
+    assert written(tmp_path) == b"123456789\n"
+    out.feed(b"rest\n")
+    assert written(tmp_path) == b"123456789\nrest\n"
+
+
+def test_nobody_else_writes_while_a_rank_notes_what_it_wrote(tmp_path: Path, monkeypatch) -> None:
+    """Another rank, and even a reader with a shared lock, is kept out until the span is noted."""
+
+    def is_held(_: bytes) -> bool:
+        with (tmp_path / "out").open("rb") as other:
+            try:
+                fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+            return False
+
+    held = watched(monkeypatch, tmp_path, is_held)
+    stream(tmp_path).feed(b"line\n")
+    assert held == [True, True, True]  # the time, the line, the span
+    with (tmp_path / "out").open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)  # and let go of again
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_a_time_is_noted_before_its_line_and_not_for_every_line(
+    tmp_path, monkeypatch, clock, is_shared
+) -> None:
+    order = watched(monkeypatch, tmp_path, len)
+    out = stream(tmp_path, is_shared=is_shared)
+    for moment in (100.0, 100.0625, 100.125, 50.0):  # a clock set back counts too
+        clock.s = moment
+        out.feed(b"line\n")
+    found = list(TIME.iter_unpack((tmp_path / "times").read_bytes()))
+    assert found == [(0, 100.0), (10, 100.125), (15, 50.0)]
+    assert order[:2] == [TIME.size, 5]
+
+
+def test_the_time_of_each_change_between_two_logs_is_noted(tmp_path, clock) -> None:
+    last_writer = output_streams.LastWriter()
+    logs = [LogPaths(str(tmp_path / name), "", str(tmp_path / f"{name}.times")) for name in ("out", "err")]
+    out, err = (ProcessStream(LogWriter(log, (), last_writer), 0) for log in logs)
+    for each in (out, out, err, out):
+        clock.s += 1 / 64
+        each.feed(b"line\n")
+    times = [list(TIME.iter_unpack(Path(log.times).read_bytes())) for log in logs]
+    assert times == [[(0, 100 + 1 / 64), (10, 100 + 4 / 64)], [(0, 100 + 3 / 64)]]
+
+
+def test_what_one_process_writes_is_in_its_own_file_too(tmp_path: Path) -> None:
+    shared = LogWriter(LogPaths(str(tmp_path / "out"), str(tmp_path / "spans")))
+    for number in (0, 1):
+        out = ProcessStream(shared, number, LogWriter(LogPaths(str(tmp_path / f"out-{number}"))))
+        out.feed(b"first of %d\nlast" % number)
+        out.finish()
+    assert written(tmp_path) == b"first of 0\nlast\nfirst of 1\nlast\n"
+    assert [(tmp_path / f"out-{n}").read_bytes() for n in (0, 1)] == [
+        b"first of 0\nlast",
+        b"first of 1\nlast",
+    ]
+
+
+def test_a_log_that_others_write_to_is_known_as_it_is_found(tmp_path: Path) -> None:
+    out = stream(tmp_path)
+    out.feed(b"one\n")
+    with (tmp_path / "out").open("ab") as file:
+        file.write(b"somebody else\n")
+    out.feed(b"two\n")
+    assert out.writer.seal == seal_of(b"one\nsomebody else\ntwo\n")
+
+
+def test_records_begin_anew_with_a_log_that_was_cut(tmp_path: Path) -> None:
+    first = stream(tmp_path, 0)
+    second = ProcessStream(first.writer, 1)
+    first.feed(b"long before it is cut\n")
+    os.truncate(tmp_path / "out", 0)
+    second.feed(b"anew\n")
+    assert spans(tmp_path) == [(0, 5, 1)]
+    assert [start for start, _ in TIME.iter_unpack((tmp_path / "times").read_bytes())] == [0]
+    assert first.writer.seal == seal_of(b"anew\n")
+
+
+def secretive(folder: Path, number: int = 0, *, is_shared: bool = True) -> ProcessStream:
+    spans = str(folder / "spans") if is_shared else ""
+    log = LogPaths(str(folder / "out"), spans, hidden=str(folder / "hidden"))
+    return ProcessStream(LogWriter(log, (b"hunter2",)), number)
+
+
+def test_where_a_secret_is_printed_is_noted(tmp_path: Path) -> None:
+    first, second = secretive(tmp_path, 0), secretive(tmp_path, 1)
+    first.feed(b"none here\nit is hun")
+    second.feed(b"hunter2 of another\n")
+    first.feed(b"ter2!\n")
+    first.finish()
+    assert written(tmp_path) == b"none here\nhunter2 of another\nit is hunter2!\n"
+    assert hidden(tmp_path) == [(10, 17), (35, 42)]
+
+
+def test_a_secret_is_noted_before_anybody_can_read_it(tmp_path: Path, monkeypatch) -> None:
+    out = secretive(tmp_path)
+    seen = watched(monkeypatch, tmp_path, lambda _: (tmp_path / "out").stat().st_size)
+    out.feed(b"hunter2\n")
+    assert seen == [0, 0, 8]  # the place, then the line, then whose it is
+
+
+def test_a_pause_within_a_secret_does_not_show_its_beginning(tmp_path: Path) -> None:
+    out = secretive(tmp_path, is_shared=False)
+    out.feed(b"token: hun")
+    out.write_unfinished()
+    assert written(tmp_path) == b"token: "
+    out.feed(b"ter2")
+    out.write_unfinished()
+    assert written(tmp_path) == b"token: hunter2"
+    assert hidden(tmp_path) == [(7, 14)]
+
+
+def test_what_only_looked_like_a_secret_is_written_at_the_end(tmp_path: Path) -> None:
+    out = secretive(tmp_path, is_shared=False)
+    out.feed(b"token: hun")
+    out.write_unfinished()
+    out.finish()
+    assert written(tmp_path) == b"token: hun"
+    assert hidden(tmp_path) == []
+
+
+def test_a_secret_in_a_file_of_ones_own_is_noted_by_its_place_there(tmp_path: Path) -> None:
+    own = LogPaths(str(tmp_path / "own"), hidden=str(tmp_path / "hidden"))
+    log = LogPaths(str(tmp_path / "out"), str(tmp_path / "spans"))
+    stream(tmp_path, 1).feed(b"another's\n")
+    ProcessStream(LogWriter(log), 0, LogWriter(own, (b"hunter2",))).feed(b"hunter2\n")
+    assert hidden(tmp_path) == [(0, 7)]
+
+
+class Disk:
+    """A disk with room for so many bytes, for what a writer does to it."""
+
+    def __init__(self, monkeypatch, room: int) -> None:
+        self.room = room
+        monkeypatch.setattr(output_streams, "os", SimpleNamespace(**{**vars(os), "write": self._write}))
+
+    def _write(self, file: int, data: bytes) -> int:
+        if not self.room:
+            raise OSError(28, "No space left on device")
+        count = min(self.room, len(data))
+        self.room -= count
+        return os.write(file, data[:count])
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.binary(min_size=1, max_size=9)), max_size=6), st.data())
+def test_what_a_full_disk_refused_is_written_whole_and_in_order(pieces, data) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch, tempfile.TemporaryDirectory() as folder:
+        disk = Disk(monkeypatch, 0)
+        writer = LogWriter(LogPaths(f"{folder}/out", f"{folder}/spans"))
+        for rank, piece in pieces:
+            disk.room = data.draw(st.integers(0, 30))
+            writer.write(rank, piece)
+        disk.room = 1 << 20
+        writer.flush()
+        writer.close()
+        assert writer.stuck_since is None
+        assert written(Path(folder)) == b"".join(piece for _, piece in pieces)
+        found = spans(Path(folder))
+        assert [(end - start, rank) for start, end, rank in found] == [(len(p), rank) for rank, p in pieces]
+
+
+def test_a_writer_tells_since_when_the_disk_refuses_and_every_byte_taken_starts_that_anew(
+    tmp_path: Path, monkeypatch, clock
+) -> None:
+    disk = Disk(monkeypatch, 2)
+    writer = LogWriter(LogPaths(str(tmp_path / "out")))
+    writer.write(0, b"abcdef")
+    assert writer.stuck_since == 100.0
+    clock.s = 200.0
+    writer.flush()
+    assert writer.stuck_since == 100.0
+    disk.room = 1
+    writer.flush()
+    assert writer.stuck_since == 200.0
+    assert writer.problem
+    assert writer.problem.errno == 28
+
+
+def test_a_log_that_another_process_keeps_locked_holds_nobody_up(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(output_streams, "LOCK_TIMEOUT_S", 0.0)
+    writer = LogWriter(LogPaths(str(tmp_path / "out"), str(tmp_path / "spans")))
+    with (tmp_path / "out").open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        for rank in (0, 1):
+            writer.write(rank, b"line\n")
+        assert writer.stuck_since is not None
+        assert writer.problem
+        assert unwritable(writer.problem).errors[0] == {
+            "code": "OutputLost",
+            "message": "The job's output could not be written: another process has out locked",
+        }
+        assert (written(tmp_path), writer.seal.lost) == (b"", 10)
+    writer.flush()
+    assert writer.stuck_since is None
+    assert (written(tmp_path), spans(tmp_path)) == (b"line\n" * 2, [(0, 5, 0), (5, 10, 1)])
+    with (tmp_path / "out").open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)  # it lets go of it as before
+
+
+def test_what_a_full_disk_did_not_take_is_counted_as_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = stream(tmp_path)
+    out.feed(b"kept\n")
+    Disk(monkeypatch, 0)
+    out.feed(b"12345\n")
+    out.feed(b"more\nrest")
+    out.discard(100)  # that are still in the pipe
+    assert out.writer.seal == seal_of(b"kept\n", len(b"12345\nmore\nrest") + 100)
+
+
+TOKEN = 'pa/ss "wörd"+1'
+
+
+def redacted(data: bytes, *values: str) -> bytes:
+    shown = bytearray(data)
+    for start, end in find_spans(data, search_patterns(values)):
+        shown[start:end] = b"*" * (end - start)
+    return bytes(shown)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        TOKEN,
+        json.dumps(TOKEN)[1:-1],
+        json.dumps(TOKEN, ensure_ascii=False)[1:-1],
+        repr(TOKEN)[1:-1],
+        urllib.parse.quote(TOKEN, safe=""),
+        urllib.parse.quote(TOKEN),
+        re.sub("%..", lambda match: match[0].lower(), urllib.parse.quote(TOKEN, safe="")),
+        json.dumps(TOKEN)[1:-1].replace("/", "\\/"),
+        base64.b64encode(TOKEN.encode()).decode().rstrip("="),
+        base64.urlsafe_b64encode(TOKEN.encode()).decode().rstrip("="),
+        base64.b64encode(f"{TOKEN}\n".encode()).decode().rstrip("="),
+    ],
+)
+def test_a_value_is_found_however_it_is_written(written: str) -> None:
+    data = written.encode()
+    assert redacted(b"token: " + data + b".\n", TOKEN) == b"token: " + b"*" * len(data) + b".\n"
+
+
+def test_a_value_is_found_in_base64_of_several_lines() -> None:
+    value = "correct horse battery staple " * 5
+    shown = redacted(base64.encodebytes(value.encode()), value)
+    assert [len(line.strip(b"*=")) for line in shown.splitlines()] == [0] * 3
+
+
+@pytest.mark.parametrize("user", ["", "u", "me", "you", "someone@example.org"])
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+def test_a_value_is_found_in_the_credentials_of_http_basic(
+    user: str, encode: Callable[[bytes], bytes]
+) -> None:
+    value = "hunter2-in-the-open"
+    said = b"Authorization: Basic " + encode(f"{user}:{value}/more".encode())
+    shown = redacted(said, value).rpartition(b" ")[2].rstrip(b"=")
+    stars = shown.count(b"*")
+    assert b"*" * stars in shown
+    assert stars >= len(value) * 8 // 6 - 2  # at both ends a character may hold bits of something else
+
+
+def test_each_line_of_a_value_is_found_by_itself() -> None:
+    assert redacted(b"-----\nfirst-part\n", "BEGIN KEY\r\nfirst-part\n}\n") == b"-----\n**********\n"
+
+
+@pytest.mark.parametrize("value", ["", "x", "0", "true", "12345"])
+def test_a_short_value_is_not_sought(value: str) -> None:
+    assert redacted(b"true 12345 x 0\n", value) == b"true 12345 x 0\n"
+    assert len(value) < MIN_LENGTH
+
+
+def test_values_that_overlap_are_hidden_wholly() -> None:
+    assert redacted(b"abcdefghij", "abcdefg", "efghij") == b"*" * 10
+    assert redacted(b"xaaaaaaay", "aaaaaa") == b"x*******y"
+
+
+def test_a_value_that_is_no_utf8_is_found() -> None:
+    assert redacted(b"\xff\xfe1234.", b"\xff\xfe1234".decode("utf-8", "surrogateescape")) == b"******."
+
+
+@pytest.mark.parametrize(("data", "count"), [(b"say hun", 3), (b"hunter", 6), (b"hunter2", 0), (b"x", 0)])
+def test_what_may_begin_a_value_is_counted(data: bytes, count: int) -> None:
+    assert partial_match_length(data, [b"hunter2"]) == count
