@@ -44,7 +44,7 @@ SIZE = "Standard_D1"  # one core
 
 
 class Facts(EngineFacts):
-    """An engine with containers and commands on nodes, and no daemon of its own."""
+    """An engine with commands on nodes, and no daemon of its own."""
 
     capabilities = CAPABILITIES
     has_node_commands = True
@@ -58,9 +58,6 @@ class Facts(EngineFacts):
 
     def warnings(self, cluster: ClusterRef) -> Sequence[ClusterWarning]:
         return self.warned
-
-    def container_engine(self, *, has_credentials: bool) -> tuple[str, ...]:
-        return ("podman", "--signed-in") if has_credentials else ("podman",)
 
 
 @dataclass
@@ -83,14 +80,11 @@ class Engine(Runner):
         default_factory=list
     )
     resizes: list[Resize] = field(default_factory=list)
-    setup_secrets: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    unusable: dict[str, str] = field(default_factory=dict)  # reasons, by node name
     moving: dict[str, NodeState] = field(default_factory=dict)  # states, by node name
     refusal: Exception | None = None  # of the next `submit`
     ends_when_stopped: bool = True
     ends_without_cluster: bool = True
     status_reads: int = 0
-    is_closed: bool = False
 
     def start(self, guid: str, *nodes: str) -> None:
         """The run gets its nodes."""
@@ -109,11 +103,7 @@ class Engine(Runner):
         return {"node_count": request.node_count}
 
     def apply(self, cluster: ClusterRef, change: ClusterChange | None) -> None:
-        if change is None:
-            del self.setup_secrets[cluster.guid]
-        elif change.setup:
-            self.setup_secrets[cluster.guid] = change.setup.secrets
-        else:
+        if change and not change.setup:
             self.resizes.append(Resize(cluster, change.runs, change.option))
 
     def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
@@ -121,8 +111,6 @@ class Engine(Runner):
         return [self._node(name, busy) for name in names]
 
     def _node(self, name: str, busy: Mapping[str, str]) -> NodeStatus:
-        if reason := self.unusable.get(name, ""):
-            return NodeStatus(name, NodeState.UNUSABLE, reason)
         state = self.moving.get(name) or (NodeState.RUNNING if name in busy else NodeState.IDLE)
         return NodeStatus(name, state, address=f"address of {name}")
 
@@ -148,7 +136,7 @@ class Engine(Runner):
         """Does nothing: a test starts and ends runs."""
 
     def close(self) -> None:
-        self.is_closed = True
+        """Has nothing open."""
 
     def execute(self, cluster: ClusterRef, command: NodeCommand) -> Iterator[Any]:
         if command.node not in command.busy and command.node not in (

@@ -39,49 +39,6 @@ def test_a_name_that_nothing_may_have_is_refused(home: EngineHome, name: str) ->
         home.experiment(WORKSPACE.child(Kind.EXPERIMENT, name))
 
 
-def test_a_cluster_asks_the_engine_for_what_it_says_beside_the_other_ones(home: EngineHome) -> None:
-    auto = {"autoScale": {"minimumNodeCount": 1, "maximumNodeCount": 4, "initialNodeCount": 2}}
-    home.cluster(ELSEWHERE, scaleSettings=auto)
-    (first, *_), (request, before, busy, others) = home.engine.allocations
-    assert (first.scale.minimum, first.scale.maximum, first.scale.is_auto) == (2, 2, False)
-    assert (request.scale.minimum, request.scale.maximum, request.scale.initial) == (1, 4, 2)
-    assert request.scale.is_auto
-    assert (request.vm_size, request.what) == ("Standard_D1", "the cluster description")
-    assert (before, busy) == (None, {})
-    assert [other["size"] for other in others] == [2]
-
-
-def test_the_secrets_of_a_setup_task_go_to_the_engine_and_nowhere_else(home: EngineHome) -> None:
-    task = {
-        "commandLine": "true",
-        "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
-        "secrets": [{"name": "TOKEN", "value": "hush-hush"}],
-    }
-    home.cluster(ELSEWHERE, nodeSetup={"setupTask": task})
-    assert home.engine.setup_secrets[home.guid(ELSEWHERE)] == {"TOKEN": "hush-hush"}
-    assert home.engine.setup_secrets[home.guid(CLUSTER)] == {}
-    texts = [path.read_bytes() for path in home.layout.home.rglob("*") if path.is_file()]
-    assert not [text for text in texts if b"hush-hush" in text]
-
-
-@pytest.mark.parametrize(
-    ("credentials", "engine"),
-    [
-        ({}, ("podman",)),
-        ({"credentials": {"username": "me", "password": "hush"}}, ("podman", "--signed-in")),
-    ],
-)
-def test_a_job_with_an_image_gets_what_runs_containers(
-    home: EngineHome, credentials: dict[str, object], engine: tuple[str, ...]
-) -> None:
-    image = {"imageSourceRegistry": {"image": "tf:1", **credentials}}
-    home.job(containerSettings=image)
-    assert home.engine.planned[home.guid(JOB)].plan.containers.engine == engine
-    home.job("bare")
-    bare = home.guid(EXPERIMENT.child(Kind.JOB, "bare"))
-    assert home.engine.planned[bare].plan.containers.engine == ()
-
-
 def test_what_users_of_the_cluster_have_to_know_is_told_in_the_log_of_the_job(home: EngineHome) -> None:
     from batchai_magics.backends.service.runner import ClusterWarning
 
@@ -90,11 +47,6 @@ def test_what_users_of_the_cluster_have_to_know_is_told_in_the_log_of_the_job(ho
     assert "The disks are slow." in home.engine.planned[home.guid(JOB)].plan.notes
     errors = home.service.show(CLUSTER).errors
     assert [(error.code, error.message) for error in errors] == [("Slow", "The disks are slow.")]
-
-
-def test_a_cluster_that_has_no_nodes_yet_takes_a_job_of_any_size(home: EngineHome) -> None:
-    home.cluster(ELSEWHERE, count=0)
-    assert home.job(nodeCount=3, cluster={"id": str(ELSEWHERE)}).state is ExecutionState.QUEUED
 
 
 def test_nothing_is_left_of_a_job_that_the_engine_refuses(home: EngineHome) -> None:
@@ -145,11 +97,6 @@ def test_a_cluster_that_is_resized_while_a_job_is_submitted_is_told_of_it(
     assert during.runs == []
     assert [run.guid for run, _ in after.runs] == [home.guid(JOB)]
     assert (after.cluster.scale.maximum, after.option) == (1, DeallocationOption.WAIT_FOR_JOB_COMPLETION)
-
-
-def test_a_cluster_that_stays_as_it_is_is_told_nothing(home: EngineHome) -> None:
-    home.job()
-    assert home.engine.resizes == []
 
 
 @pytest.mark.parametrize(

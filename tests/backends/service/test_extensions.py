@@ -45,11 +45,6 @@ def test_a_piece_of_a_file_arrives_whole(chunk: Chunk) -> None:
     )
 
 
-def test_a_piece_has_the_names_that_older_clients_know() -> None:
-    names = {"data", "offset", "size", "isComplete", "spans", "times", "hidden", "generation", "before"}
-    assert names <= extension_bodies.chunk_to_wire(WHOLE).keys()
-
-
 @pytest.mark.parametrize(
     "data",
     [
@@ -97,8 +92,3 @@ def test_the_native_options_of_an_engine_arrive_and_nothing_else_does() -> None:
         assert info.capabilities.backend_options == options
     odd = {**told, "capabilities": {**told["capabilities"], "pace": 7}}
     assert extension_wire.info_from_wire(odd, "arm").capabilities.pace == Pace()
-
-
-@pytest.mark.parametrize("data", [{}, {"capabilities": {}}, {"capabilities": 1, "facets": []}])
-def test_what_tells_nothing_of_it_is_no_server_of_ours(data: dict) -> None:
-    assert extension_wire.info_from_wire(data, "arm") is None

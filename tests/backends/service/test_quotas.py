@@ -51,11 +51,6 @@ def test_the_list_is_that_of_the_service():
     ]
 
 
-def test_clusters_of_one_family_are_added_up():
-    counted = used([Nodes("Standard_NC6", 1), Nodes("Standard_NC12", 1)])
-    assert counted["Standard NC Family Cluster Dedicated vCPUs"] == 6 + 12
-
-
 def test_as_many_cores_as_the_quota_are_given_and_not_one_more():
     check_quotas(Nodes("Standard_NC6", 1), CLUSTERS, 36)
     with pytest.raises(ConflictError) as caught:

@@ -10,8 +10,7 @@ import pytest
 from batchai_magics.backends.service import resource_changes
 from batchai_magics.backends.service.runner import RunStatus
 from batchai_magics.errors import ConflictError, NotFoundError
-from batchai_magics.launch.outcome import Outcome, RunAttempt
-from batchai_magics.models.cluster_spec import NodeStateCounts
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.runs.labels import LabelChange, Labels
 from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
@@ -20,19 +19,6 @@ from tests.backends.service.engine import CLUSTER, EXPERIMENT, EngineHome
 
 JOB = EXPERIMENT.child(Kind.JOB, "j")
 OTHER = EXPERIMENT.child(Kind.JOB, "k")
-
-
-def test_the_attempts_of_a_run_are_shown_with_their_reasons(home: EngineHome) -> None:
-    home.job()
-    attempts = (RunAttempt(("node1",), 10.0, 15.0, "preempted"), RunAttempt(("node2",), 16.0))
-    status = RunStatus(ExecutionState.RUNNING, 16.0, 16.0, ("node2",), attempts=attempts)
-    home.engine.statuses[home.guid(JOB)] = status
-    first, second = home.service.show(JOB).attempts
-    assert (first.number, first.nodes, first.reason) == (1, ("node1",), "preempted")
-    assert (second.number, second.nodes, second.reason) == (2, ("node2",), "")
-    times = [first.started, first.ended, second.started]
-    assert times == [datetime.fromtimestamp(seconds, timezone.utc) for seconds in (10.0, 15.0, 16.0)]
-    assert second.ended is None
 
 
 def test_a_run_that_ended_before_it_began_has_an_end_and_its_errors(home: EngineHome) -> None:
@@ -49,18 +35,6 @@ def test_a_run_that_ended_before_it_began_has_an_end_and_its_errors(home: Engine
     home.engine.end(home.guid(JOB))
     ended = home.service.show(JOB).execution
     assert (ended.started, ended.errors) == (datetime.fromtimestamp(20.0, timezone.utc), ())
-
-
-def test_a_cluster_is_shown_with_the_states_and_problems_of_its_nodes(home: EngineHome) -> None:
-    home.job()
-    home.engine.start(home.guid(JOB), "node1")
-    home.engine.unusable["node2"] = "its disk is full"
-    cluster = home.service.show(CLUSTER)
-    assert cluster.node_states == NodeStateCounts(running_node_count=1, unusable_node_count=1)
-    (error,) = cluster.errors
-    assert (error.code, error.message) == ("NodeUnusable", "its disk is full")
-    assert [(detail.name, detail.value) for detail in error.details] == [("NodeId", "node2")]
-    assert cluster.allocation_state is AllocationState.STEADY
 
 
 @pytest.mark.parametrize("state", [NodeState.PREPARING, NodeState.LEAVING])
@@ -92,22 +66,6 @@ def test_the_folder_of_a_cluster_stays_while_one_of_its_runs_does(home: EngineHo
     home.engine.ends_without_cluster = False  # it takes a moment to end
     home.service.delete(CLUSTER)
     assert folder.exists()
-
-
-def test_deleting_waits_until_the_job_has_ended(home: EngineHome, monkeypatch: pytest.MonkeyPatch) -> None:
-    home.job()
-    home.engine.ends_when_stopped = False
-    guid, waited = home.guid(JOB), []
-
-    def sleep(seconds: float) -> None:
-        waited.append(seconds)
-        if len(waited) == 3:
-            home.engine.end(guid)
-
-    monkeypatch.setattr(resource_changes.time, "sleep", sleep)
-    home.service.delete(JOB)
-    assert len(waited) == 3
-    assert 0 < waited[0] < 1
 
 
 def test_a_job_that_does_not_end_is_not_deleted(home: EngineHome, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,11 +27,6 @@ COUNT_UP = """
 for _ in range(20):
     records.change(WORKSPACE, lambda now: now.changed({"count": now.more.get("count", 0) + 1}))
 """
-FIRST = """
-ids = [job_named(str(number)) for number in range(20)]
-before = [records.insert(id, record(id)) for id in ids]
-(home.folder / str(os.getpid())).write_text(" ".join("other" if each else "ours" for each in before))
-"""
 HELD = """
 def changed(now):
     (home.folder / "held").touch()
@@ -55,28 +50,11 @@ def test_of_many_at_once_one_is_first(records: Repository) -> None:
     assert {each.guid for each in before if each} == {records.get(JOB).guid}
 
 
-def test_no_change_of_a_thread_gets_lost(records: Repository) -> None:
-    def count_up(_: int) -> None:
-        records.change(WORKSPACE, lambda now: now.changed({"count": now.more.get("count", 0) + 1}))
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(count_up, range(20)))
-    assert records.get(WORKSPACE).more == {"count": 20}
-
-
 @pytest.mark.slow
 def test_no_change_of_a_process_gets_lost(home: Home, records: Repository) -> None:
     others = [another(COUNT_UP, home) for _ in range(2)]
     assert [other.wait() for other in others] == [0, 0]
     assert records.get(WORKSPACE).more == {"count": 40}
-
-
-@pytest.mark.slow
-def test_of_two_processes_one_is_first(home: Home, records: Repository) -> None:
-    others = [another(FIRST, home) for _ in range(2)]
-    assert [other.wait() for other in others] == [0, 0]
-    told = [(home.folder / str(other.pid)).read_text().split() for other in others]
-    assert [sorted(pair) for pair in zip(*told, strict=True)] == [["other", "ours"]] * 20
 
 
 @pytest.mark.slow

@@ -36,20 +36,9 @@ def test_a_record_is_read_as_it_was_written(home: Home, records: Repository) -> 
     assert (made.kind, made.name) == (Kind.JOB, "Job")
 
 
-def test_who_comes_second_gets_what_the_first_has_written(records: Repository) -> None:
-    assert records.insert(JOB, record(JOB, "first")) is None
-    again = records.insert(JOB, record(JOB, "second"))
-    assert again
-    assert (again.guid, records.get(JOB).guid) == ("first", "first")
-
-
 def test_names_are_found_in_any_letter_case_and_kept_as_they_are(records: Repository) -> None:
     records.insert(JOB, record(JOB))
     assert records.get(EXPERIMENT.child(Kind.JOB, "JOB")).resource_id.name == "Job"
-
-
-def test_what_is_missing_is_none(records: Repository) -> None:
-    assert records.find(JOB) is None
 
 
 def test_those_that_exist_are_found_in_the_order_asked_for(records: Repository) -> None:
@@ -96,14 +85,6 @@ def test_pages_make_up_the_list(records: Repository) -> None:
         seen.append([each.name for each in found])
     assert seen == [["e", "d"], ["c", "b"], ["a"]]
     assert records.children(EXPERIMENT, Kind.JOB, Page(size=5)) == (made, None)
-
-
-def test_a_page_goes_on_after_a_record_that_is_gone(records: Repository) -> None:
-    insert(records, *map(job_named, "abc"))
-    _, after = records.children(EXPERIMENT, Kind.JOB, Page(size=1))
-    records.delete(job_named("a"))
-    assert after
-    assert [each.name for each in records.children(EXPERIMENT, Kind.JOB, after).records] == ["b"]
 
 
 def test_names_begin_with_a_prefix_in_any_letter_case(records: Repository) -> None:
@@ -164,11 +145,6 @@ def test_a_change_is_all_that_changes(home: Home, records: Repository) -> None:
     assert home.opened().find_all([job_named("a"), job_named("b")]) == [changed, b]
 
 
-def test_what_is_missing_is_not_changed(records: Repository) -> None:
-    with pytest.raises(NotFoundError, match="job nope"):
-        records.change(job_named("nope"), lambda now: now)
-
-
 def test_a_change_that_fails_changes_nothing(records: Repository) -> None:
     with pytest.raises(ZeroDivisionError):
         records.change(WORKSPACE, lambda now: now.changed({"n": 1 // 0}))
@@ -181,21 +157,6 @@ def test_with_a_resource_goes_what_is_inside_and_nothing_else(records: Repositor
     records.delete(EXPERIMENT)
     left = [EXPERIMENT, JOB, beside, beside.child(Kind.JOB, "other"), CLUSTER]
     assert [each.name for each in records.find_all(left)] == ["e0", "other", "c"]
-
-
-def test_what_was_deleted_can_be_created_again(records: Repository) -> None:
-    records.insert(JOB, record(JOB, "first"))
-    records.delete(JOB)
-    assert records.insert(JOB, record(JOB, "second")) is None
-    assert records.get(JOB).guid == "second"
-
-
-def test_changes_of_a_transaction_are_there_for_everybody_afterwards(home: Home, records: Repository) -> None:
-    with records.transaction():
-        assert records.insert(JOB, record(JOB)) is None
-        records.change(WORKSPACE, lambda now: now.changed({"n": 1}))
-    again = home.opened()
-    assert (again.get(JOB).guid, again.get(WORKSPACE).more) == ("1", {"n": 1})
 
 
 # -- open jobs, snapshots
