@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from batchai_magics.backends.base import api_errors
-from batchai_magics.errors import DISK_FULL, ConflictError, NotFoundError, StorageError
+from batchai_magics.errors import DISK_FULL, ConflictError, StorageError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 
 WORKSPACE = ResourceId("s", "g", "first", Kind.WORKSPACE, "first")
@@ -60,17 +60,3 @@ def test_what_a_share_refuses_to_take_is_told_by_its_cause(number, kind, code, t
     assert (type(error), error.code, error.message) == (kind, code, text)
     assert error.hint.startswith(hint)
     assert bool(error.hint) is bool(hint)
-
-
-@pytest.mark.parametrize(
-    ("error", "kind", "code"),
-    [
-        (lambda: api_errors.node_not_found("n"), NotFoundError, "NodeNotFound"),
-        (lambda: api_errors.account_taken("a"), ConflictError, "StorageAccountAlreadyTaken"),
-        (lambda: api_errors.does_not_end(JOB), ConflictError, "JobNotTerminated"),
-        (lambda: api_errors.not_low_priority(JOB), ConflictError, "NotLowPriority"),
-    ],
-)
-def test_a_refusal_has_its_kind_and_code(error, kind, code):
-    assert isinstance(error(), kind)
-    assert error().code == code

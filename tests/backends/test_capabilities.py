@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics.backends.base import Backend, Capabilities, check_supported
+from batchai_magics.backends.base import FACETS, Backend, Capabilities, check_supported
 from batchai_magics.errors import CapabilityError
 from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
 from batchai_magics.models.file_server import FileServerSpec
@@ -124,3 +124,9 @@ def test_nothing_that_is_refused_is_sent():
     assert backend.sent == []
     backend.create(None, cluster())
     assert len(backend.sent) == 1
+
+
+def test_a_missing_facet_is_refused_by_the_backends_name_and_its_own():
+    for facet in FACETS:
+        with pytest.raises(CapabilityError, match=f"the bare backend has no {facet.label}"):
+            facet.of(Sending())

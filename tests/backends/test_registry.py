@@ -67,31 +67,23 @@ def file(tmp_path):
     return tmp_path / "config.yaml"
 
 
-def test_without_other_packages_there_are_ours():
-    assert list(BACKENDS) == ["local", "arm", "slurm", "azureml", "ray"]
-    assert "moon" not in BACKENDS
-
-
 def test_a_backend_that_a_package_brings_is_in_the_list(moon):
     assert list(BACKENDS) == ["local", "arm", "slurm", "azureml", "ray", "moon", "broken"]
     assert "Moon" in BACKENDS
 
 
-def test_the_settings_take_it_with_what_is_its_own(moon, file):
+def test_the_settings_take_it_with_what_is_its_own(moon, file, monkeypatch):
     file.write_text("backend: moon\nmoon:\n  crater: copernicus\n")
     own = open_backend(load_settings({"BATCHAI_MOON_COLD_S": "9"}, path=file))
     assert (own.crater, own.cold_s) == ("copernicus", 9)
+    monkeypatch.setenv("BATCHAI_MOON_CRATER", "plato")
+    assert open_backend(choose(Settings(), "moon")).crater == "plato"
 
 
 def test_its_settings_are_checked_as_ours_are(moon, file):
     file.write_text("moon:\n  carter: x\n")
     with pytest.raises(UsageError, match='Did you mean "crater"'):
         load_settings({}, path=file)
-
-
-def test_choosing_it_later_brings_its_settings(moon, monkeypatch):
-    monkeypatch.setenv("BATCHAI_MOON_CRATER", "plato")
-    assert open_backend(choose(Settings(), "moon")).crater == "plato"
 
 
 def test_the_line_takes_it_and_no_other(moon):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import signal
 import threading
@@ -16,19 +17,21 @@ from batchai_magics import cell
 from batchai_magics.backends.arm.arm_backend import ArmBackend
 from batchai_magics.backends.arm.connection import Endpoint
 from batchai_magics.backends.arm.settings import ArmSettings
-from batchai_magics.backends.base import FileRef, Seal
+from batchai_magics.backends.base import Copy, FileRef, Seal
 from batchai_magics.commands.handlers.job_wait import watch_job
 from batchai_magics.commands.output.command_progress import Message
 from batchai_magics.config import Settings
+from batchai_magics.errors import NotFoundError
 from batchai_magics.follow import ConnectionLost, ConnectionRestored, LogBytes
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.jobs.submit import find, submit
+from batchai_magics.jobs.submit import submit
 from tests.patience import PATIENCE_S
 from tests.ports import free_port
 from tests.server.process import Process, started
 from tests.world import processes_of, until
 
 pytestmark = pytest.mark.slow
+PIECE = 4 << 20
 COUNTS = """
 import pathlib, time
 number = 0
@@ -139,13 +142,18 @@ def test_a_wait_says_that_the_server_is_gone_and_that_it_is_back(site: Site, tmp
     assert said[-1].startswith("Job completed")
 
 
-def test_another_kernel_finds_the_job_again_at_another_server(site: Site, tmp_path: Path) -> None:
-    job = site.submit("found", "print('hello')")
+def test_an_upload_goes_on_where_the_killed_server_had_it(site: Site, tmp_path: Path) -> None:
+    data, here = os.urandom(2 * PIECE + 5), tmp_path / "model.bin"
+    storage = site.client().storage
+    storage.make("data")
+    storage.begin("data", here.name, len(data))
+    storage.write("data", here.name, 0, data[:PIECE])
     site.kill()
     site.start()
-    again = find(site.client(), "found", site.settings)
-    assert again.wait(PATIENCE_S).log() == "hello\n"
-    line, script = "found", "print('hello')"
-    request = cell.parse(line, script, settings=site.settings)
-    assert submit(again.backend, request, site.settings).is_new is False
-    assert again.id == job.id
+    with pytest.raises(NotFoundError):
+        storage.show("data", here.name)
+    assert storage.begin("data", here.name, len(data)) == PIECE
+    here.write_bytes(data)
+    assert sum(storage.send("data", [Copy(here, here.name, len(data))])) == len(data)
+    assert storage.digest("data", here.name) == hashlib.sha256(data).hexdigest()
+    assert [file.path for file in storage.list("data")] == [here.name]

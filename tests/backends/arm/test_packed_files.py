@@ -116,12 +116,6 @@ def test_no_pack_leads_out_of_its_share(server: Running, client: ArmBackend, pat
     assert (status, wanted.status_code) == (400, 400)
 
 
-def test_a_share_that_is_not_there_is_named(client: ArmBackend, tmp_path: Path) -> None:
-    for move in (client.storage.send, client.storage.fetch):
-        with pytest.raises(NotFoundError, match="nothere"):
-            list(move("nothere", copies(tmp_path, {"a": b"a", "b": b"b"})))
-
-
 def test_a_folder_stands_in_the_way_of_no_other_file(client: ArmBackend, tmp_path: Path) -> None:
     client.storage.make_folder("packed", "taken")
     with pytest.raises(ServiceError, match="Is a directory"):

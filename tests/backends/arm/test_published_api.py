@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 
 import pytest
@@ -11,7 +10,7 @@ from batchai_magics.backends.arm import server_extensions
 from batchai_magics.backends.arm.arm_backend import ArmBackend
 from batchai_magics.backends.azure import arm_client
 from batchai_magics.backends.base import CONTAINERS, NODE_COMMANDS, PREEMPTION, SETUP_LOGS, FileRef
-from batchai_magics.errors import CapabilityError, NotFoundError, StorageError
+from batchai_magics.errors import CapabilityError, NotFoundError
 from batchai_magics.models.job_execution import FileKind
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -23,7 +22,6 @@ from tests.world import until
 pytestmark = pytest.mark.slow
 ID = ResourceId.parse(WORKSPACE)
 EXPERIMENT = ID.child(Kind.EXPERIMENT, "default")
-DATA = bytes(range(256)) * 40
 
 
 @pytest.fixture
@@ -103,22 +101,6 @@ def test_long_operations_are_waited_for(backend: ArmBackend) -> None:
     assert "gone" not in [group.name for group in backend.groups.list()]
 
 
-def test_a_file_in_pieces_goes_on_and_appears_when_whole(backend: ArmBackend, share: str) -> None:
-    storage = backend.storage
-    assert storage.begin(share, "in/a", len(DATA)) == 0
-    storage.write(share, "in/a", 0, DATA[:1000])
-    assert storage.list(share, "in") == []
-    assert storage.begin(share, "in/a", len(DATA)) == 1000
-    storage.write(share, "in/a", 500, DATA[500:])
-    storage.finish(share, "in/a", hashlib.sha256(DATA).hexdigest())
-    assert storage.download(share, "in/a") == DATA
-    storage.begin(share, "in/bad", 3)
-    storage.write(share, "in/bad", 0, b"bad")
-    with pytest.raises(StorageError, match="corrupted"):
-        storage.finish(share, "in/bad", hashlib.sha256(b"sad").hexdigest())
-    assert [file.path for file in storage.list(share, "in")] == ["in/a"]
-
-
 def test_files_and_folders_are_shown_renamed_and_deleted(backend: ArmBackend, share: str) -> None:
     storage = backend.storage
     storage.upload(share, {"in/er/a": b"1", "b": b"22"})
@@ -130,6 +112,10 @@ def test_files_and_folders_are_shown_renamed_and_deleted(backend: ArmBackend, sh
     assert storage.show(share, "b") == storage.list(share)[0]
     storage.change(share, "b", 1, b"333")
     assert storage.download(share, "b") == b"2333"
+    for path, data in {"b": b"23", "c": b"\0\0"}.items():  # the second one is new
+        storage.resize(share, path, 2)
+        assert storage.download(share, path) == data
+    storage.delete(share, "c")
     storage.rename(share, "in", "out")
     assert storage.read(share, "out/er/a", 0, 9) == b"1"
     storage.delete(share, "out")

@@ -1,52 +1,33 @@
-"""Which API is used with an endpoint: discovered once, and again after an endpoint could not answer."""
+"""Our own server's extensions: discovered once, and again if it could not answer; requests for logs."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import asdict
 
 import pytest
 
-from batchai_magics.backends.arm.arm_backend import ArmBackend
-from batchai_magics.backends.arm.connection import Endpoint
-from batchai_magics.backends.arm.server_extensions import ServerDiscovery
-from batchai_magics.backends.arm.settings import ArmSettings
-from batchai_magics.backends.base import FACETS, Capabilities, Pace
-from batchai_magics.backends.service.extension_wire import ServerInfo
-from batchai_magics.config import Settings
+from batchai_magics.backends.arm import server_extensions
+from batchai_magics.backends.arm.server_extensions import ServerDiscovery, ServerExtensions
+from batchai_magics.backends.base import Capabilities, Chunk, FileRef, Pace
+from batchai_magics.backends.service import extension_bodies
+from batchai_magics.backends.service.extension_wire import PREFER, SINCE, STATE, ServerInfo
 from batchai_magics.errors import NotFoundError, ServiceError, UnreachableError
-from tests.backends.arm.scripted_connection import ScriptedConnection
+from batchai_magics.models.resource_ids import Kind, ResourceId
+from tests.backends.arm.scripted_connection import ScriptedConnection, ScriptedResponse
 from tests.patience import PATIENCE_S
+from tests.server.running import WORKSPACE
 
 OFFER = {
     "capabilities": {**asdict(Capabilities(name="x")), "pace": {"poll_interval_s": 0.25}},
     "facets": ["storage"],
 }
-ANY = ("accounts", "groups", "storage", "usages")
 
 
 def discovery(connection: ScriptedConnection) -> ServerDiscovery:
     """Gives the offer of a server of our own."""
     return ServerDiscovery(connection, lambda info: info)
-
-
-def facets_of(backend: ArmBackend) -> list[str]:
-    return sorted(facet.attribute for facet in FACETS if getattr(backend, facet.attribute))
-
-
-@pytest.fixture
-def backend(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ArmBackend]:
-    """A backend whose discovery gets these answers."""
-
-    def made(*answers: object) -> ArmBackend:
-        settings = ArmSettings(endpoint="http://127.0.0.1:1", token="t")
-        backend = ArmBackend(Endpoint.of(settings), Settings(sections={"arm": settings}))
-        monkeypatch.setattr(backend._connection, "request_json", ScriptedConnection(*answers).request_json)
-        return backend
-
-    return made
 
 
 def test_a_server_with_an_offer_gets_the_extended_api_and_is_queried_once() -> None:
@@ -63,21 +44,6 @@ def test_any_other_endpoint_gets_the_published_api_and_is_queried_once(answer: o
     found = discovery(connection)
     assert (found.server, found.server) == (None, None)
     assert len(connection.requests) == 1
-
-
-def test_the_published_api_has_the_minimum_of_facets_and_capabilities(
-    backend: Callable[..., ArmBackend],
-) -> None:
-    made = backend({})
-    assert (made.server, facets_of(made)) == (None, sorted(ANY))
-    assert made.capabilities == Capabilities(name="arm", pace=Pace(poll_interval_s=2.0))
-
-
-@pytest.mark.parametrize("facet", ["containers", "node_commands", "preemption", "setup_logs", "telemetry"])
-def test_extensions_have_the_facets_of_the_offer(backend: Callable[..., ArmBackend], facet: str) -> None:
-    made = backend({**OFFER, "facets": ["storage", facet]})
-    assert facets_of(made) == sorted([*ANY, facet])
-    assert made.capabilities.pace == Pace(poll_interval_s=0.25)
 
 
 @pytest.mark.parametrize(
@@ -126,3 +92,73 @@ def test_concurrent_callers_share_one_query() -> None:
         thread.join(PATIENCE_S)
     assert (told, len(connection.requests)) == ([found.server] * 4, 1)
     assert isinstance(found.server, ServerInfo)
+
+
+EXPERIMENT = ResourceId.parse(WORKSPACE).child(Kind.EXPERIMENT, "e")
+
+PIECE = Chunk(data=b"abc", offset=3, size=9, is_complete=False)
+
+
+def job(name: str = "j") -> ResourceId:
+    return EXPERIMENT.child(Kind.JOB, name)
+
+
+def server_of(connection: ScriptedConnection) -> ServerExtensions:
+    info = ServerInfo(Capabilities(name="arm"), ())
+    return ServerExtensions(connection, info, storage=None, containers=None)
+
+
+def tails(*states: str) -> tuple[ServerExtensions, ScriptedConnection]:
+    """Logs whose tails come one after the other, with these states."""
+    told = {"value": {"stdout.txt": extension_bodies.chunk_to_wire(PIECE)}}
+    connection = ScriptedConnection(*(ScriptedResponse(told, {STATE: state}) for state in states))
+    return server_of(connection), connection
+
+
+def test_a_piece_is_asked_for_by_its_place_and_length() -> None:
+    connection = ScriptedConnection(extension_bodies.chunk_to_wire(PIECE))
+    assert server_of(connection).read(FileRef(job(), "a/b.txt", "OUT"), 3, 5) == PIECE
+    (request,) = connection.requests
+    assert request.body == {"path": "a/b.txt", "directoryId": "OUT", "offset": 3, "limit": 5}
+    assert request.path.endswith("/jobs/j/batchaiRead")
+
+
+def test_a_tail_is_asked_for_by_what_is_known_and_not_tried_twice_at_once() -> None:
+    made, connection = tails("s1")
+    assert made.tail(job(), {"stdout.txt": 3}, 7, wait_s=0.0) == {"stdout.txt": PIECE}
+    (request,) = connection.requests
+    assert request.body == {"positions": {"stdout.txt": 3}, "limit": 7}
+    assert (request.headers, request.is_polled) == ({}, True)
+
+
+def test_who_waits_says_how_the_job_stood_when_it_was_asked_for_last() -> None:
+    made, connection = tails("first", "other", "second", "third")
+    made.tail(job(), {}, 9, wait_s=10.0)
+    made.tail(job("other"), {}, 9, wait_s=10.0)
+    made.tail(job(), {}, 9, wait_s=0.0)  # its state was not told to anybody
+    made.tail(job(), {"stdout.txt": 6, "stderr.txt": 0}, 9, wait_s=4.0)
+    assert [request.headers for request in connection.requests] == [
+        {PREFER: "wait=10", SINCE: ""},
+        {PREFER: "wait=10", SINCE: ""},
+        {},
+        {PREFER: "wait=4", SINCE: "first"},
+    ]
+
+
+def test_who_knows_less_than_was_told_waits_for_nothing() -> None:
+    made, connection = tails("first", "second", "third")
+    made.tail(job(), {}, 9, wait_s=10.0)
+    made.tail(job(), {"stderr.txt": 3}, 9, wait_s=10.0)  # another who follows the job here
+    made.tail(job(), {"stderr.txt": 3, "stdout.txt": 6}, 9, wait_s=10.0)
+    assert [request.headers[SINCE] for request in connection.requests] == ["", "", "second"]
+
+
+@pytest.mark.parametrize(("names", "known"), [("abcbca", ["b", "c", ""]), ("abca", [""]), ("abba", ["a"])])
+def test_of_so_many_jobs_the_oldest_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch, names: str, known: list[str]
+) -> None:
+    monkeypatch.setattr(server_extensions, "_MAX_JOBS", 2)
+    made, connection = tails(*names)
+    for name in names:
+        made.tail(job(name), {"stdout.txt": 3}, 9, wait_s=1.0)
+    assert [request.headers[SINCE] for request in connection.requests[3:]] == known

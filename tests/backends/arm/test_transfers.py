@@ -1,22 +1,23 @@
-"""Several files at once: all are counted, the first failure ends the others, and nobody waits for ever."""
+"""Several files at once, whose first failure ends the others; and files in pieces, with plain Azure Files."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from batchai_magics.backends.arm.extended_storage import ExtendedStorage
-from batchai_magics.backends.arm.published_storage import run_parallel
-from batchai_magics.backends.azure import bounded_transport
-from batchai_magics.backends.base import Copy
+from batchai_magics.backends.arm.published_storage import PublishedStorage, is_part, run_parallel
+from batchai_magics.backends.base import Copy, Storage
+from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.service.extension_bodies import PackedFile
 from batchai_magics.backends.service.extension_wire import DIGEST, UPLOAD, UploadStep
-from batchai_magics.errors import ServiceError, StorageError
+from batchai_magics.errors import StorageError
 from tests.server.running import Running, connected
 
 
@@ -98,12 +99,6 @@ def test_a_file_that_was_damaged_on_its_way_here_is_not_kept(names: list[str], t
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_without_a_digest_is_kept_as_it_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Damaging, "DIGEST", "")
-    drained(Damaging().fetch("share", [Copy(tmp_path / "a", "a", 4)]))
-    assert (tmp_path / "a").read_bytes() == b"came"
-
-
 @pytest.mark.slow
 def test_a_file_that_was_damaged_on_its_way_is_on_no_share(server: Running) -> None:
     server.world.backend.storage.make("damaged")
@@ -117,14 +112,94 @@ def test_a_file_that_was_damaged_on_its_way_is_on_no_share(server: Running) -> N
     assert server.world.backend.storage.list("damaged") == []
 
 
-@pytest.mark.slow
-def test_a_file_over_the_limit_of_a_response_is_not_returned_as_one_value(
-    server: Running, monkeypatch
+DATA = bytes(range(10))
+
+
+class Shares(PublishedStorage):
+    """The verbs of Azure Files, on shares of this machine."""
+
+    def __init__(self, storage: Storage) -> None:
+        verbs = ("list", "show", "upload", "download", "delete")
+        for verb in (*verbs, "read", "make_folder", "resize", "change", "rename"):
+            setattr(self, verb, getattr(storage, verb))
+
+
+@pytest.fixture
+def shares(tmp_path: Path) -> Iterator[Shares]:
+    backend = LocalBackend(LocalSettings(home=tmp_path / "home"))
+    backend.storage.make("data")
+    yield Shares(backend.storage)
+    backend.close()
+
+
+def names(shares: Shares, folder: str = "") -> list[str]:
+    return [file.path for file in shares.list("data", folder)]
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def test_a_file_goes_on_where_it_stopped_and_is_put_in_its_place_when_it_is_whole(
+    shares: Shares,
 ) -> None:
-    with contextlib.closing(connected(server.url)) as backend:
-        backend.storage.make("data")
-        backend.storage.upload("data", {"large": bytes(3000), "small": bytes(1000)})
-        monkeypatch.setattr(bounded_transport, "MAX_RESPONSE_BYTES", 2000)
-        assert backend.storage.download("data", "small") == bytes(1000)
-        with pytest.raises(ServiceError, match="sends more than"):
-            backend.storage.download("data", "large")
+    assert shares.begin("data", "in/er/a", 10) == 0
+    shares.write("data", "in/er/a", 0, DATA[:7])
+    assert shares.begin("data", "in/er/a", 10) == 7
+    shares.write("data", "in/er/a", 4, DATA[4:])  # over what came of this piece before
+    assert shares.begin("data", "in/er/a", 10) == 10
+    assert all(map(is_part, names(shares, "in/er")))
+    shares.finish("data", "in/er/a", digest(DATA))
+    assert (names(shares, "in/er"), shares.download("data", "in/er/a")) == (["in/er/a"], DATA)
+
+
+def test_what_came_of_a_longer_file_is_cut_off(shares: Shares) -> None:
+    shares.begin("data", "a", 10)
+    shares.write("data", "a", 0, DATA)
+    assert shares.begin("data", "a", 9) == 0
+    assert [file.size_bytes for file in shares.list("data")] == [0]
+    shares.write("data", "a", 0, DATA)
+    shares.write("data", "a", 4, b"end")
+    shares.finish("data", "a", digest(DATA[:4] + b"end"))
+    assert shares.download("data", "a") == DATA[:4] + b"end"
+
+
+@pytest.mark.parametrize("wrong", [b"bad", DATA[:8], DATA[:9] + b"x"])
+def test_a_damaged_file_is_deleted_and_the_one_in_its_place_stays(shares: Shares, wrong: bytes) -> None:
+    shares.upload("data", {"a": b"old"})
+    shares.begin("data", "a", len(wrong))
+    shares.write("data", "a", 0, wrong)
+    with pytest.raises(StorageError, match="corrupted"):
+        shares.finish("data", "a", digest(DATA))
+    assert (names(shares), shares.download("data", "a")) == (["a"], b"old")
+
+
+def test_two_files_of_one_folder_do_not_mix(shares: Shares) -> None:
+    for path in ("in/a.bin", "in/b.bin"):
+        assert shares.begin("data", path, 1) == 0
+        shares.write("data", path, 0, path[3].encode())
+    for path in ("in/a.bin", "in/b.bin"):
+        shares.finish("data", path, digest(path[3].encode()))
+        assert shares.download("data", path) == path[3].encode()
+
+
+def test_a_file_of_one_piece_is_told_as_it_lies_there(shares: Shares) -> None:
+    for data in (b"first", b"", b"2nd"):
+        assert shares.upload_small("data", "in/a", data) == shares.show("data", "in/a")
+        assert shares.download("data", "in/a") == data
+    assert names(shares, "in") == ["in/a"]
+
+
+@pytest.mark.parametrize(
+    ("path", "is_one"),
+    [
+        (".batchai-part-" + "0" * 16, True),
+        ("in/.batchai-part-" + "0" * 16, True),
+        (".batchai-part-" + "0" * 17, False),
+        (".batchai-part-" + "0" * 15, False),
+        ("x.batchai-part-" + "0" * 16, False),
+        (".batchai-part-" + "0" * 16 + "/a", False),
+    ],
+)
+def test_only_what_is_named_as_a_part_is_one(path: str, is_one: bool) -> None:
+    assert is_part(path) is is_one

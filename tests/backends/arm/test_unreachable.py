@@ -66,12 +66,6 @@ def test_storage_says_so_too() -> None:
                 ask()
 
 
-def test_another_kind_of_server_is_a_wrong_endpoint() -> None:
-    with stranger() as port:
-        error = refused(connected(f"http://127.0.0.1:{port}"))
-    assert error.code == "WrongEndpoint"
-
-
 def test_tls_where_there_is_none_is_named() -> None:
     with stranger() as port:
         error = refused(connected(f"https://localhost:{port}"))
@@ -88,12 +82,6 @@ def test_a_certificate_that_nobody_vouches_for_says_how_to_trust_it(tmp_path, mo
         assert "REQUESTS_CA_BUNDLE" in error.hint
         monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(authority_file(tmp_path)))
         assert refused(connected(f"https://localhost:{port}")).code == "WrongEndpoint"  # it was let through
-
-
-def test_a_wrong_token_is_let_in_nowhere(server: Running) -> None:
-    error = refused(connected(server.url, token="another-token"))
-    assert (error.code, "BATCHAI_TOKEN" in error.hint) == ("InvalidAuthenticationToken", True)
-    assert "another-token" not in str(error) + repr(error)
 
 
 def test_another_subscription_is_named(server: Running) -> None:

@@ -155,13 +155,6 @@ def test_two_kernels_share_one_connection(own_sshd: RealSshd) -> None:
     second.close()
 
 
-def test_many_threads_ask_at_once(machine: SshMachine, far: Path) -> None:
-    with ThreadPoolExecutor(16) as pool:
-        names = [str(number) for number in range(200)]
-        list(pool.map(lambda name: (far / name).write_atomic(name.encode() * 1000, 0o600), names))
-        assert list(pool.map(lambda name: (far / name).read_text(), names)) == [name * 1000 for name in names]
-
-
 def test_a_slow_command_holds_nobody_up(machine: SshMachine, tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as pool:
         slow = pool.submit(machine.run, waits_for(tmp_path / "go", machine), timeout_s=PATIENCE_S)
@@ -260,16 +253,3 @@ def test_python_3_6_understands_what_is_sent(tmp_path: Path) -> None:
 
     for file in Path(ssh_connection.__file__).parent.glob("agent_*.py"):
         ast.parse(file.read_text(), feature_version=(3, 6))
-
-
-def test_an_old_python_answers(sshd: RealSshd, tmp_path: Path) -> None:
-    found = sorted((Path.home() / ".pyenv/versions").glob("3.6.*/bin/python3"))
-    python = str(found[0]) if found else "/usr/bin/python3"
-    machine = SshMachine(sshd.channel(python=python))
-    (machine.resolve(tmp_path) / "file").write_atomic(b"text", 0o600)
-    assert (tmp_path / "file").read_text() == "text"
-    assert (
-        machine.run(CommandLine(["echo", "hello"], machine.environ), timeout_s=PATIENCE_S).stdout
-        == b"hello\n"
-    )
-    machine.close()

@@ -10,7 +10,6 @@ import pytest
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.machines import agent_files
 from batchai_magics.backends.machines.ssh_connection import SshConnection
-from tests.world import until
 
 pytestmark = pytest.mark.slow
 QUESTIONS = ("exists", "is_dir", "is_file", "is_symlink")
@@ -29,20 +28,15 @@ def odd(tmp_path: Path) -> list[str]:
     return [*sorted(path.name for path in tmp_path.iterdir()), "nothing", "file/inner"]
 
 
-def test_things_are_the_same_from_there(far: Path, tmp_path: Path, odd: list[str]) -> None:
-    for name in odd:
-        ours = [getattr(tmp_path / name, question)() for question in QUESTIONS]
-        assert [getattr(far / name, question)() for question in QUESTIONS] == ours, name
+def test_things_are_the_same_from_there_and_in_a_snapshot(far: Path, tmp_path: Path, odd: list[str]) -> None:
+    for folders in ([], [far]):
+        with private_files.read_ahead(folders):
+            for name in odd:
+                ours = [getattr(tmp_path / name, question)() for question in QUESTIONS]
+                assert [getattr(far / name, question)() for question in QUESTIONS] == ours, name
+            assert (far / "file").read_text() == "text"
     assert {path.name for path in far.iterdir()} == {path.name for path in tmp_path.iterdir()}
     assert sorted(map(str, far.glob("*fi*"))) == sorted(map(str, tmp_path.glob("*fi*")))
-
-
-def test_a_snapshot_says_the_same(far: Path, tmp_path: Path, odd: list[str]) -> None:
-    with private_files.read_ahead([far]):
-        for name in odd:
-            ours = [getattr(tmp_path / name, question)() for question in QUESTIONS]
-            assert [getattr(far / name, question)() for question in QUESTIONS] == ours, name
-        assert (far / "file").read_text() == "text"
 
 
 def test_single_files_are_told_together(far: Path, tmp_path: Path) -> None:
@@ -116,21 +110,6 @@ def test_a_large_file_is_read_from_anywhere(far: Path, tmp_path: Path) -> None:
         for at in (0, 3 << 20, 17, len(data) - 3, len(data)):
             file.seek(at)
             assert file.read(10) == data[at : at + 10]
-
-
-def test_a_file_appears_whole_with_its_folder_and_for_its_owner_alone(far: Path, tmp_path: Path) -> None:
-    private_files.write(far / "a" / "b", "text")
-    assert (tmp_path / "a/b").read_text() == "text"
-    assert [oct((tmp_path / name).stat().st_mode)[-3:] for name in ("a", "a/b")] == ["700", "600"]
-    assert [path.name for path in (tmp_path / "a").iterdir()] == ["b"]
-
-
-def test_a_file_that_grows_is_read_on(far: Path, tmp_path: Path) -> None:
-    (tmp_path / "log").write_bytes(b"one")
-    assert (far / "log").read_slice(0, 100)[2] == b"one"
-    with (tmp_path / "log").open("ab") as log:
-        log.write(b" two")
-    until(lambda: (far / "log").read_slice(3, 100)[2] == b" two")
 
 
 # what is written together

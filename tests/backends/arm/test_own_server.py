@@ -1,4 +1,4 @@
-"""The queue behind our own server: it is asked for, and no experiment is listed for it."""
+"""What our own server tells beyond the published API: the queue, and what a new cluster lacks."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pytest
 from batchai_magics.backends.arm.arm_backend import ArmBackend
 from batchai_magics.backends.base.protocol import MAX_EXPERIMENTS
 from batchai_magics.errors import NotFoundError
-from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.cluster_spec import ClusterSpec
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.states import ExecutionState
-from tests.server.running import Running, connected
+from tests.server.running import WORKSPACE, Running, connected
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -53,3 +54,22 @@ def test_a_job_that_is_gone_has_none_before_it_and_that_is_said(backend: ArmBack
     backend.delete(job.id)
     with pytest.raises(NotFoundError):
         backend.jobs_ahead_of(shown)
+
+
+PROPERTIES = {
+    "vmSize": "STANDARD_NC6",
+    "userAccountSettings": {"adminUserName": "me"},
+    "scaleSettings": {"manual": {"targetNodeCount": 2}},
+}
+
+
+def test_what_a_new_cluster_lacks_is_told_to_who_makes_it_and_to_nobody_later(
+    backend: ArmBackend, server: Running
+) -> None:
+    spec = ClusterSpec.from_wire({"properties": PROPERTIES})
+    there, here = (ResourceId.parse(WORKSPACE).child(Kind.CLUSTER, name) for name in ("there", "here"))
+    made = backend.create(there, spec)
+    assert made.notes == server.world.backend.create(here, spec).notes
+    assert backend.show(there).notes == ()
+    assert made.notes
+    assert "notes" not in str(made.to_wire()).lower()
