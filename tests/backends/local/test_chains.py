@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import signal
-
 import pytest
 
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.local.state.job_table import WAITING_FOR
-from batchai_magics.errors import NotFoundError
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.state.test_store_rebuild import lose
@@ -25,15 +20,6 @@ pytestmark = pytest.mark.slow
 def code(job: Job) -> str:
     """Why a job failed."""
     return job.wait(PATIENCE_S).show().execution.errors[0].code
-
-
-def test_a_predecessor_whose_supervisor_was_killed_has_failed(world: World) -> None:
-    first = up(world)
-    second = world.submit("second --after j")
-    either_way = world.submit("either-way --after-any j")
-    os.kill(world.supervisor(first).pid, signal.SIGKILL)
-    assert code(second) == "DependencyFailed"
-    assert either_way.wait(PATIENCE_S).state is ExecutionState.SUCCEEDED
 
 
 def test_a_job_goes_on_waiting_for_a_predecessor_that_is_queued_again(world: World) -> None:
@@ -103,15 +89,6 @@ def test_a_lost_database_leaves_no_job_waiting_for_what_it_had(world: World, mon
     again.close()
 
 
-def test_thousands_that_wait_are_no_burden_to_an_end_that_none_waits_for(world: World) -> None:
-    first = world.submit("first --processes 2 --nodes 2")
-    world.submit("waits --after first")
-    with world.backend.store.read() as db:
-        plan = [row["detail"] for row in db.execute(f"EXPLAIN QUERY PLAN {WAITING_FOR}", ("none",))]
-    assert not [step for step in plan if step.startswith("SCAN")]
-    first.cancel()
-
-
 def test_a_job_whose_predecessor_vanished_with_its_experiment_ends(world: World) -> None:
     first = up(world, "first --processes 2 --experiment other")
     second = world.submit(f"second --after {first.id}")
@@ -120,13 +97,3 @@ def test_a_job_whose_predecessor_vanished_with_its_experiment_ends(world: World)
     until(lambda: world.backend.reconcile() or second.show().state.is_final)
     assert code(second) == "DependencyFailed"
     assert second.show().lost_predecessor.startswith("first did not succeed")
-
-
-def test_an_id_means_that_run_and_counts_once(world: World) -> None:
-    first = up(world, "first --processes 2")
-    second = world.submit(f"second --after {first.id} first --after-any first")
-    assert second.show().waiting == "first has to succeed first"
-    world.backend.delete(first.id)
-    assert code(second) == "DependencyFailed"
-    with pytest.raises(NotFoundError, match="first of experiment default: it does not exist, or was deleted"):
-        world.submit("late --after first")

@@ -43,24 +43,6 @@ def jobs(world: World):
     return world.backend.list(world.experiment, Kind.JOB)
 
 
-def waiting_in_order(world: World) -> list[str]:
-    """The jobs that no node was given to yet: at every moment these are the last ones, nobody overtakes."""
-    with world.backend.store.read() as db:
-        query = "SELECT key, state = 'queued' AND is_assigned = 0 AS waits FROM job ORDER BY key"
-        rows = db.execute(query).fetchall()
-    waits = [bool(row["waits"]) for row in rows]
-    assert waits == sorted(waits)
-    return [row["key"] for row in rows if row["waits"]]
-
-
-def test_many_jobs_run_once_each_and_in_order(world: World) -> None:
-    names = submit_all(world, 20)
-    until(lambda: not waiting_in_order(world))
-    until(lambda: all(job.state.is_final for job in jobs(world)))
-    assert {job.state for job in jobs(world)} == {ExecutionState.SUCCEEDED}
-    assert sorted(started(world)) == names
-
-
 def supervisors(world: World) -> list[str]:
     with world.backend.store.read() as db:
         rows = db.execute("SELECT supervisor FROM job WHERE supervisor != '' AND ended IS NULL").fetchall()

@@ -15,6 +15,7 @@ from batchai_magics.errors import StorageError
 from batchai_magics.follow import LogFault
 from batchai_magics.jobs.submit import find
 from batchai_magics.models.resource_ids import Kind
+from batchai_magics.models.runs.labels import Labels
 from batchai_magics.models.states import ExecutionState
 from tests.patience import PATIENCE_S
 from tests.world import World, processes_of, until
@@ -63,7 +64,7 @@ def kernel(world: World, body: str, *lines: str) -> subprocess.Popen[str]:
 
 
 def end(child: subprocess.Popen[str]) -> None:
-    child.kill()
+    os.killpg(child.pid, signal.SIGKILL)
     child.communicate()
 
 
@@ -71,23 +72,6 @@ def up(world: World, line: str = "j --nodes 2 --processes 2"):
     job = world.submit(line, SLEEP)
     until(lambda: job.log() == "up\nup\n")
     return job
-
-
-def test_a_job_outlives_the_kernel_that_submitted_it(world: World) -> None:
-    child = kernel(world, "import time; time.sleep(1); print('done')", "j --nodes 2 --processes 2")
-    assert child.stdout.readline() == "submitted\n"
-    os.killpg(child.pid, signal.SIGKILL)
-    child.communicate()
-    job = find(world.backend, "j", world.settings).wait(PATIENCE_S)
-    assert (job.state, job.log()) == (ExecutionState.SUCCEEDED, "done\ndone\n")
-
-
-def test_a_queued_job_starts_although_its_kernel_is_gone(world: World) -> None:
-    child = kernel(world, "import time; time.sleep(0.5)", "a --nodes 2", "b --nodes 2")
-    child.stdout.readline()
-    end(child)
-    with world.backend.store.read() as db:  # looks without helping, as `show` would
-        until(lambda: db.execute("SELECT count(*) FROM job WHERE state = 'succeeded'").fetchone()[0] == 2)
 
 
 def test_a_killed_supervisor_fails_its_job_and_takes_everything_with_it(world: World) -> None:
@@ -128,16 +112,6 @@ def test_a_stopped_supervisor_hears_that_its_job_is_to_end(world: World, how: st
         assert job.show().execution.errors[0].code == "JobTerminated"
 
 
-def test_a_supervisor_that_nothing_wakes_is_killed_for_a_deletion(world: World, monkeypatch) -> None:
-    monkeypatch.setattr(reconciler, "OVERDUE_S", 0.5)
-    monkeypatch.setattr(process, "ask_to_end", lambda name: None)
-    job = up(world, "j --nodes 2 --processes 2 --grace 1s")
-    world.supervisor(job).suspend()
-    job.delete()
-    assert not world.backend.list(world.experiment, Kind.JOB)
-    until(lambda: not processes_of(world.home))
-
-
 def test_a_supervisor_whose_guard_was_killed_goes_on(world: World) -> None:
     job = up(world)
     supervisor = world.supervisor(job)
@@ -170,6 +144,12 @@ def test_a_supervisor_that_cannot_bind_the_plan_fails_its_job_only(
     assert (job.log().splitlines()[1:], len(job.attempts())) == (([], 1) if errors else (["ran"], 2))
 
 
+def kill_unreaped(child: subprocess.Popen[bytes]) -> None:
+    """Kills a child, whose exit is not noticed before somebody asks."""
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+
+
 @pytest.fixture
 def killed_at_start(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Every supervisor that this process starts is killed before anybody has written its identity down."""
@@ -177,8 +157,7 @@ def killed_at_start(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
     def start_and_kill(*given, **named):
         child = start(*given, **named)
-        child.kill()
-        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        kill_unreaped(child)
         return child
 
     monkeypatch.setattr(process, "start", start_and_kill)
@@ -197,81 +176,6 @@ def test_a_supervisor_killed_before_its_identity_is_recorded_fails_its_job_only(
     assert [shown.id.name for shown in world.backend.list(world.experiment, Kind.JOB)] == ["k"]
 
 
-@pytest.mark.parametrize("how", ["terminate", "delete"])
-def test_a_job_whose_supervisor_was_killed_at_its_start_can_be_ended(
-    world: World, killed_at_start: pytest.MonkeyPatch, how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reconciler, "recover_jobs", lambda *given: False)  # nobody has noticed yet
-    job = world.submit("j --nodes 2")
-    monkeypatch.undo()
-    getattr(world.backend, how)(job.id)
-    assert all(shown.state.is_final for shown in world.backend.list(world.experiment, Kind.JOB))
-    assert world.backend.show(world.cluster).node_states.idle_node_count == 2
-
-
-def kill_unreaped(child: subprocess.Popen[bytes]) -> None:
-    """Kills a child, whose exit is not noticed before somebody asks."""
-    child.kill()
-    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-
-
-def test_a_supervisor_killed_before_it_was_told_anything_is_started_again(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun = []
-
-    class FirstKilled(process.DetachedProcess):
-        def __init__(self, *given: Any, **named: Any) -> None:
-            super().__init__(*given, **named)
-            begun.append(self)
-            if len(begun) == 1:
-                kill_unreaped(self)
-
-    monkeypatch.setattr(process, "DetachedProcess", FirstKilled)
-    assert world.run("j", "print('ran')").log() == "ran\n"
-    assert len(begun) == 2
-
-
-def test_a_supervisor_that_never_starts_fails_its_job(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Killed(process.DetachedProcess):
-        def __init__(self, *given: Any, **named: Any) -> None:
-            super().__init__(*given, **named)
-            kill_unreaped(self)
-
-    monkeypatch.setattr(process, "DetachedProcess", Killed)
-    job = world.submit("j")
-    (error,) = job.wait(PATIENCE_S).show().execution.errors
-    assert (error.code, "ended at once, with exit status -9" in error.message) == ("JobLaunchFailed", True)
-
-
-def test_ctrl_c_between_giving_nodes_and_starting_the_job_loses_neither(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupt(*given, **named) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(reconciler, "spawn", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        world.submit("j --nodes 2", "print('ran')")
-    monkeypatch.undo()
-    job = find(world.backend, "j", world.settings).wait(PATIENCE_S)
-    assert (job.state, job.log()) == (ExecutionState.SUCCEEDED, "ran\nran\n")
-
-
-def test_ctrl_c_while_a_job_with_secrets_is_made_is_told(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupt(*given, **named) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setenv("TOKEN", "hush")
-    monkeypatch.setattr(reconciler, "spawn", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        world.submit("j --secret TOKEN")
-    job = find(world.backend, "j", world.settings).wait(PATIENCE_S)
-    assert job.show().execution.errors[0].code == "JobSecretsLost"
-
-
 def test_two_kernels_at_once_lose_no_job(world: World) -> None:
     code = "import os; open(os.environ['AZ_BATCHAI_MOUNT_ROOT'] + '/autoafs/ran', 'a').write('x')"
     children = [kernel(world, code, *(f"{name}{i}" for i in range(5))) for name in "ab"]
@@ -282,3 +186,101 @@ def test_two_kernels_at_once_lose_no_job(world: World) -> None:
     assert world.backend.storage.download("batchaishare", "ran") == b"x" * 10
     for child in children:
         end(child)
+
+
+@pytest.mark.parametrize(("kills", "end"), [(1, []), (9, [("JobLaunchFailed", True)])])
+def test_a_supervisor_killed_before_it_was_told_anything_is_started_again(
+    world: World, monkeypatch: pytest.MonkeyPatch, kills: int, end: list[tuple[str, bool]]
+) -> None:
+    begun = []
+
+    class Killed(process.DetachedProcess):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            begun.append(self)
+            if len(begun) <= kills:
+                kill_unreaped(self)
+
+    monkeypatch.setattr(process, "DetachedProcess", Killed)
+    job = world.run("j", "print('ran')")
+    errors = job.show().execution.errors
+    assert [(each.code, "ended at once, with exit status -9" in each.message) for each in errors] == end
+    assert (job.log(), len(begun)) == ("" if end else "ran\n", 2)
+
+
+@pytest.mark.parametrize(("line", "codes"), [("j", []), ("j --secret TOKEN", ["JobSecretsLost"])])
+def test_ctrl_c_between_giving_nodes_and_starting_the_job_loses_its_secrets_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch, line: str, codes: list[str]
+) -> None:
+    def interrupt(*given: Any, **named: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("TOKEN", "hush")
+    monkeypatch.setattr(reconciler, "spawn", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        world.submit(line, "print('ran')")
+    monkeypatch.undo()
+    job = find(world.backend, "j", world.settings).wait(PATIENCE_S)
+    assert [error.code for error in job.show().execution.errors] == codes
+    assert job.log() == ("" if codes else "ran\n")
+
+
+# Forks that submit are killed at their n-th change of a file: finds the first n after which there is a job.
+SUBMITTER = """
+import os, signal, sys
+from pathlib import Path
+from batchai_magics import cell
+from batchai_magics.backends.base.backend_registry import open_backend
+from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.config import Settings
+from batchai_magics.errors import NotFoundError
+from batchai_magics.jobs.submit import find, submit
+
+EVENTS = ("open", "os.rename", "os.mkdir", "os.link", "os.symlink", "os.remove", "subprocess.Popen")
+settings = Settings(sections={"local": LocalSettings(home=Path(sys.argv[1]))})
+
+def submit_until(last):
+    left = last
+    def count(event, _):
+        nonlocal left
+        if event in EVENTS:
+            left -= 1
+            if left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+    line = f"j{last} --args '--lr 0.5' --tag wide"
+    request = cell.parse(line, "print(1)", settings=settings)
+    backend = open_backend(settings)
+    sys.addaudithook(count)
+    submit(backend, request, settings)
+    os._exit(0)
+
+def is_there_after(last):
+    child = os.fork()
+    if not child:
+        submit_until(last)
+    os.waitpid(child, 0)
+    try:
+        return bool(find(open_backend(settings), f"j{last}", settings))
+    except NotFoundError:
+        return False
+
+submit(open_backend(settings), cell.parse("warm", "print(1)", settings=settings), settings).job.wait()
+missing, there = 0, 1024
+assert not is_there_after(missing) and is_there_after(there)
+while there - missing > 1:
+    middle = (missing + there) // 2
+    there, missing = (middle, missing) if is_there_after(middle) else (there, middle)
+print(*(last for last in range(there, there + 8) if last == there or is_there_after(last)))
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_submitter_leaves_a_job_with_its_record_or_none(world: World) -> None:
+    command = [sys.executable, "-c", SUBMITTER, str(world.home)]
+    result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    lasts = result.stdout.split()
+    assert len(lasts) == 8
+    for last in lasts:
+        job = find(world.backend, f"j{last}", world.settings)
+        assert job.labels() == Labels(("wide",), parameters={"lr": 0.5})
+        assert job.provenance().submission.code.text == "print(1)"

@@ -1,11 +1,15 @@
-"""Looks at jobs that are followed: of what has not changed nothing is read again, and no change is missed."""
+"""Jobs that are shown and followed: nothing is read twice, no change is missed, whoever deletes them."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +18,21 @@ import pytest
 from batchai_magics.backends.folders import entries
 from batchai_magics.backends.local import process, reconciler, runner
 from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.backends.local.runner import LocalRunner
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state.job_table import set_terminating
+from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
+from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.service.context import OUTPUT_ROOT
-from batchai_magics.follow import Event, Follower, LogBytes, StateChanged
+from batchai_magics.backends.service.runner import Run, RunStatus
+from batchai_magics.errors import NotFoundError, StorageError
+from batchai_magics.follow import Event, Follower, StateChanged
 from batchai_magics.models.job_execution import STDOUTERR
-from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.states import ExecutionState
-from tests.backends.local.still import Still
+from tests.backends.local.still import WORKSPACE, Still
+from tests.patience import PATIENCE_S
+from tests.world import until
 
 COUNT = 6
 LOGS = ("execution.log", "stderr.txt", "stdout.txt")
@@ -61,10 +72,6 @@ class Watch:
         """What is new."""
         self._now += 1
         return [event for follower in self._followers for event in follower.poll()]
-
-    def printed(self) -> list[bytes]:
-        """The new output."""
-        return [event.chunk.data for event in self.look() if isinstance(event, LogBytes)]
 
 
 class Reads:
@@ -111,14 +118,6 @@ def test_a_look_at_silent_jobs_reads_a_record_and_the_sizes_of_logs_for_each(
     assert len(statements) - COUNT <= 6  # whatever their number
 
 
-def test_a_line_is_with_its_follower_at_the_next_look(still: Still, jobs: list[ResourceId]) -> None:
-    watch = Watch(still, jobs)
-    with log_of(still, jobs[3]).open("a") as log:
-        log.write("more\n")
-    assert watch.printed() == [b"more\n"]
-    assert watch.printed() == []
-
-
 def test_what_another_process_records_is_seen_at_the_next_look(still: Still, jobs: list[ResourceId]) -> None:
     watch, other = Watch(still, jobs), LocalBackend(LocalSettings(home=still.home))
     with other.store.write() as db:
@@ -151,3 +150,81 @@ def test_what_is_recorded_while_a_pass_is_shared_is_due_at_the_next(
         monkeypatch.setattr(runner, "FRESH_S", age_s)
         still.backend.reconcile()
     assert passes == ["pass"]
+
+
+def test_threads_that_ask_for_a_pass_at_once_are_served_by_one_of_them_and_by_none_that_failed(
+    still: Still, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, may_end, passes = threading.Barrier(10), threading.Event(), list[str]()
+    mine = LocalRunner(still.store, still.layout, LocalSettings())
+
+    def one_pass(*_: object, **__: object) -> list[object]:
+        passes.append("pass")
+        if len(passes) == 1:
+            raise StorageError("the database is locked")
+        may_end.wait(PATIENCE_S)
+        return []
+
+    def ask() -> None:
+        begun.wait(PATIENCE_S)
+        mine.reconcile()
+
+    for name in ("FRESH_S", "QUIET_S"):
+        monkeypatch.setattr(runner, name, math.inf)
+    monkeypatch.setattr(reconciler, "reconcile_if_due", one_pass)
+    with pytest.raises(StorageError):
+        mine.reconcile()
+    with ThreadPoolExecutor(10) as pool:
+        done = [pool.submit(ask) for _ in range(10)]
+        until(lambda: len(passes) > 1)
+        may_end.set()
+    assert [each.result() for each in done] == [None] * 10
+    assert passes == ["pass"] * 2
+
+
+# -- deleted meanwhile
+
+
+class DeletedMeanwhile(LocalRunner):
+    """The engine of a home where another process deletes each job that is asked for."""
+
+    def status(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
+        with contextlib.closing(Store(self.layout.database)) as others:
+            repository = SqliteRepository(others)
+            for run in runs:
+                repository.delete(ResourceId.parse(f"{WORKSPACE}/experiments/e/jobs/{run.name}"))
+        return super().status(runs)
+
+
+def test_a_job_deleted_while_it_is_read_is_shown_as_it_was(still: Still) -> None:
+    still.cluster()
+    still.prepare()
+    ids = [still.job(name) for name in ("a", "b")]
+    backend = still.backend
+    engine = DeletedMeanwhile(still.store, still.layout, backend.settings)
+    backend.context = replace(backend.context, runner=engine)
+    assert backend.show(ids[0]).state is ExecutionState.QUEUED
+    assert [job.state for job in backend.list(still.experiment, Kind.JOB)] == [ExecutionState.QUEUED]
+    assert not backend.list(still.experiment, Kind.JOB)
+
+
+def test_a_job_deleted_while_its_status_is_read_has_the_status_before(still: Still) -> None:
+    cluster = still.cluster()
+    still.prepare()
+    id = still.job()
+    reads: list[str] = []
+
+    def delete_after_first_read(statement: str) -> None:
+        if reads and statement.startswith("SELECT"):
+            with contextlib.closing(Store(still.layout.database)) as others:
+                SqliteRepository(others).delete(id)
+        if "FROM resource" in statement:
+            reads.append(statement)
+
+    with still.store.read() as db:
+        db.set_trace_callback(delete_after_first_read)
+    assert still.backend.status([id]).of(id).state is ExecutionState.QUEUED
+    assert len(reads) == 1
+    with pytest.raises(NotFoundError):
+        still.backend.show(id)
+    assert [*still.backend.status([id, cluster]).states] == [cluster.key]

@@ -1,17 +1,24 @@
-"""Which queued job gets which idle nodes, in one step."""
+"""Which queued job gets which idle nodes, in one step; and jobs that are told to stop."""
 
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 from typing import Any
 
 import pytest
 
+from batchai_magics.backends.base import FileRef
 from batchai_magics.backends.local import process, reconciler
 from batchai_magics.backends.local.process import Secrets
+from batchai_magics.backends.local.state import job_table
+from batchai_magics.backends.service.context import run_of
 from batchai_magics.errors import ServiceError
+from batchai_magics.models.states import ExecutionState
 from tests.backends.local.still import Still
+from tests.patience import PATIENCE_S
+from tests.world import World, until
 
 pytestmark = pytest.mark.slow
 
@@ -87,3 +94,32 @@ def test_a_waiting_job_whose_supervisor_cannot_be_started_has_failed(still: Stil
     assert still.state(job)["state"] == "failed"
     (error,) = json.loads(still.state(job)["errors"])
     assert (error["code"], error["message"]) == ("JobLaunchFailed", "no more processes")
+
+
+@pytest.mark.parametrize(("has_begun", "code"), [(True, -signal.SIGTERM), (False, 0)])
+def test_a_supervisor_is_signalled_only_when_its_job_has_begun(
+    still: Still, has_begun: bool, code: int
+) -> None:
+    still.cluster()
+    still.prepare()
+    job = still.job()
+    still.schedule()
+    loading = subprocess.Popen(["cat"], stdin=subprocess.PIPE)  # like one that hears no signal yet
+    still.change("UPDATE job SET supervisor = ?", process.identity(loading.pid))
+    guid = still.state(job)["guid"]
+    if has_begun:
+        with still.store.write() as db:
+            job_table.begin(db, guid)
+    still.backend.runner.stop([run_of(still.backend.context.repository.get(job))])
+    loading.communicate()
+    assert loading.returncode == code
+    assert still.state(job)["state"] == ExecutionState.TERMINATING.value
+
+
+def test_a_job_that_prints_without_pause_can_be_read_and_ended(world: World) -> None:
+    code = "import sys\nwhile True: sys.stdout.write(('y' * 1023 + '\\n') * 1024)"
+    job = world.submit("j", code)
+    until(lambda: job.backend.read(FileRef(job.id, "stdout.txt"), 0, 1).size > 100 << 20)
+    job.cancel()
+    job.wait(PATIENCE_S)
+    assert set(job.log(3).splitlines()) <= {"y" * 1023, *("y" * n for n in range(1023))}

@@ -1,18 +1,55 @@
-"""What one supervisor may write of its job, and what nobody else may."""
+"""What one supervisor writes of its job and nobody else may, and what it does while the store refuses."""
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import signal
+import subprocess
+import sys
 
 import pytest
 
-from batchai_magics.backends.local import process
+from batchai_magics.backends.folders.run_end import read_end
+from batchai_magics.backends.local import process, reconciler, supervisor
+from batchai_magics.backends.local.supervisor import LocalReport
 from batchai_magics.backends.node.outcome import failed_with, stopped
+from batchai_magics.errors import StorageError
 from batchai_magics.launch.outcome import Outcome
-from tests.backends.local.local_reports import is_assigned, is_open, started, writer_of
+from batchai_magics.launch.plan import ProcessExit
+from batchai_magics.models.resource_ids import ResourceId
 from tests.backends.local.still import Still, dead
+from tests.world import until
 
 pytestmark = pytest.mark.slow
+
+
+def started(still: Still, **columns: object) -> tuple[ResourceId, LocalReport]:
+    """A job that has its node, with a supervisor's view of it."""
+    still.cluster()
+    still.prepare()
+    job = still.job()
+    still.schedule()
+    still.change("UPDATE job SET supervisor = ''")
+    for name, value in columns.items():
+        still.change(f"UPDATE job SET {name} = ?", value)
+    return job, writer_of(still, still.state(job)["guid"])
+
+
+def writer_of(still: Still, guid: str) -> LocalReport:
+    return LocalReport(still.store, still.layout.job(guid))
+
+
+def is_open(writer: LocalReport) -> bool:
+    run = writer.read()
+    return run is not None and run.is_open
+
+
+def is_assigned(writer: LocalReport) -> bool:
+    run = writer.read()
+    return run is not None and run.is_assigned
+
 
 ENDED = ("succeeded", "failed")
 
@@ -51,3 +88,113 @@ def test_what_has_ended_stays_as_it_ended(still: Still) -> None:
     writer.finish(failed_with("JobSupervisorLost", "too late"))
     writer.finish(stopped("requeue"))
     assert tuple(still.state(job)) == before
+
+
+# -- a store that refuses
+
+
+ENDED_SO = Outcome(3, ({"code": "JobFailed", "message": "oh"},), (ProcessExit(0, "n", 3, 12.5),))
+
+
+def broken(still: Still, monkeypatch, *, path: str = "write") -> None:
+    """The store refuses from now on."""
+
+    def refuse():
+        raise StorageError("broken", code="StoreUnavailable")
+
+    monkeypatch.setattr(still.store, path, refuse)
+
+
+def test_an_outcome_that_the_store_never_takes_is_read_from_the_jobs_folder(
+    still: Still, monkeypatch
+) -> None:
+    job, writer = started(still, supervisor=dead())
+    writer.begin()
+    monkeypatch.setattr(supervisor, "FINISH_S", 0.0)
+    with monkeypatch.context() as meanwhile:
+        broken(still, meanwhile)
+        writer.finish(ENDED_SO)
+    kept = read_end(still.layout.job(still.state(job)["guid"]).end)
+    assert kept._replace(ended=0.0) == ENDED_SO
+    assert reconciler.recover_jobs(still.store, still.layout)
+    row = still.state(job)
+    assert (row["state"], row["exit_code"], row["ended"]) == ("failed", 3, kept.ended)
+    assert json.loads(row["ranks"])[0]["exit_code"] == 3
+
+
+def test_a_store_that_refuses_for_a_while_is_asked_again_and_gives_the_next_job(
+    still: Still, monkeypatch
+) -> None:
+    job, writer = started(still)
+    following = still.job("next", 2)
+    write, unsupported = still.store.write, [StorageError("locked")] * 3
+
+    def busy():
+        if unsupported:
+            raise unsupported.pop()
+        return write()
+
+    monkeypatch.setattr(supervisor, "RETRY_S", 0.0)
+    monkeypatch.setattr(still.store, "write", busy)
+    writer.finish(Outcome(0), takes_next=True)
+    row = still.state(job)
+    assert row["state"] == "succeeded"
+    assert row["ended"] == read_end(still.layout.job(row["guid"]).end).ended
+    assert writer.next_job.key == following.key
+
+
+def test_nobody_waits_for_a_store_whose_job_was_deleted_with_it(still: Still, monkeypatch) -> None:
+    job, writer = started(still)
+    root = still.layout.job(still.state(job)["guid"]).root
+    shutil.rmtree(root)
+    broken(still, monkeypatch)
+    writer.finish(Outcome(0))
+    assert not root.exists()
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"version": 2}'])
+def test_an_end_that_cannot_be_read_is_none(still: Still, content: str) -> None:
+    job, _ = started(still, supervisor=dead(), state="running")
+    still.layout.job(still.state(job)["guid"]).end.write_text(content)
+    assert reconciler.recover_jobs(still.store, still.layout)
+    assert json.loads(still.state(job)["errors"])[0]["code"] == "JobSupervisorLost"
+
+
+def test_while_the_store_cannot_be_read_a_job_goes_on_as_it_was(still: Still, monkeypatch) -> None:
+    job, writer = started(still)
+    assert writer.stop_reason() == ""
+    broken(still, monkeypatch, path="read")
+    assert writer.stop_reason() == ""
+    assert is_open(writer)
+    monkeypatch.undo()
+    root = still.layout.job(still.state(job)["guid"]).root
+    shutil.rmtree(root)
+    broken(still, monkeypatch, path="read")
+    assert writer.stop_reason() == "the job was deleted"
+
+
+FINISHES = """
+import sys
+from pathlib import Path
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.local.state.store import Store
+from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
+from batchai_magics.backends.local.supervisor import LocalReport
+from batchai_magics.launch.outcome import Outcome
+SignalPipe()
+layout = Layout(Path(sys.argv[1]))
+LocalReport(Store(layout.database), layout.job("guid")).finish(Outcome(0))
+"""
+
+
+def test_who_waits_for_a_broken_store_ends_when_told_to(tmp_path) -> None:
+    (tmp_path / "state.db").mkdir()
+    end = tmp_path / "jobs" / "guid" / "end.json"
+    end.parent.mkdir(parents=True)
+    child = subprocess.Popen([sys.executable, "-c", FINISHES, str(tmp_path)])
+    until(end.exists)
+    assert child.poll() is None
+    while child.poll() is None:  # it may not have come to the waiting yet
+        child.terminate()
+    assert child.returncode == -signal.SIGTERM
+    assert read_end(end).exit_code == 0

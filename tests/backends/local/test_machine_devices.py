@@ -11,9 +11,7 @@ from batchai_magics.backends.local import machine_devices, supervisor
 from batchai_magics.backends.local.machine_devices import MachineDevices
 from batchai_magics.config import Settings
 from batchai_magics.models.cluster_spec import ClusterSpec
-from batchai_magics.models.resource_ids import Kind
 from tests.backends.local.still import Still
-from tests.world import World
 
 USER = {"adminUserName": "me", "adminUserPassword": "hush"}
 
@@ -55,7 +53,6 @@ def spec(size: str, count: int, most: int | None = None) -> ClusterSpec:
             "This machine has 4 cores and no GPU: each of up to 4 nodes of Standard_D2 gets 1 core.",
         ),
         (spec("Standard_D2", 2), MachineDevices(4), ""),
-        (spec("Standard_NC6", 2), MachineDevices(12, ("0", "1")), ""),
         (spec("Standard_NC6", 0), MachineDevices(2), ""),
     ],
 )
@@ -105,17 +102,6 @@ def test_the_default_cluster_has_the_gpus_of_its_machine(gpus, nodes, size, monk
 def test_a_machine_has_the_gpus_that_its_user_may_use(said: str | None, seen: tuple[str, ...]) -> None:
     assert machine_devices.visible(3, said) == seen
     assert machine_devices.visible(0, said) == ()
-
-
-@pytest.mark.slow
-def test_it_is_said_once_to_who_makes_the_cluster(world: World, monkeypatch) -> None:
-    monkeypatch.setattr(machine_devices, "machine", lambda: MachineDevices(2))
-    id = world.workspace.child(Kind.CLUSTER, "c")
-    made = world.backend.create(id, spec("Standard_NC6", 2))
-    assert len(made.notes) == 1
-    assert world.backend.create(id, spec("Standard_NC6", 2)).notes == ()
-    assert world.backend.show(id).notes == ()
-    assert "notes" not in made.to_wire()["properties"]
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from batchai_magics.backends.local import process
 from batchai_magics.backends.local.settings import LocalSettings
 from tests.backends.local.still import Still
 from tests.contract.place import MOUNTED
-from tests.world import World, processes_of, until
+from tests.world import World, until
 
 pytestmark = pytest.mark.slow
 SHARE = {
@@ -42,15 +42,6 @@ def test_a_node_that_leaves_takes_its_setup_and_its_folder_with_it(world: World)
     until(lambda: {path.name for path in world.home.glob("clusters/*/nodes/tvm-*")} & set(ids) == {stays})
     world.resize(cluster.id, 0)
     assert not process.marked(stays)
-
-
-def test_a_deleted_cluster_ends_its_setup(world: World) -> None:
-    cluster = world.make_cluster(1, **set_up_by("sleep 1000"))
-    (node,) = world.backend.nodes(cluster.id)
-    until(lambda: process.marked(node.id))
-    world.backend.delete(cluster.id)
-    assert not process.marked(node.id)
-    until(lambda: not processes_of(world.home))
 
 
 def test_a_killed_setup_task_makes_the_node_unusable(world: World) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from batchai_magics.backends.folders.run_watch import TRACEBACK_S, RunWatch
 from batchai_magics.jobs.job_model import read_model
-from batchai_magics.models.runs.watch_request import WatchRequest
 from tests.webhook import SECRET, Webhook, webhook
 from tests.world import World, files_containing, senders_in, until
 
@@ -199,24 +198,6 @@ def test_when_the_sender_dies_the_next_one_delivers_what_is_left(world: World, t
     may_end.touch()
     until(lambda: job.is_done and sent(world))
     assert told.read_text() == "told\n" * 2
-
-
-def test_a_silent_job_that_computes_is_not_reported(
-    world: World, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = WatchRequest.to_json
-    monkeypatch.setattr(WatchRequest, "to_json", lambda self: whole(self._replace(stalled_s=1.0)))
-    script = """
-import time
-print("begin", flush=True)
-line = 0
-while time.process_time() < 2.5:  # no two samples of its stack are alike
-    line += 1
-    exec(compile("\\n" * line + "for _ in range(10**6): pass", "work.py", "exec"))
-"""
-    world.run(f"r --notify {webhook.url}", script)
-    until(lambda: sent(world))
-    assert [body["kind"] for body in webhook.received] == ["ended"]
 
 
 def test_a_traceback_of_a_job_that_goes_on_is_reported_once(world: World, webhook: Webhook) -> None:

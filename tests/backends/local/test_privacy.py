@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import stat
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -19,8 +17,6 @@ from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.service.repository import Record
 from batchai_magics.errors import StorageError
 from batchai_magics.models.resource_ids import ResourceId
-from tests.backends.local.still import Still
-from tests.contract.place import MOUNTED
 from tests.world import World, until
 
 WORKSPACE = ResourceId.parse("/subscriptions/s/resourceGroups/g/providers/Microsoft.BatchAI/workspaces/w")
@@ -60,23 +56,15 @@ def test_nothing_below_the_home_is_open_to_others_but_what_a_job_wrote(world: Wo
     assert not open_to_others(world.home)
 
 
-@pytest.mark.slow
-def test_what_a_setup_task_needs_is_closed_to_others(still: Still) -> None:
-    task = {"commandLine": "true", "stdOutErrPathPrefix": MOUNTED}
-    still.cluster(nodeSetup={"setupTask": task})
-    still.prepare()
-    assert not open_to_others(still.layout.home)
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
 
 
-@pytest.mark.parametrize("inside", [[], ["state.db"], ["jobs", "mine.txt"]])
-def test_a_home_that_is_open_to_others_is_closed(tmp_path: Path, inside: list[str]) -> None:
-    home = tmp_path / "home"
-    home.mkdir(mode=0o755)
-    for name in inside:
-        (home / name).touch()
-    with Store(home / "state.db").read():
-        assert stat.S_IMODE(home.stat().st_mode) == 0o700
-        assert stat.S_IMODE((home / "state.db").stat().st_mode) == 0o600
+def refused(home: Path, **more: str) -> StorageError:
+    """What is said of a folder that cannot be a home."""
+    with pytest.raises(StorageError) as caught:
+        private_files.make_home(home, **more)
+    return caught.value
 
 
 @pytest.mark.parametrize("rows", ["groups", "accounts"])
@@ -88,121 +76,104 @@ def test_a_home_that_begins_with_a_group_or_an_account_is_closed(tmp_path: Path,
     records.insert(WORKSPACE, Record(str(WORKSPACE), "guid", "{}", "print", 0.0))
 
 
-@pytest.mark.parametrize("rows", ["groups", "accounts"])
-def test_a_folder_of_other_things_gets_no_group_or_account(tmp_path: Path, rows: str) -> None:
-    (tmp_path / "thesis.tex").touch()
-    tmp_path.chmod(0o755)
-    with pytest.raises(StorageError, match="open to other users"):
-        getattr(SqliteRepository(Store(tmp_path / "state.db")), rows).insert("own", {"name": "own"})
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
-
-
-def test_a_read_only_home_gets_no_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    groups = SqliteRepository(Store(tmp_path / "state.db")).groups
-    groups.insert("own", {"name": "own"})
-    monkeypatch.setattr(os, "access", lambda _path, _mode: False)  # root may write anywhere
-    with pytest.raises(StorageError, match="is read-only") as caught:
-        groups.insert("other", {"name": "other"})
-    assert (caught.value.code, groups.all()) == ("StoreReadOnly", [{"name": "own"}])
-
-
 @pytest.mark.parametrize(("mode", "inside"), [(0o755, "thesis.tex"), (0o1777, "state.db"), (0o770, "x")])
 def test_a_folder_of_other_things_is_not_closed_but_refused(tmp_path: Path, mode: int, inside: str) -> None:
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / inside).touch()
-    home.chmod(mode)
-    with pytest.raises(StorageError, match="open to other users") as caught:
-        private_files.make_home(home)
-    assert caught.value.code == "HomeNotPrivate"
-    assert "BATCHAI_HOME" in caught.value.hint
-    assert f"chmod 700 {home}" in caught.value.hint
-    assert stat.S_IMODE(home.stat().st_mode) == mode
+    (tmp_path / inside).touch()
+    tmp_path.chmod(mode)
+    error = refused(tmp_path)
+    assert (error.code, "open to other users" in error.message) == ("HomeNotPrivate", True)
+    assert "BATCHAI_HOME" in error.hint
+    assert f"chmod 700 {tmp_path}" in error.hint
+    assert mode_of(tmp_path) == mode
 
 
-@pytest.mark.parametrize("mode", [0o701, 0o702, 0o704, 0o710, 0o720, 0o740])
-def test_any_right_of_others_is_taken_from_a_home(tmp_path: Path, mode: int) -> None:
+@pytest.mark.parametrize(
+    ("mode", "entry"),
+    [
+        (0o701, "state.db"),
+        (0o702, "jobs"),
+        (0o704, "clusters"),
+        (0o710, "shares"),
+        (0o720, "containers"),
+        (0o740, "fileservers"),
+        (0o755, ""),
+    ],
+)
+def test_any_right_of_others_is_taken_from_what_has_an_entry_of_a_home_or_nothing(
+    tmp_path: Path, mode: int, entry: str
+) -> None:
+    for name in (entry, "thesis.tex") if entry else ():
+        (tmp_path / name).touch()
     tmp_path.chmod(mode)
     private_files.make_home(tmp_path)
-    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
+    assert mode_of(tmp_path) == 0o700
 
 
-@pytest.mark.parametrize("name", ["state.db", "jobs", "clusters", "shares", "containers", "fileservers"])
-def test_each_entry_of_a_home_tells_that_it_is_one(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).touch()
-    (tmp_path / "thesis.tex").touch()
+def test_a_database_in_a_home_that_was_open_is_closed(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
-    private_files.make_home(tmp_path)
-    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
-
-
-def test_a_read_only_home_is_used_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-    monkeypatch.setattr(os, "access", lambda _path, mode: asked.append(mode))  # root may write anywhere
-    (tmp_path / "thesis.tex").touch()
-    tmp_path.chmod(0o755)
-    private_files.make_home(tmp_path)
-    assert asked == [os.W_OK]
-    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
-
-
-def test_a_home_that_cannot_be_closed_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_path: Path, _mode: int) -> None:
-        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
-
-    tmp_path.chmod(0o755)
-    monkeypatch.setattr(Path, "chmod", refuse)  # as some network file systems do
-    with pytest.raises(StorageError, match="cannot be closed: Operation not permitted") as caught:
-        private_files.make_home(tmp_path, setting="slurm.home")
-    assert (caught.value.code, "slurm.home" in caught.value.hint) == ("HomeNotPrivate", True)
-
-
-def test_a_home_that_cannot_be_made_says_why(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(StorageError, match=r"file/home cannot be used: Not a directory"):
-        private_files.make_home(tmp_path / "file" / "home")
+    (tmp_path / "state.db").touch()
+    with Store(tmp_path / "state.db").read():
+        assert (mode_of(tmp_path), mode_of(tmp_path / "state.db")) == (0o700, 0o600)
 
 
 def test_a_closed_folder_of_other_things_may_be_the_home(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     tmp_path.chmod(0o700)
     private_files.make_home(tmp_path)
-    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
+    assert mode_of(tmp_path) == 0o700
 
 
-def test_a_home_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
-    uid = os.geteuid() - 1
-    with pytest.raises(StorageError, match=rf"belongs to another user \(uid {uid}\)") as caught:
-        private_files.make_home(tmp_path)
-    assert caught.value.code == "HomeNotOwned"
-    assert "BATCHAI_HOME" in caught.value.hint
+def deny(*_: object, **__: object) -> NoReturn:
+    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
-def test_a_closed_home_of_another_user_is_refused_though_it_cannot_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def read_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody may write, not even root, who may write anywhere."""
+    monkeypatch.setattr(os, "access", lambda _path, mode: mode != os.W_OK)
+
+
+@pytest.mark.usefixtures("read_only")
+def test_a_read_only_home_is_used_as_it_is_and_gets_no_group(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o755)
+    (home / "thesis.tex").touch()
+    private_files.make_home(home)
+    assert mode_of(home) == 0o755
+    groups = SqliteRepository(Store(home / "state.db")).groups
+    with pytest.raises(StorageError, match="is read-only") as caught:
+        groups.insert("other", {"name": "other"})
+    assert caught.value.code == "StoreReadOnly"
+
+
+@pytest.mark.parametrize(
+    ("denied", "what", "code"),
+    [
+        ("chmod", "cannot be closed: Permission denied", "HomeNotPrivate"),  # as some network file systems do
+        ("mkdir", "cannot be used: Permission denied", "HomeNotOwned"),
+    ],
+)
+def test_a_home_that_cannot_be_closed_or_made_in_a_folder_of_others_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, denied: str, what: str, code: str
 ) -> None:
-    def refuse(_path: Path) -> None:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
-    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write anywhere
-    monkeypatch.setattr(Path, "iterdir", refuse)
-    with pytest.raises(StorageError, match="belongs to another user") as caught:
-        private_files.make_home(tmp_path, setting="slurm.home")
-    assert (caught.value.code, "slurm.home" in caught.value.hint) == ("HomeNotOwned", True)
+    tmp_path.chmod(0o755)
+    monkeypatch.setattr(Path, denied, deny)
+    error = refused(tmp_path if denied == "chmod" else tmp_path / "home", setting="slurm.home")
+    assert (error.code, what in error.message, "slurm.home" in error.hint) == (code, True, True)
 
 
-def test_a_home_in_a_closed_folder_of_another_user_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_home_of_another_user_is_refused_also_when_it_can_be_neither_read_nor_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, is_closed: bool
 ) -> None:
-    def refuse(_path: Path, mode: int) -> None:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-    monkeypatch.setattr(Path, "mkdir", refuse)
-    with pytest.raises(StorageError, match="cannot be used: Permission denied") as caught:
-        private_files.make_home(tmp_path / "home")
-    assert caught.value.code == "HomeNotOwned"
+    uid = tmp_path.stat().st_uid
+    monkeypatch.setattr(os, "geteuid", lambda: uid + 1)
+    if is_closed:
+        request.getfixturevalue("read_only")
+        monkeypatch.setattr(Path, "iterdir", deny)
+    error = refused(tmp_path, setting="slurm.home")
+    assert (error.code, "slurm.home" in error.hint) == ("HomeNotOwned", True)
+    assert f"belongs to another user (uid {uid})" in error.message
 
 
 def test_a_file_is_made_closed_and_one_that_is_there_is_closed_and_kept(tmp_path: Path) -> None:
@@ -213,15 +184,3 @@ def test_a_file_is_made_closed_and_one_that_is_there_is_closed_and_kept(tmp_path
     file.chmod(0o644)
     private_files.make_file(file)
     assert (stat.S_IMODE(file.stat().st_mode), file.read_text()) == (0o600, "kept")
-
-
-@pytest.mark.slow
-def test_a_file_that_is_there_keeps_its_locks(tmp_path: Path) -> None:
-    file = tmp_path / "state.db"
-    private_files.make_file(file)
-    take = f"import fcntl; fcntl.lockf(open({str(file)!r}, 'a'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
-    with file.open("a") as locked:
-        fcntl.lockf(locked, fcntl.LOCK_EX)
-        private_files.make_file(file)  # closing it would release the lock
-        assert subprocess.run([sys.executable, "-IS", "-c", take], stderr=subprocess.DEVNULL).returncode
-    assert not subprocess.run([sys.executable, "-IS", "-c", take]).returncode

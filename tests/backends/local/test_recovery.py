@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -88,19 +85,10 @@ def test_a_job_with_a_warning_has_one_end_before_and_after_it_is_recorded(still:
     assert before.result.errors == after.result.errors
 
 
-def pipe(file: Path) -> None:
-    file.unlink()
-    os.mkfifo(file)
-
-
-@pytest.mark.parametrize(
-    "spoil", [pipe, lambda file: file.write_text("[" * 200_000), lambda file: file.write_text("{}")]
-)
-def test_a_damaged_description_stops_nobody_from_reading_the_status(
-    still: Still, spoil: Callable[[Path], object]
-) -> None:
+@pytest.mark.parametrize("damaged", ["[" * 200_000, "{}"])
+def test_a_damaged_description_stops_nobody_from_reading_the_status(still: Still, damaged: str) -> None:
     job = lost(still)
-    spoil(still.layout.job(still.state(job)["guid"]).submitted)
+    still.layout.job(still.state(job)["guid"]).submitted.write_text(damaged)
     ended = status(still, job).result
     assert ended
     assert [error["code"] for error in ended.errors] == ["JobSupervisorLost"]
@@ -136,33 +124,27 @@ def test_a_job_that_was_to_stop_has_stopped(still: Still, stop: str, state: str,
     assert (still.state(job)["state"], codes(still, job)) == (state, code)
 
 
-def test_a_supervisor_that_never_began_is_quoted_as_far_as_its_last_words_are_text(still: Still) -> None:
-    job = lost(still, state="queued")
-    say(still, job, "first\nno café".encode() + b" \xff\n")
-    reconciler.recover_jobs(still.store, still.layout)
-    (error,) = json.loads(still.state(job)["errors"])
-    assert (error["code"], error["message"].endswith(": no café \ufffd")) == ("JobLaunchFailed", True)
-
-
-def test_a_supervisor_that_ended_without_a_word_is_said_to_have(still: Still) -> None:
+@pytest.mark.parametrize(
+    ("words", "is_restarted", "said"),
+    [
+        ("first\nno café".encode() + b" \xff\n", True, ": no café \ufffd"),  # as far as it is text
+        (b"", False, "exited without a message before the job started"),
+        (b"", True, "The machine was restarted before the job began; nothing of it ran: submit it again"),
+    ],
+)
+def test_what_kept_a_supervisor_from_starting_its_job_is_said(
+    still: Still, words: bytes, is_restarted: bool, said: str
+) -> None:
     child = subprocess.Popen(["sleep", "1000"])
     name = process.identity(child.pid)
     child.kill()
     child.wait()
-    job = lost(still, state="queued", supervisor=name)
+    job = lost(still, state="queued", supervisor=dead() if is_restarted else name)
+    say(still, job, words)
     reconciler.recover_jobs(still.store, still.layout)
     (error,) = json.loads(still.state(job)["errors"])
-    assert error["code"] == "JobLaunchFailed"
-    assert f"(process {child.pid}) exited without a message before the job started" in error["message"]
-
-
-def test_a_job_that_a_restart_of_the_machine_kept_from_starting_says_so(still: Still) -> None:
-    job = lost(still, state="queued", supervisor=dead())
-    reconciler.recover_jobs(still.store, still.layout)
-    (error,) = json.loads(still.state(job)["errors"])
-    assert error["message"] == (
-        "The machine was restarted before the job began; nothing of it ran: submit it again"
-    )
+    assert (error["code"], said in error["message"]) == ("JobLaunchFailed", True)
+    assert (f"(process {child.pid})" in error["message"]) is not is_restarted
 
 
 DEAF = """
@@ -229,12 +211,3 @@ def test_a_job_that_changed_hands_while_we_looked_is_left_alone(
     monkeypatch.setattr(termination, "kill", meanwhile)
     reconciler.recover_jobs(still.store, still.layout)
     assert (still.state(job)["state"], codes(still, job)) == (state, [])
-
-
-def test_a_job_whose_spawner_turns_out_to_live_is_left_alone(still: Still, monkeypatch) -> None:
-    job = lost(still, supervisor="", spawner=dead())
-    monkeypatch.setattr(
-        termination, "kill", lambda find: still.change("UPDATE job SET spawner = ?", process.own_identity())
-    )
-    reconciler.recover_jobs(still.store, still.layout)
-    assert still.state(job)["state"] == "running"

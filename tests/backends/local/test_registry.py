@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
 import pytest
 
 from batchai_magics.backends.node import containers
@@ -107,20 +106,6 @@ def test_a_wrong_password_fails_the_job_by_the_services_code(boxes: World, serve
     assert (error.code, error.details[0].value) == ("FailedStartingContainer", served.image)
     assert "could not be pulled" in error.message
     assert not files_containing(boxes.home, "guessed-it")
-
-
-@pytest.mark.slow
-def test_a_job_that_waits_keeps_the_password_in_memory_alone(boxes: World, served: Registry) -> None:
-    served.forget()
-    boxes.resize(boxes.cluster, 0)
-    job = boxes.start("cat /in-the-image", containerSettings=served.settings())
-    until(lambda: boxes.supervisor(job).is_running())
-    words = [" ".join(p.info["cmdline"] or []) for p in psutil.process_iter(["cmdline"])]
-    assert not [line for line in words if PASSWORD in line]
-    assert not files_containing(boxes.home, PASSWORD)
-    boxes.backend.close()  # what submitted it goes away; another process gives it its nodes
-    boxes.resize(boxes.cluster, 1)
-    assert job.wait(PATIENCE_S).log() == "yes\n", job.log(file="execution.log")
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ import contextlib
 import subprocess
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,16 +13,15 @@ import pytest
 from batchai_magics.backends.local import process, reconciler, scheduler
 from batchai_magics.backends.local.runner import LocalRunner
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.local.state import job_table, node_table
+from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.service import resource_changes
-from batchai_magics.backends.service.context import cluster_of, run_of
-from batchai_magics.backends.service.runner import ClusterChange, Scale
+from batchai_magics.backends.service.context import run_of
 from batchai_magics.errors import CapabilityError, NotFoundError
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
-from batchai_magics.models.states import DeallocationOption, ExecutionState
+from batchai_magics.models.states import ExecutionState
 from tests.backends.local.still import Stand, Still, dead
 from tests.contract.place import MOUNTED, USER, manual
 
@@ -107,33 +105,12 @@ def test_a_job_on_a_cluster_that_is_deleted_meanwhile_is_refused(still: Still) -
     assert not still.rows("SELECT * FROM resource WHERE kind = 'jobs'")
 
 
-def test_all_runs_that_were_asked_to_stop_are_woken_together(
-    still: Still, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    context, runner = still.backend.context, still.backend.runner
-    clusters = [still.cluster(name) for name in ("c", "d")]
-    still.prepare()
-    for name, cluster in (("first", "c"), ("second", "d")):
-        still.job(name, cluster=cluster)
-    still.schedule()
-    woken: list[str] = []
-    for call in ("ask_to_end", "resume"):
-        monkeypatch.setattr(process, call, woken.append)
-    for cluster in clusters:
-        empty = replace(cluster_of(context.repository.get(cluster)), scale=Scale(0, 0))
-        runner.apply(empty, ClusterChange(option=DeallocationOption.TERMINATE))
-    runner.reconcile()
-    assert len(woken) == 2
-    with still.store.read() as db:
-        assert not [row for each in clusters for row in node_table.not_leaving(db, each.key)]
-
-
 def test_an_engine_without_a_daemon_pulls_no_private_images(still: Still) -> None:
     settings = LocalSettings(home=still.home, container_command="apptainer --silent")
-    runner = LocalRunner(still.store, still.layout, settings)
-    assert runner.facts.container_engine(has_credentials=False) == ("apptainer", "--silent")
+    engine = LocalRunner(still.store, still.layout, settings)
+    assert engine.facts.container_engine(has_credentials=False) == ("apptainer", "--silent")
     with pytest.raises(CapabilityError) as caught:
-        runner.facts.container_engine(has_credentials=True)
+        engine.facts.container_engine(has_credentials=True)
     field = "properties.containerSettings.imageSourceRegistry.credentials"
     assert caught.value.message == f"{field} is not supported by the local backend"
     assert (caught.value.code, caught.value.hint) == (

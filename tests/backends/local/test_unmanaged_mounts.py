@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -157,7 +159,36 @@ def jobs_with_mounts_of_their_own(folder: Path) -> None:
     world.close()
 
 
-# -- refused -------------------------------------------------------------------
+# -- rights --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sudo", "output", "warning"),
+    [
+        ('echo "by sudo" "$@"; shift 3; exec "$@"', "by sudo -n -E -- /bin/bash -c id -u\n1000\n", ""),
+        ("exit 1", "1000\n", "has no sudo without a password; the task runs without being root\n"),
+    ],
+)
+def test_an_elevated_task_runs_as_root_through_sudo_or_its_log_says_why_not(
+    tmp_path: Path, sudo: str, output: str, warning: str
+) -> None:
+    program = tmp_path / "bin" / "sudo"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{sudo}\n")
+    program.chmod(0o755)
+    ((out, err),) = scene(an_elevated_setup_task_of_somebody, tmp_path, who=AS_SOMEBODY)
+    assert (out, err.endswith(warning), bool(err)) == (output, True, bool(warning))
+    assert err.startswith("warning: runElevated: " if warning else "")
+
+
+def an_elevated_setup_task_of_somebody(folder: Path) -> None:
+    os.environ["PATH"] = f"{folder}/bin:{os.environ['PATH']}"
+    world = World(folder / "home")
+    task = {"commandLine": "id -u", "runElevated": True, "stdOutErrPathPrefix": SHARE}
+    cluster = world.make_cluster(nodeSetup={"setupTask": task})
+    until(lambda: idle(world, cluster) == 1)
+    tell([next(world.home.rglob(f"{name}-tvm-*.txt")).read_text() for name in ("stdout", "stderr")])
+    world.close()
 
 
 # -- deleting ------------------------------------------------------------------
@@ -173,8 +204,6 @@ def test_deleting_a_folder_never_goes_into_what_is_mounted_there(tmp_path: Path)
 
 
 def a_folder_with_mounts_in_it(folder: Path) -> None:
-    import subprocess
-
     theirs, ours = folder / "theirs", folder / "a folder"
     for place in (theirs, ours / "deep/bind", ours / "tmp", ours / "gone", folder / "linked"):
         place.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Who is kept from the database by another process learns which one it is, and what to do about it."""
+"""A process that has the store locked is named; one of ours that was stopped meanwhile goes on."""
 
 from __future__ import annotations
 
@@ -13,9 +13,15 @@ from pathlib import Path
 import psutil
 import pytest
 
+from batchai_magics.backends.local import process
+from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import database_errors
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.errors import StorageError
+from batchai_magics.models.resource_ids import Kind, ResourceId
+from batchai_magics.models.resources import ExperimentSpec
+from tests.backends.local.still import Still
 from tests.patience import PATIENCE_S
 from tests.world import until
 
@@ -23,9 +29,87 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who has a lock"),
 ]
+
+HOLDER = """
+import os, signal, sqlite3, sys, time
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+sys.stdin.readline()
+connection.execute("BEGIN IMMEDIATE")
+os.kill(os.getpid(), signal.SIGSTOP)
+connection.execute("COMMIT")
+time.sleep(1000)
+"""
+
+
+@pytest.fixture
+def holder(still: Still) -> Iterator[subprocess.Popen[str]]:
+    """A process that, told to go on, stops itself while it holds the store; then it commits, and stays."""
+    argv = [sys.executable, "-c", HOLDER, str(still.layout.database)]
+    child = subprocess.Popen(argv, stdin=subprocess.PIPE, text=True)
+    yield child
+    child.kill()
+    child.communicate()
+
+
+def supervised(still: Still, holder: subprocess.Popen[str], supervisor: str) -> ResourceId:
+    """A running job with that supervisor; the holder has stopped in its transaction."""
+    still.cluster()
+    still.prepare()
+    job = still.job()
+    still.schedule()
+    still.change("UPDATE job SET state = 'running', started = 1, spawner = '', supervisor = ?", supervisor)
+    stop_in_transaction(holder)
+    return job
+
+
+def stop_in_transaction(holder: subprocess.Popen[str]) -> None:
+    assert holder.stdin
+    print(file=holder.stdin, flush=True)
+    until(lambda: is_stopped(holder))
+
+
+def is_stopped(holder: subprocess.Popen[str]) -> bool:
+    return psutil.Process(holder.pid).status() == psutil.STATUS_STOPPED
+
+
+def opened(still: Still) -> LocalBackend:
+    """The store as a process opens it that comes now."""
+    return LocalBackend(LocalSettings(home=still.layout.home))
+
+
+def test_its_job_can_be_terminated(still: Still, holder: subprocess.Popen[str]) -> None:
+    job = supervised(still, holder, process.identity(holder.pid))
+    backend = opened(still)
+    backend.terminate(job)
+    assert holder.wait() == -signal.SIGTERM
+    assert backend.show(job).execution.errors[0].code == "JobTerminated"
+
+
+def test_others_can_write_and_its_job_runs_on(still: Still, holder: subprocess.Popen[str]) -> None:
+    job = supervised(still, holder, process.identity(holder.pid))
+    backend = opened(still)
+    other = still.workspace.child(Kind.EXPERIMENT, "other")
+    backend.create(other, ExperimentSpec())
+    assert backend.show(other).id == other
+    assert holder.poll() is None
+    assert still.state(job)["state"] == "running"
+
+
+def test_a_process_that_only_has_its_pid_stays_stopped(still: Still, holder: subprocess.Popen[str]) -> None:
+    pid, started, boot = process.identity(holder.pid).split(":")
+    supervised(still, holder, f"{pid}:{int(started) + 1}:{boot}")
+    impatient = Store(still.layout.database, busy_s=0.5, stuck_s=0.05)
+    with pytest.raises(StorageError, match=f"process {holder.pid} .* is stopped"), impatient.write():
+        pytest.fail("two transactions are open for writing")
+    assert is_stopped(holder)
+
+
 WRITE = "import sqlite3; db = sqlite3.connect(path, isolation_level=None); db.execute('BEGIN IMMEDIATE')"
+
 MAKE = "import fcntl, os; fcntl.flock(os.open(os.path.dirname(path), os.O_RDONLY), fcntl.LOCK_EX)"
+
 STAY = "path = __import__('sys').argv[1]; {}; print('holds', flush=True); __import__('sys').stdin.read()"
+
 CLUSTER = "INSERT INTO cluster (guid, target, changed) VALUES ('g', 0, 0.0)"
 
 Start = Callable[[str], subprocess.Popen[str]]

@@ -32,11 +32,6 @@ def files(home: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in sorted(home.rglob("*")) if path.is_file()}
 
 
-def test_new_database_has_the_version_of_the_plan(tmp_path: Path) -> None:
-    with closing(Store(tmp_path / "state.db")) as store, store.read() as db:
-        assert db.execute("PRAGMA user_version").fetchone()[0] == VERSION
-
-
 @pytest.mark.parametrize("version", [0, VERSION - 1, VERSION + 1])
 def test_refusal_names_both_versions_and_the_ways_out(still: Still, version: int) -> None:
     before = set_version(still, version)

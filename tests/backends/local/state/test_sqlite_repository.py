@@ -14,7 +14,7 @@ from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.service.repository import CLUSTER_GUID
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.resource_ids import Kind
-from tests.backends.local.state.database.rows import count, written
+from tests.backends.local.state.rows import count, written
 from tests.backends.service.records.homes import (
     EXPERIMENT,
     JOB,
@@ -57,14 +57,6 @@ def test_all_reads_of_a_snapshot_are_of_one_moment(home: SqliteHome, records: Sq
     assert records.get(WORKSPACE).spec == "new"
 
 
-def test_a_snapshot_keeps_nobody_from_writing(home: SqliteHome, records: SqliteRepository) -> None:
-    with records.snapshot(), records.snapshot():
-        records.get(WORKSPACE)
-        change(home.opened(), "new")
-    change(records, "newer")
-    assert home.opened().get(WORKSPACE).spec == "newer"
-
-
 def test_a_write_ends_the_snapshot(home: SqliteHome, records: SqliteRepository) -> None:
     with records.snapshot():
         records.get(EXPERIMENT)
@@ -96,18 +88,6 @@ def test_what_raises_in_a_snapshot_ends_it(home: SqliteHome, records: SqliteRepo
     home.opened().insert(JOB, record(JOB))
     assert records.get(JOB).name == "Job"
     change(records, "new")
-
-
-def test_an_interrupted_snapshot_leaves_nothing_open(home: SqliteHome, records: SqliteRepository) -> None:
-    def interrupted() -> None:
-        with records.snapshot():
-            records.get(WORKSPACE)
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    change(home.opened(), "new")
-    assert records.get(WORKSPACE).spec == "new"
 
 
 def test_a_transaction_is_all_or_nothing(store: Store, records: SqliteRepository) -> None:
@@ -155,3 +135,19 @@ def rows(store: Store) -> dict[str, int]:
     with store.read() as db:
         tables = ("job", "cluster", "node")
         return {name: db.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables}
+
+
+def test_what_is_missing_is_told_with_the_newest_names_that_are_there(records: SqliteRepository) -> None:
+    beside = WORKSPACE.child(Kind.EXPERIMENT, "f")
+    ids = [*(EXPERIMENT.child(Kind.JOB, f"j{number}") for number in range(9)), beside]
+    for id in (*ids, beside.child(Kind.JOB, "elsewhere")):
+        records.insert(id, record(id, guid=id.name))
+    with pytest.raises(NotFoundError) as caught:
+        records.get(EXPERIMENT.child(Kind.JOB, "nope"))
+    assert (caught.value.code, caught.value.message) == (
+        "JobNotFound",
+        "The specified job nope is not found",
+    )
+    assert "j8, j7, j6, j5, j4, j3, j2, j1" in caught.value.hint
+    assert "j0" not in caught.value.hint
+    assert "elsewhere" not in caught.value.hint

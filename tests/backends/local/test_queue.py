@@ -1,7 +1,8 @@
-"""Jobs that ask for some of a node's GPUs share the node, and never a GPU."""
+"""Users share a queue: whoever has the fewest nodes is next; their jobs share a node, and never a GPU."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,14 +10,117 @@ import pytest
 
 from batchai_magics.backends.local import machine_devices, scheduler
 from batchai_magics.backends.local.machine_devices import MachineDevices
+from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import job_table, node_table, run_status
-from batchai_magics.errors import SpecError
+from batchai_magics.errors import ConflictError, SpecError
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.still import Still
 from tests.contract.place import manual
 from tests.world import World, until
+
+
+def assign(still: Still) -> list[str]:
+    """Gives nodes to as many jobs as possible; their names in that order."""
+    return [job.key.rpartition("/")[2] for job in scheduler.assign_all(still.store)]
+
+
+def ready(still: Still, count: int) -> None:
+    """A cluster of so many idle nodes."""
+    still.cluster(scale=manual(count))
+    still.change("UPDATE node SET state = 'idle'")
+
+
+def queue(still: Still) -> list[str]:
+    """The order that users are told."""
+    with still.store.read() as db:
+        (cluster,) = {cluster for (cluster,) in db.execute("SELECT cluster FROM job")}
+        return [key.rpartition("/")[2] for key in job_table.queue_of(db, cluster)]
+
+
+def test_users_take_turns_however_many_jobs_one_has_queued_first(still: Still) -> None:
+    ready(still, 5)
+    for name in ("a1", "a2", "a3", "a4"):
+        still.job(name, owner="ann")
+    for name in ("b1", "b2"):
+        still.job(name, owner="bob")
+    assert assign(still) == ["a1", "b1", "a2", "b2", "a3"]
+
+
+def test_nodes_count_not_jobs(still: Still) -> None:
+    ready(still, 6)
+    still.job("a1", 3, owner="ann")
+    for name in ("b1", "b2", "b3"):
+        still.job(name, owner="bob")
+    still.job("a2", owner="ann")
+    assert assign(still) == ["a1", "b1", "b2", "b3"]
+    assert queue(still) == ["a2"]
+
+
+def test_nodes_on_other_clusters_count_too(still: Still) -> None:
+    still.cluster("other", scale=manual(1))
+    still.change("UPDATE node SET state = 'idle'")
+    still.job("elsewhere", owner="ann", cluster="other")
+    assert assign(still) == ["elsewhere"]
+    ready(still, 1)
+    still.job("a1", owner="ann")
+    still.job("b1", owner="bob")
+    assert assign(still) == ["b1"]
+
+
+def test_who_runs_as_many_jobs_as_may_lets_others_pass(still: Still) -> None:
+    ready(still, 4)
+    limits = LocalSettings(max_running_jobs=1)
+    for name in ("a1", "a2"):
+        still.job(name, owner="ann", limits=limits, schedulingPriority="high")
+    still.job("b1", owner="bob", limits=limits)
+    assert assign(still) == ["a1", "b1"]
+    assert waiting(still) == {"a2": "1 of its user's jobs are running, as many as may run at a time"}
+    still.fail(still.experiment.child(Kind.JOB, "a1"))
+    assert assign(still) == ["a2"]
+    assert waiting(still) == {}
+
+
+def waiting(still: Still) -> dict[str, str]:
+    """Why jobs are queued, as far as a limit is the reason."""
+    rows = still.rows("SELECT guid, key FROM job")
+    with still.store.read() as db:
+        statuses, _ = run_status.run_statuses(db, still.layout, [row["guid"] for row in rows])
+    named = {row["key"].rpartition("/")[2]: each.waiting for row, each in zip(rows, statuses, strict=True)}
+    return {name: text for name, text in named.items() if text}
+
+
+def test_a_queue_has_a_limit_for_each_user(still: Still) -> None:
+    ready(still, 1)
+    limits = LocalSettings(max_queued_jobs=2)
+    for name in ("a1", "a2"):
+        still.job(name, owner="ann", limits=limits)
+    with pytest.raises(ConflictError, match="ann has 2 queued job") as caught:
+        still.job("a3", owner="ann", limits=limits)
+    assert caught.value.code == "QueuedJobsLimit"
+    still.job("b1", owner="bob", limits=limits)
+    assert assign(still) == ["a1"]
+    still.job("a3", owner="ann", limits=limits)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_jobs_start_in_the_order_that_users_are_told(still: Still, seed: int) -> None:
+    choose = random.Random(seed)
+    ready(still, 60)
+    still.change("UPDATE node SET state = 'preparing' WHERE ordinal >= 9")
+    for number in range(15):
+        owner, priority = choose.choice(["ann", "bob", "cid", ""]), choose.choice(["low", "normal"])
+        still.job(f"j{number}", choose.randint(1, 3), owner=owner, schedulingPriority=priority)
+    started = assign(still)
+    told = queue(still)
+    assert len(started) + len(told) == 15
+    still.change("UPDATE node SET state = 'idle' WHERE state = 'preparing'")
+    assert assign(still) == told
+
+
+# -- GPUs
+
 
 SEEN = "import os, time\nprint(os.environ['CUDA_VISIBLE_DEVICES'], flush=True)\ntime.sleep(1000)"
 
@@ -32,16 +136,6 @@ def shared(still: Still) -> Still:
     still.cluster(scale=manual(2))
     still.change("UPDATE node SET state = 'idle'")
     return still
-
-
-def assign(still: Still) -> list[str]:
-    """Gives nodes to as many jobs as possible; their names in that order."""
-    with still.store.write() as db:
-        return [
-            job.key.rpartition("/")[2]
-            for cluster in job_table.waiting_clusters(db)
-            for job in scheduler.assign_nodes(db, cluster)
-        ]
 
 
 def held(still: Still) -> dict[str, list[tuple[int, str]]]:
@@ -107,26 +201,13 @@ def test_all_jobs_of_a_node_are_stopped_when_it_leaves(shared: Still) -> None:
     assert (states(shared), shared.rows("SELECT * FROM gpu_share")) == ([], [])
 
 
-def test_a_shared_node_is_listed_once_and_each_job_has_it(shared: Still) -> None:
-    ids = [shared.job(name, batchaiGpus=1) for name in ("a", "b")]
-    assert assign(shared) == ["a", "b"]
-    with shared.store.read() as db:
-        cluster = run_status.nodes_of(db, shared.workspace.child(Kind.CLUSTER, "c"))
-        (first,), (second,) = (run_status.nodes_of(db, id) for id in ids)
-    assert [node.state.value for node in cluster] == ["running", "idle"]
-    assert first.id == second.id == cluster[0].id
-
-
-def test_more_gpus_than_a_node_has_are_refused(shared: Still) -> None:
-    with pytest.raises(SpecError, match=r"--gpus 5: a node of c has 2 GPUs \(ask for fewer"):
-        shared.job("a", batchaiGpus=5)
-
-
 def test_a_smaller_cluster_is_advised_if_its_nodes_have_enough_gpus(shared: Still) -> None:
     with pytest.raises(SpecError) as refusal:
         shared.job("a", batchaiGpus=3)
     assert "a node of c has 2 GPUs: its 2 nodes share this machine's 4" in str(refusal.value)
     assert "batchai cluster resize -n c --target 1" in str(refusal.value)
+    with pytest.raises(SpecError, match=r"--gpus 5: a node of c has 2 GPUs \(ask for fewer"):
+        shared.job("a", batchaiGpus=5)
 
 
 @pytest.fixture

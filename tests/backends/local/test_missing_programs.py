@@ -1,4 +1,4 @@
-"""Jobs in real containers: the image's files, the job's folders and variables, and nothing left behind."""
+"""Jobs that need what this machine lacks: an engine for containers, or `uv` for the packages of `--with`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 from batchai_magics import cell, cli
+from batchai_magics.backends.local.runner import LocalFacts
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.node import containers
+from batchai_magics.errors import CapabilityError
 from batchai_magics.jobs import submit as submission
 from batchai_magics.jobs.job_overview import job_overview
 from batchai_magics.jobs.submit import Submitted
+from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.boxes import IMAGE
 from tests.world import PATIENCE_S, World
@@ -69,7 +72,7 @@ def test_the_setting_host_preparation_runs_a_preparation_on_the_host(tmp_path: P
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_engine")
-def test_an_image_of_the_command_line_is_refused_before_anything_is_written(
+def test_an_image_of_the_command_line_is_refused_and_a_dry_run_says_that_a_tutorials_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("BATCHAI_HOME", str(tmp_path / "home"))
@@ -80,15 +83,31 @@ def test_an_image_of_the_command_line_is_refused_before_anything_is_written(
         said = capsys.readouterr().err
         assert f"image {IMAGE} cannot be used: no docker, podman or apptainer works here" in said
         assert "Install podman" in said
-    assert not (tmp_path / "home").exists()
-
-
-@pytest.mark.usefixtures("no_engine")
-def test_a_dry_run_says_that_a_tutorial_runs_on_the_host(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("BATCHAI_HOME", str(tmp_path / "home"))
-    (tmp_path / "job.json").write_text(json.dumps({"properties": TUTORIAL}))
-    assert cli.main(["run", "--dry-run", "--spec", str(tmp_path / "job.json")]) == 0
+    Path("job.json").write_text(json.dumps({"properties": TUTORIAL}))
+    assert cli.main(["run", "--dry-run", "--spec", "job.json"]) == 0
     assert "is not used, the job runs on the host. Its preparation, " in capsys.readouterr().out
     assert not (tmp_path / "home").exists()
+
+
+@pytest.fixture
+def no_uv(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LocalFacts, "has_uv", lambda self: False)  # the machine may have one
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("no_uv")
+def test_packages_without_uv_are_refused_before_anything_is_submitted(world: World) -> None:
+    with pytest.raises(CapabilityError, match=r"machine that submits has none[\s\S]*pip install uv"):
+        world.submit("r --with einops", "print(1)")
+    assert list(world.backend.list(world.job_id("r").parent, Kind.JOB)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("no_uv")
+def test_an_environment_that_is_there_needs_none(world: World) -> None:
+    spec = cell.parse("r --with einops", "print(1)", settings=world.settings).spec
+    digest = spec.job_preparation.command_line.partition("/environments/")[2].partition('"')[0]
+    made = world.home / "shares" / "account" / "share" / "environments" / digest / "bin" / "python"
+    made.parent.mkdir(parents=True)
+    made.touch()
+    assert world.submit("r --with einops", "print(1)").id == world.job_id("r")

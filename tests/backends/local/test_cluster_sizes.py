@@ -1,14 +1,14 @@
-"""How many nodes an auto-scale cluster should have, from its queue and from how long its nodes are idle."""
+"""Which nodes a cluster should have, which come and go when its size changes, and who makes them ready."""
 
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 
 import pytest
 
 from batchai_magics.backends.local import scheduler
 from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.backends.local.state import node_table
 from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
 from batchai_magics.models.resource_ids import ResourceId
 from tests.backends.local.still import Still
@@ -46,13 +46,6 @@ def test_long_idle_nodes_stay_while_there_is_a_queue(still: Still) -> None:
     assert adjusted(still, cluster) == 2
 
 
-def test_a_cluster_grows_to_what_the_whole_queue_asks_for(still: Still) -> None:
-    cluster = grown(still, "fresh")
-    still.job("a", 2)
-    still.job("b", 1)
-    assert adjusted(still, cluster) == 3
-
-
 @pytest.mark.slow
 def test_nodes_that_are_busy_are_not_counted_for_the_queue(still: Still) -> None:
     cluster = grown(still, "fresh")
@@ -77,15 +70,6 @@ def test_nodes_that_leave_are_not_counted_at_all(still: Still) -> None:
 def test_nodes_that_are_being_prepared_are_not_idle(still: Still) -> None:
     cluster = still.cluster(scale=auto(0, 4), limits=HOUR)
     still.resize(cluster, 1)
-    still.change("UPDATE node SET since = 0")
-    assert adjusted(still, cluster) == 1
-
-
-@pytest.mark.slow
-def test_a_running_node_never_idles_away(still: Still) -> None:
-    cluster = grown(still, "fresh")
-    still.job()
-    still.schedule()
     still.change("UPDATE node SET since = 0")
     assert adjusted(still, cluster) == 1
 
@@ -117,11 +101,66 @@ def test_jobs_whose_nodes_have_to_go_for_a_smaller_maximum_are_queued_again(stil
     assert list(still.nodes(cluster).values()) == ["leaving", "running"]
 
 
-@pytest.mark.parametrize(("now", "left"), [(3600.0, 1), (3600.5, 0)])
-def test_a_node_may_be_idle_for_exactly_as_long_as_allowed(
-    still: Still, monkeypatch, now: float, left: int
-) -> None:
-    cluster = grown(still, "fresh")
-    still.change("UPDATE node SET since = 0")
-    monkeypatch.setattr(scheduler, "time", SimpleNamespace(time=lambda: now))
-    assert adjusted(still, cluster) == left
+def ready(still: Still, count: int = 2) -> tuple[ResourceId, list[str]]:
+    """A cluster of idle nodes, and their ids."""
+    cluster = still.cluster(scale=manual(count))
+    still.prepare()
+    return cluster, list(still.nodes(cluster))
+
+
+def test_unusable_nodes_go_first(still: Still) -> None:
+    cluster, (first, second) = ready(still)
+    still.change("UPDATE node SET state = 'unusable' WHERE id = ?", first)
+    still.change("UPDATE node SET since = since + 100 WHERE id = ?", first)
+    still.resize(cluster, 1)
+    assert still.nodes(cluster) == {second: "idle"}
+
+
+def test_of_idle_nodes_the_one_that_was_idle_longest_goes(still: Still) -> None:
+    cluster, (first, second) = ready(still)
+    still.change("UPDATE node SET since = since - 100 WHERE id = ?", first)
+    still.resize(cluster, 1)
+    assert still.nodes(cluster) == {second: "idle"}
+
+
+@pytest.mark.slow
+def test_who_was_told_to_end_is_not_queued_again_instead(still: Still) -> None:
+    cluster, _ = ready(still)
+    job = still.job()
+    still.schedule()
+    still.change("UPDATE job SET stop = 'terminate'")
+    still.resize(cluster, 0, "requeue")
+    assert still.state(job)["stop"] == "terminate"
+
+
+@pytest.mark.slow
+def test_a_leaving_node_is_replaced_when_the_cluster_grows_again(still: Still) -> None:
+    cluster, _ = ready(still, 1)
+    still.job()
+    still.schedule()
+    still.resize(cluster, 0, "waitforjobcompletion")
+    still.resize(cluster, 1)
+    assert list(still.nodes(cluster).values()) == ["leaving", "preparing"]
+
+
+@pytest.mark.parametrize(("problem", "state"), [("", "idle"), ("no disk", "unusable")])
+def test_a_node_is_settled_once(still: Still, problem: str, state: str) -> None:
+    settled, other = still.nodes(still.cluster())
+    with still.store.write() as db:
+        node_table.finish_preparation(db, settled, problem)
+        node_table.finish_preparation(db, settled, "too late")
+    rows = [tuple(row) for row in still.rows("SELECT id, state, error FROM node ORDER BY ordinal")]
+    assert rows == [(settled, state, problem), (other, "preparing", "")]
+
+
+def test_one_process_claims_a_node_and_only_one(still: Still) -> None:
+    claimed, other = still.nodes(still.cluster())
+    with still.store.write() as db:
+        (unclaimed,) = node_table.preparing(db, claimed)
+        assert node_table.claim(db, unclaimed, "me")
+        assert not node_table.claim(db, unclaimed, "you")
+        assert not node_table.claim(db, unclaimed._replace(id="nowhere"), "me")
+    assert dict(still.rows("SELECT id, preparer FROM node")) == {claimed: "me", other: ""}
+    with still.store.write() as db:
+        node_table.set_preparer(db, claimed, "you")
+    assert dict(still.rows("SELECT id, preparer FROM node")) == {claimed: "you", other: ""}

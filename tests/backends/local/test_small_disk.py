@@ -1,4 +1,4 @@
-"""On a full or read-only disk the state stays honest, and jobs can be ended."""
+"""On a full or read-only disk the state stays honest, and jobs can be ended, also without a reserve."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from batchai_magics.backends.base import FileRef
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.backends.local.state.store import RESERVE_BYTES
 from batchai_magics.errors import BatchAIError, StorageError
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.resource_ids import Kind
@@ -25,10 +26,15 @@ pytestmark = pytest.mark.slow
 SLEEP = "import time\nprint('up', flush=True)\ntime.sleep(1000)"
 
 
+def small_disk(home: Path, *, disk_grace_s: float = 60.0) -> World:
+    """A world on a file system of 12 MB."""
+    mount_small(home)
+    return World(home / "state", limits=LocalSettings(disk_grace_s=disk_grace_s))
+
+
 def on_a_full_disk(home: Path) -> None:
     """A job fills a file system of 12 MB, and another one is submitted where not a byte is free."""
-    mount_small(home)
-    world = World(home / "state", limits=LocalSettings(disk_grace_s=0.5))
+    world = small_disk(home, disk_grace_s=0.5)
     job = world.run("fill", "import sys\nfor _ in range(40): sys.stdout.write('z' * (1 << 20))")
     (error,) = job.show().execution.errors
     seal = world.backend.read(FileRef(job.id, "stdout.txt")).seal
@@ -59,8 +65,7 @@ sys.exit(int(sys.argv[2]))
 
 def codes_on_a_full_disk(home: Path) -> None:
     """Jobs end by themselves while not a byte is free, the reserve apart."""
-    mount_small(home)
-    world = World(home / "state")
+    world = small_disk(home)
     (home / "hold").touch()
     jobs = [world.submit(f'j{code} --args "{home}/hold {code}"', HELD) for code in (0, 7)]
     until(lambda: all(job.log() == "up\n" for job in jobs))
@@ -74,8 +79,7 @@ def codes_on_a_full_disk(home: Path) -> None:
 
 def listing_a_read_only_home(home: Path) -> None:
     """A home is listed and read on a disk that takes nothing."""
-    mount_small(home)
-    world = World(home / "state")
+    world = small_disk(home)
     ran, lost = world.run("ran", "print('hello')"), world.submit("lost", SLEEP)
     until(lambda: lost.log() == "up\n")
     FOLLOWED.discard(world.backend)  # it would record the end of the job while the disk takes it
@@ -113,3 +117,74 @@ def test_a_read_only_home_is_listed_and_read_and_refuses_changes(tmp_path: Path)
 def test_a_job_that_ends_by_itself_on_a_full_disk_has_ended_as_it_did(tmp_path: Path) -> None:
     told = scene(codes_on_a_full_disk, tmp_path)
     assert told == [[["succeeded", 0], ["failed", 7]], [[0], [7]]]
+
+
+ENDED = [["a", "JobTerminated"], ["c", "JobTerminated"]]
+
+
+def four_jobs(world: World) -> None:
+    """Two that run, and two that wait for nodes."""
+    running = [world.submit(name, SLEEP) for name in "ab"]
+    until(lambda: all(job.log() == "up\n" for job in running))
+    for name in "cd":
+        world.submit(f"{name} --nodes 2", SLEEP)
+
+
+def ends(world: World) -> list[tuple[str, str]]:
+    jobs = world.backend.list(world.experiment, Kind.JOB)
+    return [(job.id.name, job.execution.errors[0].code) for job in jobs]
+
+
+def used_up_under_an_open_store(home: Path) -> None:
+    """The reserve was used, and what it gave is full as well: nothing needs a new block."""
+    world = small_disk(home)
+    four_jobs(world)
+    fill(home)
+    (world.home / "reserve").unlink()
+    fill(home)
+    for name, change in zip("cdba", ("terminate", "delete", "delete", "terminate"), strict=True):
+        getattr(world.backend, change)(world.job_id(name))
+    until(lambda: all(job.state.is_final for job in world.backend.list(world.experiment, Kind.JOB)))
+    tell(ends(world))
+    (home / "ballast").unlink()
+    tell(world.run("after", "print('room again')").log())
+    tell((world.home / "reserve").stat().st_size)
+    world.close()
+
+
+def used_by_a_supervisor_that_is_gone(home: Path) -> None:
+    """A supervisor used the reserve, others ate what it gave, and nobody has the database open."""
+    world = small_disk(home)
+    job = world.submit("a", SLEEP)
+    until(lambda: job.log() == "up\n")
+    for name in "cde":
+        world.submit(f"{name} --nodes 2", SLEEP)
+    fill(home)
+    world.backend.store.reserve.release_slice()
+    fill(home)
+    FOLLOWED.discard(world.backend)  # it would open the database, and start the next job
+    world.supervisor(job).kill()
+    world.backend.store.close()
+    until(lambda: not processes_of(world.home))
+    fill(home)
+    for name, change in zip("cda", ("terminate", "delete", "terminate"), strict=True):
+        argv = ["-m", "batchai_magics.cli", "job", change, "-n", name, "--yes"]
+        env = {"BATCHAI_HOME": str(world.home), "PATH": "/usr/bin:/bin"}
+        done = subprocess.run([sys.executable, *argv], env=env, capture_output=True, text=True)
+        tell([done.returncode, done.stderr])
+    (home / "ballast").unlink()
+    world.backend.delete(world.job_id("e"))
+    tell(ends(world)[1:])
+    tell((world.home / "reserve").stat().st_size)
+    world.close()
+
+
+def test_jobs_end_on_a_full_disk_whose_reserve_is_used_up(tmp_path: Path) -> None:
+    assert scene(used_up_under_an_open_store, tmp_path) == [ENDED, "room again\n", RESERVE_BYTES]
+
+
+def test_a_command_of_its_own_ends_jobs_on_a_full_disk_after_a_supervisor_used_the_reserve(
+    tmp_path: Path,
+) -> None:
+    told = scene(used_by_a_supervisor_that_is_gone, tmp_path)
+    assert told == [[0, ""]] * 3 + [ENDED[1:], RESERVE_BYTES]
