@@ -39,6 +39,7 @@ MIN_DELAY_S = 0.05  # poll interval while there are changes
 MIN_END_DELAY_S = 0.02  # the same of `endings`, which reads no logs
 MAX_DELAY_S = 0.5  # poll interval without changes
 BACKOFF_FACTOR = 1.3
+END_BACKOFF_FACTOR = 1.1  # the same of `endings`
 READ_INTERVAL_S = 1.0  # of `changes`
 MAX_RETRY_DELAY_S = 5.0  # longest delay between attempts to reach an unreachable backend
 News = TypeVar("News")
@@ -132,7 +133,7 @@ def endings(
             return []
         return [id for id in open_jobs.values() if _has_ended(snapshot.of(id))]
 
-    backoff = PollBackoff.of(backend, MIN_END_DELAY_S)
+    backoff = PollBackoff.of(backend, MIN_END_DELAY_S, END_BACKOFF_FACTOR)
     for ended in _polls(poll, backoff, wait) if open_jobs else ():
         if not isinstance(ended, UnreachableError):
             for id in ended:
@@ -196,17 +197,19 @@ def _polls(
 class PollBackoff:
     """The delays between polls: short after news, growing without, and longer after failed requests."""
 
-    def __init__(self, shortest_s: float, longest_s: float) -> None:
-        self._shortest_s, self._longest_s = shortest_s, longest_s
+    def __init__(self, shortest_s: float, longest_s: float, factor: float = BACKOFF_FACTOR) -> None:
+        self._shortest_s, self._longest_s, self._factor = shortest_s, longest_s, factor
         self._delay_s = shortest_s
         self.failure_count = 0  # of the requests since the last response
         self.was_lost = False  # the last response was the first one after failures
 
     @classmethod
-    def of(cls, backend: Backend, shortest_s: float = MIN_DELAY_S) -> PollBackoff:
+    def of(
+        cls, backend: Backend, shortest_s: float = MIN_DELAY_S, factor: float = BACKOFF_FACTOR
+    ) -> PollBackoff:
         """The back-off of a backend, which is not asked more often than it states."""
         poll_interval_s = backend.capabilities.pace.poll_interval_s
-        return cls(max(shortest_s, poll_interval_s), max(MAX_DELAY_S, poll_interval_s))
+        return cls(max(shortest_s, poll_interval_s), max(MAX_DELAY_S, poll_interval_s), factor)
 
     @property
     def is_lost(self) -> bool:
@@ -216,7 +219,7 @@ class PollBackoff:
     def after(self, *, is_news: bool) -> float:
         """The delay after a response, in seconds."""
         self.was_lost, self.failure_count = self.is_lost, 0
-        self._delay_s = self._shortest_s if is_news else min(self._longest_s, self._delay_s * BACKOFF_FACTOR)
+        self._delay_s = self._shortest_s if is_news else min(self._longest_s, self._delay_s * self._factor)
         return self._delay_s
 
     def after_failure(self) -> float:
