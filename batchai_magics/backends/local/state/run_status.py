@@ -36,9 +36,12 @@ def run_statuses(
     """
     jobs = {job.guid: job for job in job_table.find_all(db, guids)}
     held: dict[str, tuple[str, ...]] = {}  # the nodes of each run that has some
-    if any(job.is_assigned for job in jobs.values()):
-        query = "SELECT held.job, held.node FROM node_run AS held JOIN node ON id = held.node"
-        for run, node in db.execute(f"{query} ORDER BY ordinal"):
+    if assigned := [job.guid for job in jobs.values() if job.is_assigned]:
+        query = (
+            "SELECT held.job, held.node FROM node_run AS held JOIN node ON id = held.node"
+            " WHERE held.job IN (SELECT value FROM json_each(?)) ORDER BY ordinal"
+        )
+        for run, node in db.execute(query, (json.dumps(assigned),)):
             held[run] = (*held.get(run, ()), node)
     waiting = _wait_reasons(db, list(jobs.values()))
     statuses = {guid: _status(job, held.get(guid, ()), waiting.get(guid, "")) for guid, job in jobs.items()}
