@@ -10,7 +10,7 @@ import pickle
 import platform
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ from batchai_magics.cell.cell_request import CellSource
 from batchai_magics.cell.notebook_variables import local_modules, variables_of_submitter
 from batchai_magics.cell.run_cell import VARIABLES
 from batchai_magics.config import Settings
-from batchai_magics.jobs.git_process import GitProcess, RepositorySettings, work_tree_of
+from batchai_magics.jobs.git_process import GitOutput, GitProcess, RepositorySettings, work_tree_of
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.runs.labels import Labels
@@ -53,7 +53,7 @@ from batchai_magics.version import __version__
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-TIMEOUT_S = 2.0  # for both processes, from their start; a submission never waits longer
+TIMEOUT_S = 2.0  # for both processes, from the first one's start; a submission never waits longer
 MAX_OUTPUT = 4 * MAX_DIFF  # bytes
 MAX_UNTRACKED = 100
 _NO_COMMIT = 128  # exit status of `git diff HEAD` before the first commit
@@ -71,12 +71,13 @@ _DIFF = (
 )
 _FILE_OF_DIFF = re.compile(r"(?m)^(?=diff --git )")
 _LOGIN = re.compile(r"(?<=://)[^/@]*@")
+_CHANGED = re.compile(rb"(?:^|\0)[12u] ")  # a tracked file in the status; without any there is no difference
 
 
 class GitCheckout:
-    """The git state of a folder as of now: its processes run from the start, beside whatever else is done.
+    """The git state of a folder as of now: its status is read from the start, beside whatever else is done.
 
-    As a context manager, it ends them if the state is not wanted after all. There are none outside a
+    As a context manager, it ends that process if the state is not wanted after all. There is none outside a
     repository.
     """
 
@@ -84,38 +85,39 @@ class GitCheckout:
         self._root = work_tree_of(folder)
         self._deadline = time.monotonic() + TIMEOUT_S
         self._remote = ""
-        self._processes: list[GitProcess] = []
+        self._options: tuple[str, ...] | None = None
+        self._status: GitProcess | None = None
         if self._root:
             settings = RepositorySettings.read(self._root)
             self._remote = _LOGIN.sub("", settings.remote)
-            if (options := settings.without_filters) is not None:
-                self._processes = [GitProcess(self._root, command, options) for command in (_STATUS, _DIFF)]
+            self._options = settings.without_filters
+            if self._options is not None:
+                self._status = GitProcess(self._root, _STATUS, self._options)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in self._processes:
-            process.close()
+        if self._status:
+            self._status.close()
 
     @cached_property
     def state(self) -> GitState | None:
         """The state; None outside a repository. Blocks until `git` is done or times out."""
         if self._root is None:
             return None
-        accepted = ((0,), (0, _NO_COMMIT))
-        outputs = [
-            process.output(self._deadline - time.monotonic(), accepted=codes, most=MAX_OUTPUT)
-            for process, codes in zip(self._processes, accepted, strict=False)
-        ]
         state = GitState(remote=self._remote)
-        problem = next((output.problem for output in outputs if output.problem), "")
-        if problem or not outputs:
-            return state._replace(
-                problem=problem or "git failed: the filters of the repository cannot be switched off"
-            )
-        status, diff = (output.data.decode("utf-8", "replace") for output in outputs)
-        return with_status(state, status, diff)
+        if self._status is None or self._options is None:
+            return state._replace(problem="git failed: the filters of the repository cannot be switched off")
+        status, diff = self._output(self._status), GitOutput()
+        if _CHANGED.search(status.data):
+            diff = self._output(GitProcess(self._root, _DIFF, self._options), accepted=(0, _NO_COMMIT))
+        if problem := status.problem or diff.problem:
+            return state._replace(problem=problem)
+        return with_status(state, *(output.data.decode("utf-8", "replace") for output in (status, diff)))
+
+    def _output(self, process: GitProcess, *, accepted: Collection[int] = (0,)) -> GitOutput:
+        return process.output(self._deadline - time.monotonic(), accepted=accepted, most=MAX_OUTPUT)
 
 
 def with_status(state: GitState, status: str, diff: str) -> GitState:

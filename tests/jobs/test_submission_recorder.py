@@ -126,6 +126,8 @@ def test_a_linked_working_tree_and_a_repository_without_commits_have_a_state(che
     state = GitCheckout(other / "tree").state
     assert (state.branch, state.remote) == ("side", "https://host/x.git")
     git(other, "init", "empty")
+    (other / "empty" / "a.py").touch()
+    git(other / "empty", "add", ".")
     state = GitCheckout(other / "empty").state
     assert (state.commit, state.branch, state.problem) == ("", "main", "")
 
