@@ -8,6 +8,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import psutil
+
 from tests.ports import free_port
 from tests.server.clients import VENVS
 
@@ -32,7 +34,7 @@ class RealRay:
     def __init__(self, count: int = NODES) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # it has sockets there: a short path
         self.address, port = "", free_port()
-        self._has_lost_nodes = False
+        self._lost_nodes: set[str] = set()
         has_namespaces = shutil.which("unshare") and not subprocess.run(["unshare", "-m", "true"]).returncode
         self.hidden = self.folder / "hidden" if has_namespaces else None
         words = [PYTHON, Path(__file__).with_name("programs") / "ray_cluster.py", self.folder, port, count]
@@ -56,24 +58,30 @@ class RealRay:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it runs, and has never lost a node."""
-        return not self._has_lost_nodes and self._program.poll() is None
+        """Whether it runs, and has all its nodes."""
+        return not self._lost_nodes and self._program.poll() is None
 
     def kill(self, name: str) -> None:
         """Ends a node, not the head, without a word."""
-        self._has_lost_nodes = True
+        self._lost_nodes.add(name)
         self._order(f"kill {name}")
 
     def add(self, name: str) -> None:
-        """Adds a node."""
+        """Adds a node, in place of a lost one."""
         self._order(f"add {name}")
+        self._lost_nodes.discard(name)
 
     def stop(self) -> None:
-        """Ends all of it."""
-        assert self._program.stdin
-        with contextlib.suppress(BrokenPipeError):  # it has ended, and an order did not reach it
-            self._program.stdin.close()
+        """Kills all of it: to end by itself, Ray takes a second for each process."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            program = psutil.Process(self._program.pid)
+            for process in [program, *program.children(recursive=True)]:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
         self._program.wait()
+        assert self._program.stdin
+        with contextlib.suppress(BrokenPipeError):  # it had ended, and an order did not reach it
+            self._program.stdin.close()
         assert self._program.stdout
         self._program.stdout.close()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -92,14 +100,14 @@ class RealRay:
 class Shared:
     """The Ray that tests of this process share, started when one asks for it.
 
-    One that a test has damaged is not for the next: what had connected to a lost node may be gone with it.
+    One that a test has damaged is not for the next.
     """
 
     def __init__(self) -> None:
         self._ray: RealRay | None = None
 
     def get(self) -> RealRay:
-        """The Ray, a new one if the last test has ended any of its nodes, or all of it."""
+        """The Ray, a new one if the last test has left it without a node, or ended all of it."""
         if self._ray and not self._ray.is_whole:
             self.stop()
         self._ray = self._ray or RealRay()

@@ -25,7 +25,7 @@ from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.untrusted_files import read_json
 from tests.backends.ray import real_ray
-from tests.contract.place import HOLD, MOUNTED, Place, PlaceOptions
+from tests.contract.place import HOLD, MOUNTED, Place, PlaceOptions, manual
 from tests.contract.places import ray_place
 from tests.ports import deaf_port
 from tests.small_disk import SmallDisk
@@ -55,40 +55,51 @@ def command_line(process: psutil.Process) -> list[str]:
         return []
 
 
-def test_nothing_of_ray_listens_beyond_loopback(place: Place, ray: real_ray.RealRay) -> None:
-    job = place.start(HOLD, nodeCount=2)
-    place.is_up(job)
-    listening = [
-        connection.laddr.ip
-        for process in psutil.Process().children(recursive=True)
-        for connection in process.net_connections(kind="inet")
-        if connection.status == psutil.CONN_LISTEN
-    ]
-    assert listening
-    assert {address.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
+def listening_addresses() -> Iterator[str]:
+    """Where the processes below this one listen."""
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):  # one that has just ended
+            for connection in process.net_connections(kind="inet"):
+                if connection.status == psutil.CONN_LISTEN:
+                    yield connection.laddr.ip
 
 
-def test_a_run_goes_on_when_the_program_that_submitted_it_is_killed(place: Place) -> None:
-    job = place.start(UNTIL_GO, nodeCount=2)
+def test_a_running_job_shows_no_secret_listens_on_loopback_alone_and_is_read_from_a_read_only_home(
+    place: Place, ray: real_ray.RealRay, tmp_path: Path
+) -> None:
+    secrets = [{"name": "TOKEN", "value": "quite-a-secret-4711"}]
+    job = place.start(f'test "$TOKEN" && {HOLD}', secrets=secrets, nodeCount=2)
     place.is_up(job)
+    for folder in (ray.folder, place.backend.runner.layout.home):
+        assert files_containing(folder, "quite-a-secret-4711") == []
+    assert {address.removeprefix("::ffff:") for address in listening_addresses()} == {"127.0.0.1"}
+    home = tmp_path / "read-only"
+    home.mkdir()
+    if subprocess.run(["mount", "--bind", place.backend.runner.layout.home, home], check=False).returncode:
+        pytest.skip("this user may not mount")
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", home], check=True)
+        with contextlib.closing(RayBackend(replace(place.backend.runner._settings, home=home))) as reader:
+            shown = reader.show(job)
+    finally:
+        subprocess.run(["umount", home], check=True)
+    assert (shown.state, shown.execution.errors) == (ExecutionState.RUNNING, ())
+    assert not [*place.backend.runner.layout.home.glob("*.log")]
+
+
+def test_runs_go_on_and_start_when_the_program_that_submitted_them_is_killed(place: Place) -> None:
+    place.scale(place.cluster, manual(1))
+    first = place.start(UNTIL_GO, "first")
+    place.is_up(first)
+    second = place.start("echo ran", "second")
     (driver,) = [each for each in processes("ray.node.driver") if each.ppid() == os.getpid()]
+    FOLLOWED.discard(place.backend)  # `until` would start another
     driver.kill()
     driver.wait()
     place.backend.storage.upload(place.share, {"go": b""})
-    assert place.wait(job).state is ExecutionState.SUCCEEDED
-    assert place.log(job) == b"up\ndone\n"
-
-
-def test_a_run_that_waits_starts_although_nobody_looks(place: Place) -> None:
-    first = place.start(UNTIL_GO, "first", nodeCount=2)
-    place.is_up(first)
-    second = place.start("echo ran", "second", nodeCount=2)
-    place.backend.runner.gateway.close()
-    FOLLOWED.discard(place.backend)  # which `until` would reconcile
-    place.backend.storage.upload(place.share, {"go": b""})
     ends = place.backend.runner.layout.jobs
     until(lambda: len([*ends.glob("*/end.json")]) == 2)
-    assert place.log(second) == b"ran\n"
+    assert [place.log(job) for job in (first, second)] == [b"up\ndone\n", b"ran\n"]
 
 
 def test_a_killed_supervising_actor_ends_its_run_and_gives_the_nodes_back(place: Place) -> None:
@@ -274,17 +285,19 @@ def test_runs_that_end_or_are_stopped_on_a_full_disk_say_so_once_there_is_room(
     assert [error.code for error in on_disk.wait(stopped).execution.errors] == ["JobTerminated"]
 
 
-def test_a_run_fails_with_its_predecessor_although_it_is_behind_one_that_does_not_fit(place: Place) -> None:
+def test_a_run_that_does_not_fit_blocks_those_behind_it_but_for_one_that_fails_with_its_predecessor(
+    place: Place,
+) -> None:
     failed = place.run("exit 3", "failed").id
-    place.is_up(place.start(HOLD, "holds", nodeCount=2))
-    place.start("echo ran", "large", nodeCount=2)
+    place.is_up(place.start(HOLD, "holds"))
+    waiting = [place.start("echo ran", "large", nodeCount=2), place.start("echo ran", "small")]
     behind = place.start("echo ran", "behind", batchaiAfter=[str(failed)])
     assert [error.code for error in place.wait(behind).execution.errors] == ["DependencyFailed"]
-    assert place.backend.show(place.job("large")).state is ExecutionState.QUEUED
+    assert [place.backend.show(job).state for job in waiting] == [ExecutionState.QUEUED] * 2
 
 
 def test_a_silent_ray_is_a_warning_of_running_jobs(place: Place) -> None:
-    job = place.start(UNTIL_GO, nodeCount=2)
+    job = place.start(UNTIL_GO)
     place.is_up(job)
     FOLLOWED.discard(place.backend)  # `until` would ask Ray
     (store,) = processes("gcs_server")
@@ -358,31 +371,6 @@ def test_a_run_is_stopped_while_actors_start_on_its_nodes(place: Place) -> None:
     assert place.wait(job).execution.errors[0].code == "JobTerminated"
 
 
-def test_a_read_only_home_is_read(place: Place, tmp_path: Path) -> None:
-    job = place.start(HOLD)
-    place.is_up(job)
-    home = tmp_path / "read-only"
-    home.mkdir()
-    if subprocess.run(["mount", "--bind", place.backend.runner.layout.home, home], check=False).returncode:
-        pytest.skip("this user may not mount")
-    try:
-        subprocess.run(["mount", "-o", "remount,bind,ro", home], check=True)
-        with contextlib.closing(RayBackend(replace(place.backend.runner._settings, home=home))) as reader:
-            shown = reader.show(job)
-    finally:
-        subprocess.run(["umount", home], check=True)
-    assert (shown.state, shown.execution.errors) == (ExecutionState.RUNNING, ())
-    assert not [*place.backend.runner.layout.home.glob("*.log")]
-
-
-def test_secrets_are_in_no_file_of_ray(place: Place, ray: real_ray.RealRay) -> None:
-    secrets = [{"name": "TOKEN", "value": "quite-a-secret-4711"}]
-    job = place.start('test "$TOKEN" && echo up && exec sleep 1000', secrets=secrets)
-    place.is_up(job)
-    assert files_containing(ray.folder, "quite-a-secret-4711") == []
-    assert files_containing(place.backend.runner.layout.home, "quite-a-secret-4711") == []
-
-
 def test_jobs_that_ask_for_some_gpus_share_a_node(place: Place) -> None:
     show = f"echo $CUDA_VISIBLE_DEVICES >> {MOUNTED}/gpus; {UNTIL_GO}"
     jobs = [place.start(show, name, batchaiGpus=1, nodeCount=1) for name in "ab"]
@@ -406,10 +394,10 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RaySettings:
     return RaySettings(home=tmp_path / "home", ray_python=str(real_ray.PYTHON))
 
 
-def refusal(settings: RaySettings, kind: type[Exception] = CapabilityError) -> CapabilityError:
+def refusal(settings: RaySettings) -> CapabilityError:
     """Why there is no connection."""
     backend = RayBackend(settings)
-    with pytest.raises(kind) as caught:
+    with pytest.raises(CapabilityError) as caught:
         backend.runner.gateway.connect()
     backend.close()
     assert caught.value.hint
@@ -439,27 +427,24 @@ def test_another_version_than_the_clusters_is_refused(
     assert "1.2.3" in error.message
 
 
-def test_a_cluster_that_does_not_answer_is_named(settings: RaySettings) -> None:
-    with deaf_port() as port:
-        error = refusal(replace(settings, address=f"127.0.0.1:{port}"), ServiceError)
-    assert (error.code, str(port) in error.message) == ("RayUnavailable", True)
-
-
 def test_what_cannot_be_run_as_rays_python_is_named(settings: RaySettings, tmp_path: Path) -> None:
     for bad in (tmp_path, tmp_path / "none", Path(__file__)):
         error = refusal(replace(settings, ray_python=str(bad)))
         assert error.message.startswith(f"setting ray.ray_python: {bad} cannot be run")
 
 
-def test_a_refusal_is_kept_for_reads_alone(settings: RaySettings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_does_not_answer_is_named_and_asked_again_by_who_connects_alone(
+    settings: RaySettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with deaf_port() as port:
         gateway = RayBackend(replace(settings, address=f"127.0.0.1:{port}")).runner.gateway
         starts: list[object] = []
         real = gateway._started
         monkeypatch.setattr(gateway, "_started", lambda: (starts.append(0), real())[1])
         for ask in (gateway.nodes, gateway.actors, gateway.reconcile, gateway.connect):
-            with pytest.raises(ServiceError, match=str(port)):
+            with pytest.raises(ServiceError, match=str(port)) as caught:
                 ask()
+            assert (caught.value.code, bool(caught.value.hint)) == ("RayUnavailable", True)
     assert len(starts) == 2
 
 
@@ -471,9 +456,6 @@ def test_an_address_that_is_no_clusters_is_refused(address: str, monkeypatch: py
     with pytest.raises(UsageError, match="RAY_ADDRESS"):
         RaySettings().check()
     RaySettings(address="head:6379").check()
-
-
-# behind the others, for which another Ray would have to start
 
 
 def test_a_lost_node_is_named_although_its_program_was_killed_first(
@@ -490,3 +472,4 @@ def test_a_lost_node_is_named_although_its_program_was_killed_first(
     supervisor.resume()
     (error,) = place.wait(job).execution.errors
     assert (error.code, name in error.message) == ("JobNodeLost", True)
+    ray.add(name)
