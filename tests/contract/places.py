@@ -49,7 +49,7 @@ from tests.world import FOLLOWED, World, processes_of, until
 # Modules that run over ssh in place of the usual Slurm: what is read and written there is the same.
 _OF_FILES = frozenset({"test_output", "test_storage", "test_uploads"})
 NOT_SLURMS = frozenset(
-    {"auto_scale", "preemption", "early_restart", "early_setup", "new_nodes", "strict_order", "open_mpi"}
+    {"auto_scale", "preemption", "early_restart", "early_setup", "new_nodes", "open_mpi"}
 )  # Slurm owns nodes and queue; nodes are set up by the first job that gets them, and starts ranks itself;
 # it begins a run again only when its credentials have expired
 

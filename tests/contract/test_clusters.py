@@ -62,10 +62,13 @@ def test_setup_output_on_no_mount_is_refused(place: Place) -> None:
         place.backend.show(place.cluster.workspace_id.child(place.cluster.kind, "more"))
 
 
-def test_idle_nodes_go_before_running_ones(place: Place) -> None:
-    stays, ends = (place.start(HOLD, name) for name in ("stays", "ends"))
-    for job in (stays, ends):
-        place.is_up(job)
+def test_two_jobs_share_a_cluster_and_idle_nodes_go_before_running_ones(place: Place) -> None:
+    stays, ends = jobs = [place.job("stays"), place.job("ends")]
+    for job in jobs:  # the first has the first node
+        place.is_up(place.start(HOLD, job.name))
+    nodes = place.backend.nodes(place.cluster)
+    assert [node.job for node in nodes] == jobs
+    assert place.backend.nodes(ends) == [nodes[1]]
     place.backend.terminate(ends)
     place.has(place.cluster, running=1, idle=1)  # idle since later than the other one runs
     place.scale(place.cluster, manual(1))
@@ -129,10 +132,10 @@ def test_a_cluster_changes_between_manual_and_auto_scale(place: Place) -> None:
 @pytest.mark.sample
 @pytest.mark.needs("requeue")
 def test_the_job_of_a_leaving_node_is_queued_again(place: Place) -> None:
-    place.is_up(place.start(HOLD, nodeCount=2))
-    place.scale(place.cluster, manual(1, "requeue"))
+    place.is_up(place.start(HOLD))
+    place.scale(place.cluster, manual(0, "requeue"))
     until(lambda: place.backend.show(place.job()).state is ExecutionState.QUEUED)
-    place.scale(place.cluster, manual(2))
+    place.scale(place.cluster, manual(1))
     until(lambda: place.log(place.job()).count(b"up\n") == 2)
     is_begun_again(place, "its nodes left the cluster")
 
@@ -153,15 +156,7 @@ def is_begun_again(place: Place, reason: str) -> None:
 
 
 @pytest.mark.needs("node_deallocation")
-def test_the_job_of_a_leaving_node_can_be_ended(place: Place) -> None:
-    place.is_up(place.start(HOLD, nodeCount=2))
-    place.scale(place.cluster, manual(0, "terminate"))
-    assert place.wait(place.job()).state is ExecutionState.FAILED
-    until(lambda: place.backend.show(place.cluster).node_states.total == 0)
-
-
-@pytest.mark.needs("node_deallocation")
-def test_a_leaving_node_can_wait_for_its_job(place: Place) -> None:
+def test_a_leaving_node_can_wait_for_its_job_or_end_it(place: Place) -> None:
     job = place.start(f"echo up; until [ -e {MOUNTED}/go ]; do sleep 0.02; done", nodeCount=2)
     place.is_up(job)
     place.scale(place.cluster, manual(0, "waitforjobcompletion"))
@@ -170,6 +165,11 @@ def test_a_leaving_node_can_wait_for_its_job(place: Place) -> None:
     place.backend.storage.upload(place.share, {"go": b""})
     assert place.wait(job).state is ExecutionState.SUCCEEDED
     until(lambda: place.backend.show(place.cluster).allocation_state.value == "steady")
+    place.scale(place.cluster, manual(1))
+    place.is_up(place.start(HOLD, "ended"))
+    place.scale(place.cluster, manual(0, "terminate"))
+    assert place.wait(place.job("ended")).state is ExecutionState.FAILED
+    until(lambda: place.backend.show(place.cluster).node_states.total == 0)
 
 
 @pytest.mark.sample
@@ -195,36 +195,28 @@ def test_a_preempted_node_is_replaced_and_its_job_starts_again(place: Place) -> 
 
 @pytest.mark.sample
 @pytest.mark.needs("node_commands")
-def test_a_command_runs_on_its_node_and_is_seen_while_it_runs(place: Place) -> None:
-    _, node = place.backend.nodes(place.cluster)
+def test_a_command_runs_on_its_node_is_seen_while_it_runs_and_ends_when_nobody_reads_it_any_more(
+    place: Place,
+) -> None:
+    first, node = place.backend.nodes(place.cluster)
+    commands = place.backend.node_commands
     command = f"echo up; until [ -e {MOUNTED}/go ]; do sleep 0.02; done; pwd; echo oh >&2; exit 3"
-    output = place.backend.node_commands.execute(place.cluster, node.id, command)
+    output = commands.execute(place.cluster, node.id, command)
     assert next(output) == CommandBytes(b"up\n")
     place.backend.storage.upload(place.share, {"go": b""})
     *parts, end = output
     assert end == CommandEnd(3)
     assert CommandBytes(b"oh\n", is_error=True) in parts
     assert node.id in b"".join(part.data for part in parts).decode()
-    killed = place.backend.node_commands.execute(place.cluster, node.id, "kill -9 $$")
-    assert list(killed) == [CommandEnd(137)]
     with pytest.raises(NotFoundError, match="Cannot find a node with id=nope"):
-        place.backend.node_commands.execute(place.cluster, "nope", "true")
-
-
-@pytest.mark.sample
-@pytest.mark.needs("node_commands")
-def test_a_command_beside_a_job_ends_when_nobody_reads_it_any_more(place: Place) -> None:
+        commands.execute(place.cluster, "nope", "true")
     job = place.start(HOLD)
-    (node,) = until(lambda: place.backend.nodes(job))
-    assert node.job == job
-    output = place.backend.node_commands.execute(
-        job, node.id, "trap '' TERM HUP; echo $$; sleep 1000; sleep 1000"
-    )
-    pid, commands = next(output).data.decode().strip(), place.backend.node_commands
-    assert list(commands.execute(place.cluster, node.id, f"kill -0 {pid}")) == [CommandEnd(0)]
+    assert [node.id for node in until(lambda: place.backend.nodes(job))] == [first.id]
+    output = commands.execute(job, first.id, "trap '' TERM HUP; echo $$; sleep 1000; sleep 1000")
+    pid = next(output).data.decode().strip()
     output.close()
-    until_gone = f"while kill -0 {pid} 2>/dev/null; do sleep 0.05; done"
-    assert list(commands.execute(place.cluster, node.id, until_gone)) == [CommandEnd(0)]
+    until_gone = f"while kill -0 {pid} 2>/dev/null; do sleep 0.05; done; kill -9 $$"
+    assert list(commands.execute(place.cluster, first.id, until_gone)) == [CommandEnd(137)]
 
 
 # quotas

@@ -50,7 +50,7 @@ def is_up(job: Job, count: int = 1) -> None:
 
 @pytest.mark.sample
 @pytest.mark.needs("own_termination")
-def test_a_cancelled_job_has_time_to_save(place: Place, tmp_path: Path) -> None:
+def test_a_cancelled_job_has_time_to_save_unless_somebody_insists(place: Place, tmp_path: Path) -> None:
     job = place.submit(f"j --grace 10m {RANKS}", SAVER.format(path=str(tmp_path / "go")))
     is_up(job, 2)
     place.backend.terminate(job.id)
@@ -60,6 +60,12 @@ def test_a_cancelled_job_has_time_to_save(place: Place, tmp_path: Path) -> None:
     (tmp_path / "go").touch()
     assert place.wait(job.id).is_cancelled
     assert lines_of(job).count("saved") == 2
+    other = place.submit("other --grace 1h", STUBBORN)
+    is_up(other)
+    other.cancel()
+    until(lambda: other.show().state is ExecutionState.TERMINATING)
+    other.cancel()
+    assert place.wait(other.id).is_cancelled
 
 
 @pytest.mark.decided_by("nodes")
@@ -79,14 +85,3 @@ def test_a_job_at_its_time_limit_has_time_to_save_and_is_killed_when_its_grace_i
     assert (ended.has_failed, ended.execution.errors[0].code) == (True, "JobMaxWallClockTimeReached")
     assert "saved" in lines_of(job)
     assert place.wait(other.id).is_cancelled
-
-
-@pytest.mark.sample
-@pytest.mark.needs("own_termination")
-def test_a_second_explicit_request_kills_it_at_once(place: Place) -> None:
-    job = place.submit("j --grace 1h", STUBBORN)
-    is_up(job)
-    job.cancel()
-    until(lambda: job.show().state is ExecutionState.TERMINATING)
-    job.cancel()
-    assert place.wait(job.id).is_cancelled

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from batchai_magics.backends.base import FileRef
@@ -56,26 +58,36 @@ def test_processes_of_the_custom_toolkit_are_spread_over_the_nodes_and_know_thei
     assert sorted(log.splitlines()) == [b"at %d" % index for index in range(4)]
 
 
-@pytest.mark.decided_by("engine")
-@pytest.mark.needs("stop_conditions")
-def test_jobs_are_stopped_for_what_they_print_idleness_and_a_standstill_with_the_reason(place: Place) -> None:
-    prints = """echo '{"step": 7, "loss": NaN}'; exec sleep 1000"""
-    beats = """echo step 1 loss 0.5; while sleep 0.2; do echo waiting; done"""
-    given = {"loss is nan": prints, "cpu < 90% for 1s": beats, "no progress for 2s": beats}
-    texts = (
-        "loss was nan at step 7",
-        "its processes used ",
-        "it made no progress (`batchai profile` shows",
-    )
+def stopped_for(place: Place, conditions: Mapping[str, str]) -> list[str]:
+    """What is said of jobs, each of which runs a command until it meets its condition."""
     jobs = [
         place.start(command, f"job{number}", batchaiStopIf=[condition])
-        for number, (condition, command) in enumerate(given.items())
+        for number, (condition, command) in enumerate(conditions.items())
     ]
-    for id, condition, text in zip(jobs, given, texts, strict=True):
-        job = place.wait(id)
-        (error,) = job.execution.errors
-        assert (job.word, error.code) == ("stopped", "JobStopConditionMet")
-        assert error.message.startswith(f'stop-if "{condition}": {text}')
+    ended = [place.wait(id) for id in jobs]
+    errors = [error for job in ended for error in job.execution.errors]
+    assert [(job.word, error.code) for job, error in zip(ended, errors, strict=True)] == [
+        ("stopped", "JobStopConditionMet")
+    ] * len(jobs)
+    return [error.message for error in errors]
+
+
+@pytest.mark.decided_by("engine")
+@pytest.mark.needs("stop_conditions")
+def test_a_job_is_stopped_for_what_it_prints_with_the_reason(place: Place) -> None:
+    prints = """echo '{"step": 7, "loss": NaN}'; exec sleep 1000"""
+    (message,) = stopped_for(place, {"loss is nan": prints})
+    assert message.startswith('stop-if "loss is nan": loss was nan at step 7')
+
+
+@pytest.mark.decided_by("nodes")
+@pytest.mark.sample
+@pytest.mark.needs("stop_conditions")
+def test_a_job_is_stopped_for_idleness_or_a_standstill_with_the_reason(place: Place) -> None:
+    beats = """echo step 1 loss 0.5; while sleep 0.2; do echo waiting; done"""
+    idle, still = stopped_for(place, dict.fromkeys(("cpu < 90% for 1s", "no progress for 2s"), beats))
+    assert idle.startswith('stop-if "cpu < 90% for 1s": its processes used ')
+    assert still.startswith('stop-if "no progress for 2s": it made no progress (`batchai profile` shows')
 
 
 @pytest.mark.sample

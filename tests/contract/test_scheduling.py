@@ -15,59 +15,40 @@ from tests.world import until
 pytestmark = [pytest.mark.slow, pytest.mark.decided_by("engine")]
 
 
-def run_order(place: Place, names: list[str], **fields: object) -> list[str]:
-    """The order in which jobs ran that were created while another one had both nodes."""
-    first = place.start(HOLD, "first", nodeCount=2)
+@pytest.mark.needs("own_nodes")  # else the others start at once
+def test_a_higher_priority_goes_first_and_of_one_priority_who_came_first(place: Place) -> None:
+    place.scale(place.cluster, manual(1))
+    place.is_up(first := place.start(HOLD, "first"))
+    names = {"low": "low", "b": "normal", "a": "normal", "high": "high"}
     jobs = [
-        place.start(f"echo {name} >> {MOUNTED}/order", name, nodeCount=2, **fields.get(name, {}))
-        for name in names
+        place.start(f"echo {name} >> {MOUNTED}/order", name, schedulingPriority=priority)
+        for name, priority in names.items()
     ]
     place.backend.terminate(first)
     for job in jobs:
         place.wait(job)
-    return place.stored("order").split()
-
-
-@pytest.mark.needs("own_nodes")  # else the others start at once
-def test_a_higher_priority_goes_first_and_of_one_priority_who_came_first(place: Place) -> None:
-    names = ["low", "b", "a", "high"]
-    fields = {name: {"schedulingPriority": name} for name in ("low", "high")}
-    assert run_order(place, names, **fields) == ["high", "b", "a", "low"]
-
-
-def test_two_jobs_share_a_cluster(place: Place) -> None:
-    jobs = []
-    for name in "ab":  # the first has the first node
-        jobs.append(place.start(HOLD, name))
-        place.is_up(jobs[-1])
-    nodes = place.backend.nodes(place.cluster)
-    assert [node.job for node in nodes] == jobs
-    assert place.backend.nodes(jobs[1]) == [nodes[1]]
+    assert place.stored("order").split() == ["high", "b", "a", "low"]
 
 
 @pytest.mark.sample
 @pytest.mark.needs("own_nodes")  # else the others start at once
-def test_a_queued_job_knows_who_is_before_it_and_can_be_terminated(place: Place) -> None:
+def test_a_queued_job_says_why_in_every_output_knows_who_is_before_it_and_can_be_terminated(
+    place: Place,
+) -> None:
     place.is_up(place.start(HOLD, "first", nodeCount=2))
     low = place.start(HOLD, "low", nodeCount=2, schedulingPriority="low")
     second = place.start(HOLD, "second", nodeCount=2)
     assert list(place.backend.jobs_ahead_of(place.backend.show(second))) == []
     assert list(place.backend.jobs_ahead_of(place.backend.show(low))) == [second]
-    place.backend.terminate(second)
-    job = place.backend.show(second)
-    assert (job.state, job.execution.started) == (ExecutionState.FAILED, job.execution.ended)
-
-
-@pytest.mark.sample
-@pytest.mark.needs("own_nodes")  # else it starts at once
-def test_a_queued_job_says_why_in_every_output(place: Place) -> None:
-    place.is_up(place.start(HOLD, "first", nodeCount=2))
-    waiting = Job(place.backend, place.start(name="waiting", nodeCount=2))
+    waiting = Job(place.backend, second)
     reason = until(lambda: summary_of(waiting).get("waiting"))
     assert "nodes" in reason
     assert "nodes" in short_overview(waiting).details["waits"]
     (listed,) = with_wait_reasons(place.backend, [waiting.show()])
     assert "nodes" in listed.waiting
+    place.backend.terminate(second)
+    job = place.backend.show(second)
+    assert (job.state, job.execution.started) == (ExecutionState.FAILED, job.execution.ended)
 
 
 @pytest.mark.decided_by("service")
@@ -94,21 +75,8 @@ def test_jobs_of_a_deleted_cluster_end_with_the_reason(place: Place) -> None:
 @pytest.mark.needs("empty_clusters")
 def test_an_empty_cluster_keeps_jobs_until_it_grows(place: Place) -> None:
     place.scale(place.cluster, manual(0))
-    job = place.start("echo ran", nodeCount=2)
+    job = place.start("echo ran")
     assert place.backend.show(job).state is ExecutionState.QUEUED
-    place.scale(place.cluster, manual(2))
+    place.scale(place.cluster, manual(1))
     place.wait(job)
     assert place.log(job) == b"ran\n"
-
-
-@pytest.mark.needs("strict_order")  # a scheduler that fills gaps has an order of its own
-def test_a_job_that_does_not_fit_blocks_the_ones_behind_it(place: Place) -> None:
-    one = place.start(HOLD, "one")
-    big = place.start(HOLD, "big", nodeCount=2)
-    small = place.start(name="small")
-    place.has(place.cluster, running=1, idle=1)
-    assert [place.backend.show(job).state for job in (big, small)] == [ExecutionState.QUEUED] * 2
-    assert not place.backend.nodes(small)
-    place.backend.terminate(one)
-    until(lambda: len(place.backend.nodes(big)) == 2)
-    assert place.backend.show(small).state is ExecutionState.QUEUED

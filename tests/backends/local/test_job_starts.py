@@ -23,12 +23,13 @@ from tests.world import World, until
 pytestmark = pytest.mark.slow
 
 
-def test_a_job_that_fills_the_cluster_blocks_no_other_cluster(still: Still) -> None:
+def test_a_job_that_does_not_fit_blocks_those_behind_it_in_its_own_cluster_alone(still: Still) -> None:
     still.cluster("c")
     still.cluster("other")
     still.prepare()
-    still.job("a", 2)
+    still.job("a")
     still.job("b", 2)
+    still.job("small")
     still.job("z", cluster="other")
     still.schedule()
     assert still.assigned() == ["a", "z"]
