@@ -58,7 +58,7 @@ class ElasticSlurm(RealSlurm):
             program = self.folder / name
             program.write_text(text.format(conf=self.conf, folder=self.folder))
             program.chmod(0o755)
-        self.more += POWER.format(folder=self.folder, idle_s=5)
+        self.more += POWER.format(folder=self.folder, idle_s=2)
         self.prepare()
         self.conf.write_text(self.conf.read_text().replace("State=UNKNOWN", "State=CLOUD"))
         self.start_controller()
