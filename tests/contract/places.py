@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import compileall
 import contextlib
+import os
 import shutil
 import sys
 import tempfile
@@ -200,8 +201,14 @@ def compiled_programs(own: str) -> Path:
 
 
 def copy_programs(home: Path, own: str) -> None:
-    """Gives a home its programs."""
-    shutil.copytree(compiled_programs(own), installed_programs.folder_of(home))
+    """Gives a home its programs. What Python has compiled is linked: it is replaced and never written to."""
+    programs = compiled_programs(own)
+    is_same_disk = programs.stat().st_dev == home.stat().st_dev
+
+    def put(source: str, target: str) -> None:
+        (os.link if is_same_disk and source.endswith(".pyc") else shutil.copy2)(source, target)
+
+    shutil.copytree(programs, installed_programs.folder_of(home), copy_function=put)
 
 
 @contextlib.contextmanager

@@ -198,7 +198,7 @@ def test_a_preempted_node_is_replaced_and_its_job_starts_again(place: Place) -> 
 def test_a_command_runs_on_its_node_is_seen_while_it_runs_and_ends_when_nobody_reads_it_any_more(
     place: Place,
 ) -> None:
-    first, node = place.backend.nodes(place.cluster)
+    _, node = place.backend.nodes(place.cluster)
     commands = place.backend.node_commands
     command = f"echo up; until [ -e {MOUNTED}/go ]; do sleep 0.02; done; pwd; echo oh >&2; exit 3"
     output = commands.execute(place.cluster, node.id, command)
@@ -211,12 +211,13 @@ def test_a_command_runs_on_its_node_is_seen_while_it_runs_and_ends_when_nobody_r
     with pytest.raises(NotFoundError, match="Cannot find a node with id=nope"):
         commands.execute(place.cluster, "nope", "true")
     job = place.start(HOLD)
-    assert [node.id for node in until(lambda: place.backend.nodes(job))] == [first.id]
-    output = commands.execute(job, first.id, "trap '' TERM HUP; echo $$; sleep 1000; sleep 1000")
+    (beside,) = until(lambda: place.backend.nodes(job))
+    assert beside.job == job
+    output = commands.execute(job, beside.id, "trap '' TERM HUP; echo $$; sleep 1000; sleep 1000")
     pid = next(output).data.decode().strip()
     output.close()
     until_gone = f"while kill -0 {pid} 2>/dev/null; do sleep 0.05; done; kill -9 $$"
-    assert list(commands.execute(place.cluster, first.id, until_gone)) == [CommandEnd(137)]
+    assert list(commands.execute(place.cluster, beside.id, until_gone)) == [CommandEnd(137)]
 
 
 # quotas
