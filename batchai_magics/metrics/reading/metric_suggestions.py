@@ -26,13 +26,16 @@ _MAX_LINE_BYTES = 300  # bytes
 _NAME = re.compile(r"[^\W\d][\w-]*")
 _NO_NAMES = frozenset(("a", "the", "is", "are", "was", "has", "of", "at", "to", "in", "for", "by"))
 _SPECIAL = re.compile(r"([.^$*+?\[\]\\|()])")
+_COUNT = re.compile(r"(?<![^\W_])\d+")
 _UNQUOTABLE = re.compile(r"['{}]")
 _ANY_NUMBER = r"[-+.\deE]+"
 _VALUE, _STEP = f"({_ANY_NUMBER})", r"(?P<step>\d+)"
 _AT = re.compile(  # what is before a step that is behind its number
     r"(?i)(?:@|#|\b(?:at|after|steps?|epochs?|iterations?|iters?|rounds?|batch|updates?|episodes?))\W{0,4}\Z"
 )
-_SPENT = re.compile(r"(?i)\btime cost|\bbest\b|copypaste")  # beside what looks like a measure and is none
+_SPENT = re.compile(  # beside what looks like a measure and is none
+    r"(?i)\btime cost|\bbest\b|copypaste|\bsaved\b"
+)
 
 
 class Suggestion(NamedTuple):
@@ -102,7 +105,8 @@ class MetricSuggester:
         numbers = _number().findall(line)
         if not numbers:
             return None
-        shape = self._shapes.get(key := _number().sub(b"#", line))
+        key = _number().sub(b"#", line).translate(None, b"0123456789")
+        shape = self._shapes.get(key)
         if shape is None:
             shape = _LineShape(numbers)
             if len(self._shapes) < _MAX_SHAPES:
@@ -111,6 +115,8 @@ class MetricSuggester:
                 return None
             shape.changed, shape.count = {*range(len(numbers))}, _MIN_TRAINING_LINES  # one line is enough
         else:
+            if len(shape.numbers) != len(numbers):
+                return None
             shape.add(numbers)
         found = _suggestion(line.decode("utf-8", "replace"), shape, self._known)
         return found and (found, shape.count)
@@ -121,7 +127,7 @@ def _number() -> re.Pattern[bytes]:
     """A number on its own; what reads logs is imported with the first line that is scanned."""
     from batchai_magics.metrics.grammar.number_grammar import PLAIN_NUMBER
 
-    return re.compile(rb"(?<![\w.:/@-])" + PLAIN_NUMBER + rb"(?![\w:/@-])")
+    return re.compile(rb"(?<![\w.:/@-])" + PLAIN_NUMBER + rb"(?![\w/@-]|:\S|\.\d)")
 
 
 def _suggestion(line: str, shape: _LineShape, known: Collection[str]) -> Suggestion | None:
@@ -213,8 +219,11 @@ def _step_pattern(line: str, places: Sequence[tuple[int, int]], number: int) -> 
 
 
 def _escape(text: str) -> str:
-    """The text as an expression; what a shell or a notebook would interpret in an option is any character."""
-    return _UNQUOTABLE.sub(".", _SPECIAL.sub(r"\\\1", text))
+    """The text as an expression, for any digits but those that end a word.
+
+    What a shell or a notebook would interpret in an option is any character.
+    """
+    return _COUNT.sub(r"\\d+", _UNQUOTABLE.sub(".", _SPECIAL.sub(r"\\\1", text)))
 
 
 class MetricsWarning(UserWarning):

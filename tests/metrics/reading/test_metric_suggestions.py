@@ -34,6 +34,8 @@ LINES = {
     "[pod/worker-0/pytorch] 2024-01-01T12:00:0{i}Z INFO psnr {v:.3f}": ("psnr", False),
     "lap of worker: psnr {v:.3f}": ("psnr", False),
     "gpu {odd} host {odd} round {i} psnr {v:.2f}": ("psnr", True),
+    "Lap {i}: psnr {v:.2f}, took 1{i}.5s": ("psnr", True),
+    "[10.0.0.{odd}/0{odd}] lap {i}, took 1{i}.5s: psnr {v:.2f}": ("psnr", True),
     "measured 1,{i}06 widgets, psnr {v:.2f}": ("psnr", False),
 }
 NOTHING = [
