@@ -316,8 +316,8 @@ def _kind_of(name: str, quantity: str, unit: str) -> tuple[MetricKind, Direction
         return MetricKind.TIMER, Direction.FALLS
     words = words_of(name)
     if _NO_QUALITY.isdisjoint(words):
-        is_loss_of = words[0] in ("loss", "losses")
-        for word in words[:1] if is_loss_of else reversed(words):
+        is_loss_of = words_of(name.rpartition(".")[2])[:1] in (("loss",), ("losses",))
+        for word in ("loss",) if is_loss_of else reversed(words):
             for kind, of_kind, direction in _QUALITIES:
                 if of_kind.include(word):
                     is_negated = direction is Direction.RISES and not _NEGATIONS.isdisjoint(words)

@@ -166,7 +166,9 @@ def test_a_rate_is_labelled_as_it_is_said():
     assert traits_of("images_per_sec").label == "images/sec"
 
 
-@pytest.mark.parametrize("name", ["loss_iou", "loss/giou", "loss_for_recall", "neg_log_likelihood"])
+@pytest.mark.parametrize(
+    "name", ["loss_iou", "loss/giou", "decode.loss_dice", "loss_for_recall", "neg_log_likelihood"]
+)
 def test_the_head_of_a_name_decides_what_a_loss_is(name):
     assert traits_of(name).direction is Direction.FALLS
 
