@@ -24,7 +24,7 @@ _PHASE_WORD = rb"(?P<phase>(?i:valid|validation|validating|eval|evaluation|evalu
 _PHASE_BEGINS = re.compile(
     rb"(?:(?i:running|starting|start|begin|performing|doing) )?"
     + _PHASE_WORD
-    + rb"(?: at step \d{1,18})?[ ]?\.{2,3}[ \t]*\Z"
+    + rb"(?i: at step \d{1,18}| begins?| starts?| started)?[ ]?\.{2,3}[ \t]*\Z"
 )
 _PHASE_DATA = re.compile(
     rb"(?i:(?:start(?:ing)?|begin(?:ning)?|running|now)[ ])?"

@@ -39,7 +39,7 @@ _EPOCHS: tuple[Path, ...] = (
 _NAMING: tuple[Path, ...] = (("name",), ("key",), ("unit",))
 POSITION_KEYS = frozenset((*STEP_KEYS, *TIME_KEYS, "epoch", "rank", "pid", "version", "n_parameters"))
 _NESTED_KEYS = ("metrics", "data")
-_PHASE_KEYS = frozenset(("mode", "phase", "split", "stage", "type", "_type"))
+_PHASE_KEYS = frozenset(("mode", "phase", "split", "stage", "name", "type", "_type"))
 _TOKEN = re.compile(
     rb'"(?P<text>[^"\\]*(?:\\.[^"\\]*)*)"(?P<key>[ \t]*:)?'
     rb"|(?P<number>-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|NaN|-?Infinity)|(?P<edge>[{}\[\]])|(?P<comma>,)"
@@ -215,8 +215,12 @@ def _named_value(values: Mapping[Path, Value], given: str | None) -> NamedNumber
 
 def _phase_in(values: Mapping[Path, Value]) -> str | None:
     """The phase of an object's numbers: `"mode": "val"`, `"_type": "val_epoch"`."""
-    texts = (value for (*inner, key), value in values.items() if not inner and key in _PHASE_KEYS)
-    words = (re.split(r"[\W_]", _text(text), maxsplit=1)[0] for text in texts if not text.is_number)
+    texts = {path[0]: text for path, text in values.items() if len(path) == 1 and not text.is_number}
+    words = (
+        _text(text) if key == "name" else re.split(r"[\W_]", _text(text), maxsplit=1)[0]
+        for key, text in texts.items()
+        if key in _PHASE_KEYS
+    )
     return next(filter(None, map(phase_of_word, words)), None)
 
 

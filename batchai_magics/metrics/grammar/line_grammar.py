@@ -280,7 +280,7 @@ def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> Line
     is_member, has_quality = _is_member(scan), any(is_quality(each.name) for each in scan.numbers)
     kind = LineKind.LOOSE if is_member else _kind(scan)
     is_bare = kind is LineKind.LOOSE and not is_member
-    if kind is None or (not has_quality and (is_bare or _holds_settings(scan))):
+    if kind is None or (not has_quality and (is_bare or _holds_settings(scan) or _is_schedule(scan))):
         return None
     _count_episodes(scan)
     reading = LineReading(
@@ -323,6 +323,11 @@ def _holds_settings(scan: LineScan) -> bool:
     is_dict = scan.text[scan.begin : scan.begin + 2] == b"{'"
     has_settings = bool(scan.positions) and scan.excluded > 0
     return is_dict and has_settings and not any(is_rate(each.name) for each in scan.numbers)
+
+
+def _is_schedule(scan: LineScan) -> bool:
+    """Whether a line names several epochs: `epoch 10 -> lr 0.01, epoch 20 -> lr 0.001`."""
+    return sum(position.noun == "epoch" for position in scan.positions) > 1
 
 
 def _count_episodes(scan: LineScan) -> None:

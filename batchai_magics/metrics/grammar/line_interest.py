@@ -28,13 +28,14 @@ _BRACE = r"(?:^|[^\w'\"({\[=])\{[ \t]*$"
 _COUNTED_ALONE = r"[0-9]/ *[0-9]+: [0-9]+\."
 _RULES = ("---", "===", r"\*\*\*", "___", "###", "~~~", "\xe2[\x94\x95]", _BRACE)
 
-_NUMBER = r"""['"\[(]?[ \t]*[-+]?(?:\.?[0-9]|n/?a|inf)"""
-_BEHIND_NAME = r"""[\w./@%()'"\]\[*#+-]*(?:[^\n=:]*[:=][ \t]*|[ ]is[ ]|[ \t]*(?:\([^\n)]*\))?[ \t]*)"""
+_NUMBER = r"""(?:',|['"\[(])?[ \t]*[-+]?(?:\.?[0-9]|n/?a|inf)"""
+_SIGN = "(?:[:=]|\xef\xbc[\x9a\x9d]|\xe4\xb8\xba|\xe7\x82\xba)"  # or one of East Asia
+_BEHIND_NAME = rf"""[\w./@%()'"\]\[*#+-]*(?:[^\n=:]*{_SIGN}[ \t]*|[ ]is[ ]|[ \t]*(?:\([^\n)]*\))?[ \t]*)"""
 _FIELDS = r"(?:train|eval)[ ]+(?:\|[ ]+)?[a-z]+:[ ]*[0-9]"
 _COUNTED = (
     r"(?:epochs?|steps?|iterations?|iters?|itrs?|batch|batches|updates?|episodes?"
     r"|rollouts?|rounds?|generation|tick|(?:^|[^a-z])(?:it|ep))"
-    r"'?(?:\([a-z]*\))?'?[ \t:=#_'\[(]*[0-9]",
+    r"'?(?:\([a-z]*\))?'?[ \t:=#_'\[(,]*[0-9]",
     r"\[[ \t]*[0-9][0-9,]*(?:[/,][ \t]*[0-9][0-9,]*[^\n\]]{0,12})?[ \t]*\]",
     r"[0-9][ \t]+\|[ \t]+[a-z]",
     r"[0-9]\|[0-9]+\|",
@@ -70,7 +71,7 @@ _PHASE_HEADING = (
     r"(?:train(?:ing)?|performance) (?:results?|metrics|stats|summary):[ \t]*$"
     r"|(?:valid|val|validation|test|evaluation|eval)(?: results?| error| metrics| stats| summary)?:[ \t]*$"
     r"|(?:validation|validating|evaluation|evaluating|test|testing)"
-    r"(?: at step [0-9]+)?[ ]?\.{2,3}[ \t]*$"
+    r"(?: at step [0-9]+| begins?| starts?| started)?[ ]?\.{2,3}[ \t]*$"
     r"|(?:evaluating|evaluation|validating|testing) on (?:the )?(?:val|valid|validation|dev|eval|test)"
 )
 
@@ -117,7 +118,7 @@ def _line_expression(literals: tuple[bytes, ...]) -> Any:
     parts = "|".join(re2.escape(part) for part in MEASURE_PARTS)
     words = _SEPARATED.format("|".join(MEASURE_WORDS))
     foreign = _foreign(plain_lines.NAMES)
-    counted = f"(?:{_foreign(plain_lines.COUNTERS)})[ \t:=#_'\\[(]*[0-9]"
+    counted = f"(?:{_foreign(plain_lines.COUNTERS)}){_SIGN}?[ \t:=#_'\\[(]*[0-9]"
     named = f"(?:{parts}|{words}|{foreign})(?:[a-z]*[ ](?:train|val|valid|test))?{_BEHIND_NAME}{_NUMBER}"
     texts = [re2.escape(text.decode("latin-1")) for text in (*literals, *program_literals())]
     headings = (_PHASE_HEADING, _DECORATED_PHASE, FIT_EXPRESSION)

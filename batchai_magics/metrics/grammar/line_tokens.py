@@ -34,16 +34,21 @@ _FILLERS = frozenset((
     "cur", "running", "report", "progress", "log", "set", "dataset", "data", "subset", "model", "epoch",
     "epochs", "step", "steps", "batches", "batch", "iteration", "frames", "over", "the", "on", "at",
     "loss", "averaged", "elapsed", "validate", "dev", "final", "beginning", "starting", "begin", "start",
-    "started", "info", "for", "taken", "time", "values", "pipeline", "in", "ending",
+    "started", "info", "for", "taken", "timesteps", "time", "values", "pipeline", "in", "ending",
 ))  # fmt: skip
 _NO_TEXT_NAMES = _FILLERS - {"elapsed", "time"}
 _SECTION = re.compile(
     rb"\[(?P<phase>[A-Za-z]+(?: set)?)\]|(?P<set>[a-z]{2,5})=\((?=[A-Za-z])"
-    rb"|(?P<group>[A-Za-z_]\w*)(?:\[(?=[A-Za-z_]+=)|=\{(?=')|:[ ](?=\w{1,20}:[ ]\d+\.\d+[ ][GM]i?B))"
+    rb"|\((?P<aside>[A-Za-z]+)\)(?=[ ][A-Za-z_]+[:=])"
+    rb"|\[(?P<member>[A-Za-z]\w{0,20})[ ]-[ ](?=[A-Za-z]\w{0,30}[:=])"
+    rb"|(?P<group>[A-Za-z_]\w*)(?:(?::[ ])?\[(?=[A-Za-z_]+[:=][ ]?[-+.\d])"
+    rb"|=\{(?=')|:[ ](?=\w{1,20}:[ ]\d+\.\d+[ ][GM]i?B))"
 )
 _NO_GROUPS = ("loss", "metrics")
 DIGIT = re.compile(rb"\d")
-_TOLD_PHASE = re.compile(rb"'(?:mode|phase|split|stage|_?type)':[ ]?'(?P<phase>[A-Za-z]+)")
+_TOLD_PHASE = re.compile(
+    rb"'(?:(?:mode|phase|split|stage|_?type)':[ ]?'|name':[ ]?'(?=[A-Za-z]+'))(?P<phase>[A-Za-z]+)"
+)
 _VALIDATING = re.compile(rb"Test:(?![ ]*\()")  # the loop over the validation set in PyTorch's programs
 _APART = re.compile(rb"(?:[ ][\w.'/-]+)*(?:[ ]{2,}|:[ ]+(?=[\w./]+=)|[ ]\|[ ]+(?=(?i:epoch|step|iter)))")
 _LEVEL = re.compile(r"(?:^|[ ])(?:(?i:debug|info|notice|warn|warning|critical|fatal)|ERROR)$")
@@ -115,10 +120,12 @@ def _take_section(scan: LineScan) -> bool:
     found = _SECTION.match(scan.text, scan.at, scan.end)
     if found is None:
         return False
-    if found["group"]:
-        name = found["group"].decode()
+    if group := found["group"] or found["member"]:
+        name = group.decode()
         scan.group = "" if name in _NO_GROUPS else f"{name}/"
-    elif phase := phase_of_word((found["phase"] or found["set"]).decode()):
+    elif found["aside"] and scan.numbers and not (scan.phase or scan.section):
+        return False  # `loss=0.5 (train) acc=0.6 (train)`
+    elif phase := phase_of_word((found["phase"] or found["set"] or found["aside"]).decode()):
         scan.enter_phase(phase)
     else:
         return False
@@ -167,6 +174,8 @@ def _counts_epoch(scan: LineScan, position: Position) -> bool:
     word = scan.text[scan.at : position.span[0]].lower()
     if word.startswith((b"train steps:", b"val steps:")):
         return True
+    if position.noun == "steps" and scan.positions[0].noun == "episode":
+        return True  # `Episode: 7 | Reward: 21.3 | Steps: 87`
     return word.startswith(b"steps:") and scan.text[scan.positions[-1].end : scan.at] == b", "
 
 
@@ -183,7 +192,7 @@ def _take_position(scan: LineScan, position: Position) -> None:
 
 def _pass_sentence(scan: LineScan) -> bool:
     """Pass the sentences behind that of the numbers: `Loss is 0.5. The learning rate did not change.`."""
-    if not (scan.strong > 1 and scan.positions and scan.text[scan.at - 2 : scan.at] == b". "):
+    if not (scan.strong and scan.positions and scan.text[scan.at - 2 : scan.at] == b". "):
         return False
     scan.at = scan.end
     return True

@@ -90,15 +90,16 @@ _POSITIONS = re.compile(
 _NO_METRIC = re.compile(
     r"(?:^|[_\s/.])(?:eta|pid|port|version|seed|v_num|world_size|num|number|remaining|remain|total_time|"
     r"consumed|processed|skipped|without|degree|cuda|nan|best|worker|workers|attempt|retry|retries|size|status|code|"
-    r"epoch loaded|time elapsed|elapsed time(?! per)|wall time|wall clock|walltime|left(?=[_ ]time|$)|depth|"
-    r"leaves|new best|new worst|trained tokens|elapsed_time(?!_per)|total_time|patience)(?:$|[_\s/.:])"
+    r"epoch loaded|time elapsed|elapsed time(?! per)|wall time|wall clock|walltime|left(?=[_ ]time|$)|"
+    r"depth(?![_ ][a-z])|leaves|new best|new worst|trained tokens|elapsed_time(?!_per)|patience)"
+    r"(?:$|[_\s/.:])"
 )
 _MAY_BE_TOTAL = re.compile(r"norm|throughput")
 _NO_METRICS = frozenset((
     "progress_or_epoch", "images", "#images", "n_parameters", "train_samples", "total", "bsz", "wal", "wall",
     "elapsed", "actual_seqlen", "sen.", "trained", "clock", "frames", "samples", "tokens", "checkpoint",
     "actual", "seqlen", "run", "part", "fold", "trial", "split", "smpl", "position", "params", "count",
-    "init loss", "loss_weight", "loss_weights", "loss weight", "done", "done (%)",
+    "init loss", "loss_weight", "loss_weights", "loss weight", "done", "done (%)", "set",
 ))  # fmt: skip
 _STOP_WORDS = frozenset((
     "a", "after", "and", "are", "as", "at", "before", "best", "by", "for", "from", "group", "has", "in",

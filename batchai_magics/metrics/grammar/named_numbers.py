@@ -125,8 +125,9 @@ def _is_no_pair(scan: LineScan, name: str, found: re.Match[bytes]) -> bool:
     """Whether a sentence, a share of progress, a list, the next line or a position begins here."""
     is_sentence = found["is"] and not _states_measure(scan, name, found.end())
     is_progress = found["unit"] == b"%" and found["wrap"] == b"[" and not found["sign"]  # `Finished [100%]:`
+    is_share = b"/" in (found["wrap"] or b"") and not (is_quality(name) or "correct" in name.lower())
     is_bar = found["unit"] == b"%" and _COUNT_OF_BAR.match(scan.text, found.end("unit"), scan.end)
-    if is_sentence or is_progress or (is_bar and not is_quality(name)) or _IS_SEAM.search(name):
+    if is_sentence or is_progress or is_share or (is_bar and not is_quality(name)) or _IS_SEAM.search(name):
         return True
     # `Batch 2.736 (7.783)`, `fps step: 96241`
     is_timed = b"." in found["number"] and name.lower() in _TIMED_POSITIONS
@@ -145,7 +146,9 @@ def _states_measure(scan: LineScan, name: str, end: int) -> bool:
         return is_quality(name)  # `Accuracy is 0.5`
     if is_last and scan.positions and lower.startswith("the "):
         return is_quality(name)  # `at step 7 the loss is 0.5`
-    return is_measure(name) and scan.text[: scan.at].rstrip()[-1:] in (b",", b";", b":", b"|", b".")
+    before = scan.text[: scan.at].rstrip()
+    is_after = scan.text[scan.begin : scan.begin + 6].lower() == b"after " and len(scan.positions) == 1
+    return is_measure(name) and (is_after or before[-1:] in (b",", b";", b":", b"|", b"."))
 
 
 def _headed(scan: LineScan, name: str) -> str:
@@ -234,7 +237,8 @@ def _without_info(raw: str) -> str:
 def _is_no_metric(scan: LineScan, raw: str, number: bytes, unit: str) -> bool:
     """Whether a number is a setting, may be a decimal comma's, counts phases, or is a time called a cost."""
     is_fraction = b"." in number and raw.lower() in _TIMED_POSITIONS
-    if is_excluded(raw) and not is_fraction:
+    full = scan.group + raw if is_quality(scan.group) else raw  # `losses: [total: 0.5]`
+    if is_excluded(full) and not is_fraction:
         return True
     if _MAY_BE_DECIMAL.fullmatch(number) and _IS_SMALL.search(raw):
         return True

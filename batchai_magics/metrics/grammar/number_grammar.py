@@ -18,7 +18,11 @@ _PER = (
     rb"|chip|h|hour|min)"
 )
 UNIT = (
-    rb"[kKM] (?=[A-Za-z]{2,20}/" + _PER + rb")[A-Za-z]{2,20}/" + _PER + rb"(?:/\w{1,10})?|%(?![|\d])"
+    rb"(?:[kKM]|src|tgt|source|target) (?=[A-Za-z]{2,20}/"
+    + _PER
+    + rb")[A-Za-z]{2,20}/"
+    + _PER
+    + rb"(?:/\w{1,10})?|%(?![|\d])"
     rb"|(?:(?<=\.\d)|(?<=\.\d\d)|(?<=\.\d\d\d)|(?<=\.\d\d\d\d))%(?=\|)"
     rb"|[mun\xb5]?s|\xc2\xb5s|secs?|seconds?|mins?|minutes?|hours?|[hm]|[KMGTPkB](?:i?[Bb](?:ytes)?)?|x|dB|deg"
     rb"|(?:MODEL_)?[TGPM]?(?:FLOPS|FLOPs|flops|Flops|FLOP)(?:/\w{1,10}){0,3}"
@@ -40,14 +44,22 @@ _WORD = (
     rb"(?:\((?:[^()\s]|\([^()\s]{0,20}\)){1,40}\)[\w./@']*)?"
 )
 _NO_STOP = rb"(?<!\w{6}\.)(?<!done\.)"  # a sentence ends in `done. loss 0.5`, not in `Val. Loss: 0.5`
-_WRAPPED = rb"(?P<wrap>np\.float\d\d\(|\[\(0, '|(?:tensor|Array|jnp\.array|DeviceArray)\(|[\[(][ \t]*|')?"
+_WRAPPED = (
+    rb"(?P<wrap>\d{1,12}/\d{1,12}[ ]?\((?=\d{1,3}(?:\.\d{1,9})?%\))"  # `89/110 (81%)`
+    rb"|np\.float\d\d\(|\[\(0, '|(?:tensor|Array|jnp\.array|DeviceArray)\(|[\[(][ \t]*|')?"
+)
+_PAIRS = (  # `total loss 0.5 (ce 0.3, kd 0.2)`, but `0.5 (avg: 0.6)`
+    rb"(?!(?i:avg|average|mean|median|std|min|max|best|prev|previous|last|was|ema|smoothed|running|total|global)\b)"
+    rb"[A-Za-z][\w./@-]{0,30}(?:[ ]?[:=][ ]?-?\d+\.\d+%?(?=[,;)])|[ ]-?\d+\.\d+%?[,;][ ])"
+    rb"|(?i:acc|accuracy|loss|ppl|f1|auc|dice|iou|psnr)[ ]\d+\.\d+%?\)"
+)
 _TAIL = (
     rb"(?:f0)?(?:[ \t]?" + _NO_NAME + rb"(?P<unit>" + UNIT + rb")" + _UNIT_END + rb")?"
     rb"(?:(?<=[KMGTB])/\d{1,6}(?:\.\d{1,6})?[KMGT]i?B?\b|(?<=\d)/\d{1,12}\.\d{1,12})?"
     rb"(?:[ \t]*(?:\+/-|\+-|\xc2\xb1|\xb1)[ \t]*" + NUMBER + rb")?"
     rb"(?(wrap)'?[ \t]*(?:,[^()\[\]\n=:;|]{0,200}\]|(?:,[^()\n]{0,80}(?:\([^()]*\))?)?\)|[ \t]*[\])])?|)"
-    rb"(?:[ \t]*\((?!(?:epoch|step|iter|batch)\w*[ :=]|(?:val|valid|validation|test)[ :=]{1,3}[-+.\d])"
-    rb"[^()\n]{0,60}\))?"
+    rb"(?:[ \t]*\((?!(?:epoch|step|iter|batch)\w*[ :=]|[A-Za-z]+\)[ ][A-Za-z_]+[:=]"
+    rb"|(?:val|valid|validation|test)[ :=]{1,3}[-+.\d]|" + _PAIRS + rb")[^()\n]{0,60}\))?"
     rb"(?:[ \t]+/[ \t]+" + NUMBER + rb")?"
 )
 _END = rb"(?![\w@%])(?!\.\d)(?!:\d)(?!-\d)(?!/[\w.])"
@@ -86,12 +98,12 @@ JOINED_PAIR = re.compile(
 
 NAME_AT = re.compile(
     rb"(?:[Tt]he[ ])?(?P<name>" + _WORD + rb"(?:[ ]" + _WORD + rb"){0,4}?)"
-    rb"[ ](?:at|after)(?:[ ]the)?[ ](?=[A-Za-z])"
+    rb"[ ](?:(?:at|after|for|in)(?:[ ]the)?[ ]|\()(?=[A-Za-z])"
 )
 """The name of a number that stands behind a position: `Loss at step 100: 0.5`."""
 
 NUMBER_BEHIND = re.compile(
-    rb"[ \t]{0,4}(?:[:=,][ \t]{0,4}|[ ]is[ ])(?P<number>" + NUMBER + rb")(?:[ ]?(?P<unit>%))?" + _END
+    rb"\)?[ \t]{0,4}(?:[:=,][ \t]{0,4}|[ ]is[ ])(?P<number>" + NUMBER + rb")(?:[ ]?(?P<unit>%))?" + _END
 )
 """That number."""
 
@@ -135,7 +147,9 @@ RATE = re.compile(
 """A number with a unit and no name."""
 
 PLAIN = re.compile(NUMBER + rb"(?:[:/.\-]\d+)*[%\w]*")
-COMMENT = re.compile(rb"\([^()\n]{0,80}\)|new best(?=[ \t]*\Z)|stalled \d+ times(?=[ ]\()")
+COMMENT = re.compile(
+    rb"\((?!" + _PAIRS + rb")[^()\n]{0,80}\)|new best(?=[ \t]*\Z)|stalled \d+ times(?=[ ]\()"
+)
 WORD = re.compile(rb"[^\s,;|()\[\]{}:=]+:?")
 SEPARATOR = re.compile(
     rb"(?:#011|#(?=[ ])|@(?=epoch[ ]\d)|[ \t,;|\[\]{}()<>*=~:]"

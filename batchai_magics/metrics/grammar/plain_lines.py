@@ -23,7 +23,7 @@ _PHASES = {
 _METRICS = {
     "loss": (
         "损失值 損失値 损失 損失 ロス 손실값 손실 perte pertes pérdida pérdidas perdida perda perdita verlust"
-        " verlustwert потери потерь потеря лосс kayıp förlust verlies"
+        " verlustwert потери потерь потеря лосс kayıp förlust verlies strata"
     ),
     "accuracy": (
         "准确率 準確率 正确率 正確率 正解率 정확도 exactitude exactitud genauigkeit acurácia acuracia"
@@ -41,7 +41,7 @@ _COUNTERS = {
     "epoch": "轮次 轮数 エポック 에포크 에폭 époque epoche época épocas epoca эпоха эпохи epoka",
     "ep": "世代 epok",
     "step": "步数 步骤 ステップ 스텝 étape schritt paso passo шаг",
-    "iter": "迭代 イテレーション 반복 итерация itération iteración iteração iterazione",
+    "iter": "迭代次数 迭代 イテレーション 반복 итерация itération iteración iteração iterazione",
 }
 _LOSSES_OF = {"trainingsverlust": "train_loss", "validierungsverlust": "val_loss", "testverlust": "test_loss"}
 _ACCURACIES_OF = {
@@ -51,7 +51,7 @@ _ACCURACIES_OF = {
 }
 _MEAN = "平均"
 _FIRST_OF_CJK = "\u3000"
-_AVERAGED = f"(?P<mean>{_MEAN})?"
+_AVERAGED = f"(?:当前|本轮)?(?P<mean>{_MEAN})?"
 
 
 def _english(table: Mapping[str, str]) -> dict[str, str]:
@@ -82,10 +82,19 @@ _PHASED_ENGLISH = re.compile(
     f"(?P<phase>{_any_of(_PHASE_OF)})[ _]?(?P<metric>(?:loss|acc|accuracy|error|f1|auc)(?![^\\W_]))",
     re.IGNORECASE,
 )
-_COUNTER = re.compile(f"(?P<word>{_any_of(_COUNTER_OF)})(?=[ \t]*[:=#\\[(|]?[ \t]*\\d)", re.IGNORECASE)
+_AFTER = (  # `Fin de l'époque 1`, `Después de la época 1`
+    "(?:(?:fin|après|después|fine|dopo|fim|após|depois|nach|ende|после|конец)[ ]"
+    "(?:(?:de|da|do|di|del|della|dell|der)[ '’])?(?:(?:la|a|o|l)[ '’])?)?"
+)
+_TAG = re.compile(f"[【\\[](?P<phase>{_any_of(_PHASE_OF)})(?:集)?[】\\]]", re.IGNORECASE)
+_COUNTER = re.compile(
+    f"{_AFTER}(?P<word>{_any_of(_COUNTER_OF)})(?=[ \t]*[:=#\\[(|]?[ \t]*\\d)", re.IGNORECASE
+)
 _ORDINAL = re.compile(
     r"第(?P<count>[ ]?\d+(?:[ ]?/[ ]?\d+)?)(?P<noun>[ ]?(?:轮|回|代|エポック|个?epoch|步|ステップ))"
 )
+_SIGNS = {"：": ":", "＝": "=", "，": ",", "；": ";", "【": "[", "】": "]", "为": ":", "為": ":"}
+_SIGN = re.compile(r"[：＝，；【】]|(?<=\w)[为為](?=[ ]?[-+]?\d)")
 _EMOJI = re.compile("[\U0001f000-\U0001faff\u2600-\u27bf\u2b00-\u2bff\ufe0f\u200d]+")
 _ARROW_IN_FRONT = re.compile(r"^[ \t]*[\u2190-\u21ff][ \t]*")
 
@@ -97,6 +106,14 @@ _WRAPPED = re.compile(
 _EAGER = re.compile(rb"<tf\.Tensor:[^<>\n]{0,80}numpy=(?P<number>[^<>\s]{1,40})>")
 _NONE = re.compile(rb"(?<![\w.])[A-Za-z_][\w./@-]{0,60}(?:[ ]?[:=][ ]?|[ ])None(?![\w.])(?:,(?=[ ]))?")
 _BRACKETED = re.compile(rb"\[([A-Za-z_ ]{1,30})\](?=[ ]?[:=][ ]?[-+.\d])")
+_ARROW = re.compile(rb"(?<=[A-Za-z_%)])[ ]?[=-]>(?=[ ]*[-+]?\.?\d)")  # `loss => 0.5`
+_TUPLE_NAME = re.compile(  # as Python 2 prints it
+    rb"'([^'\n]{1,60}?)[ ]?[:=]?[ ]?',(?=[ ]*(?:[-+]?\.?\d|nan|inf))"
+)
+_WINDOW = re.compile(  # `mean reward over the last 100 episodes: 21.3`
+    rb"[ ]\(?(?:(?:over|of|in|for)[ ](?:the[ ])?)?(?:last|past|previous)[ ]"
+    rb"\d{1,9}(?:[ ][a-z]{1,12})?\)?(?=[ ]?[:=])"
+)
 _MARK = b"\xef\xbb\xbf"  # of the byte order
 
 _COMMA = re.compile(rb"(?<![\w.,])[-+]?(\d+),(\d+)(?![\d.]|,\d)")
@@ -121,6 +138,12 @@ def plain_line(text: bytes) -> bytes:
         text = _NONE.sub(lambda found: b" " * len(found[0]), text)
     if text.count(b"]:") + text.count(b"] =") > 1:
         text = _BRACKETED.sub(rb" \1 ", text)  # `[epoch]: 199, [loss]: 4.99`
+    if text.startswith(b"('") and text.endswith(b")"):
+        text = _TUPLE_NAME.sub(_told_by_tuple, text)
+    if b"> " in text:
+        text = _ARROW.sub(lambda found: found[0][:-2] + b"= ", text)
+    if b"st " in text or b"previous " in text:
+        text = _WINDOW.sub(lambda found: b" " * len(found[0]), text)
     if b"," in text and has_decimal_commas(text):
         text = _COMMA.sub(lambda found: found[0].replace(b",", b"."), text)
     return _in_english(text)
@@ -145,6 +168,10 @@ def _unwrapped(found: re.Match[bytes]) -> bytes:
     begin, end = (place - found.start() for place in found.span("number"))
     bracket = found.groupdict().get("open") or b""
     return b" " * (begin - len(bracket)) + bracket + found["number"] + b" " * (len(found[0]) - end)
+
+
+def _told_by_tuple(found: re.Match[bytes]) -> bytes:
+    return (found[1] + b":").rjust(len(found[0]))
 
 
 def _in_english(text: bytes) -> bytes:
@@ -176,6 +203,8 @@ def _ordinal(found: re.Match[str]) -> str:
 
 
 _REPLACEMENTS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+    (_TAG, lambda found: f"[{_PHASE_OF[found['phase'].lower()]}]"),
+    (_SIGN, lambda found: _SIGNS[found[0]]),
     (_EMOJI, lambda found: ""),
     (_ARROW_IN_FRONT, lambda found: ""),
     (_ORDINAL, _ordinal),

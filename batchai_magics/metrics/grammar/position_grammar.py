@@ -22,11 +22,12 @@ _NOUN = (
     rb"timesteps|timestep|time steps(?=:)|steps(?=[ \t]*[:=])|step_i|step|iterations?(?![A-Za-z])"
     rb"|iters?|itrs?|it|batch|updates?|episode|t_env"
     rb"|(?<=(?i:ppo)[ _])epoch|rollout(?=[ ]\d)|generation(?=[ :=])|minibatch|nupdates|total t(?=:)"
+    rb"|frame(?=[ ]\d|[:=])"
     rb"|tick(?=[ ]\d)|up\.(?=[ ]\d)|i(?=[ ]?=[ ]?\d{1,18}[ ]?/)|round(?='[ ]?:)"
 )
 
 WORD_POSITION = re.compile(
-    rb"'?(?i:(?P<epoch>(?:data[ _])?epochs?(?=[ \[(#\d]|\.{3} )|epoch(?=[:='_])|epch(?=:)"
+    rb"'?(?i:(?P<epoch>(?:data[ _])?epochs?(?=[ \t\[(#\d]|\.{3} )|epoch(?=[:='_])|epch(?=:)"
     rb"|epochs(?=[:=][ ]?\d{1,9}[ ]?/)|pass(?=[ ]?[:#]?[ ]?\d{1,9}(?:/\d{1,9})?[ ]?[,|][ ]"
     rb"(?:[a-z]{1,20}[ ])?(?:batch|step|iter))"
     rb"|ep(?:\.(?=[ ]\d))?)|(?P<step>" + _ADJECTIVE + rb"(?:" + _NOUN + rb")))(?![A-Za-z])"
@@ -54,7 +55,7 @@ COUNTER = re.compile(
     + _OF
     + rb"?"
     + _PERCENT
-    + rb"[ \t]*(?(open)[\])]|)(?:[ \t]+batches)?(?![\w%]|\.\d|:\d|-\d)"
+    + rb"[ \t]*(?(open)[\])]|)(?:[ \t]+batches)?(?:(?<=\])(?=\d)|(?![\w%]|\.\d|:\d|-\d))"
 )
 """What may follow an epoch: the counter within it. A bare number needs brackets or a total."""
 
@@ -84,15 +85,15 @@ _LINE_STARTS = tuple(
         _PHASE + rb" \((?P<epoch>\d{1,9})/\d{1,9}\)(?=[ ])",
         _PHASE + rb"[ ](?P<epoch>\d{1,9})(?=, [a-z])",
         rb"\[(?P<epoch>" + _COUNT + rb"),[ \t]*(?P<step>" + _COUNT + rb")\](?=[ \t])",
-        rb"\[(?P<step>" + _COUNT + rb")(?:/(?P<of>\d{1,18}))?\](?=[ \t:])",
+        rb"\[#?(?P<step>" + _COUNT + rb")(?:/(?P<of>\d{1,18}))?\](?=[ \t:])",
         rb"(?P<epoch>" + _COUNT + rb")epoch:(?P<phase>\w+):\d+-(?P<step>" + _COUNT + rb")batch:",
         rb"(?P<epoch>" + _COUNT + rb")epoch results:",
         _PHASE
-        + rb":?[ \t]*\[(?P<epoch>"
+        + rb":?[ \t]*\[[ ]{0,4}(?P<epoch>"
         + _COUNT
-        + rb")(?:/\d{1,18})?\][ \t]*\[(?P<step>"
+        + rb")(?:/\d{1,18})?\][ \t]*(?:\d{1,3}%[ \t]*)?[\[(](?P<step>"
         + _COUNT
-        + rb")/(?P<of>\d{1,18})\]",
+        + rb")/(?P<of>\d{1,18})[\])]",
         rb"(?P<step>\d{1,18})[ \t]+\|(?=[ \t]+[A-Za-z])",
         rb"(?P<epoch>\d{1,9})\|(?P<step>\d{1,18})\|",
         _PHASE
@@ -140,7 +141,7 @@ class Position(NamedTuple):
 
 _FINENESS = (
     (b"global", 9), (b"tick", 9), (b"acc", 9), (b"env", 8), (b"learner", 7), (b"grad", 3), (b"actor", 4),
-    (b"total", 8), (b"update", 6), (b"timestep", 8), (b"it", 7), (b"step", 5), (b"batch", 4),
+    (b"frame", 8), (b"total", 8), (b"update", 6), (b"timestep", 8), (b"it", 7), (b"step", 5), (b"batch", 4),
     (b"episode", 3), (b"epch", 2),
 )  # fmt: skip
 

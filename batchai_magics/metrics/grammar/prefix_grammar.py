@@ -35,6 +35,7 @@ _ELEMENTS = tuple(
         *(row.expression for row in PROGRAM_PREFIXES),
         rb"[IWEF]\d{4,8} " + _CLOCK + rb" +\d+ (?:[\w.-]+ )?[\w./-]+:\d+\]",  # glog and absl
         rb"\[\d{1,18},(?:mpirank:)?(?P<rank>\d{1,6})(?:,[\w.-]+)?\]<std\w+>:",
+        rb"\[[a-z]\w{0,30}\|(?P<rank>\d{1,6})\]:",  # torchx
         rb"[\[(<]" + _RANK_WORD + rb"[ _:=]{0,2}(?P<rank>\d{1,6})(?:/\d{1,6})?[\])>]:?",
         rb"cuda:(?P<rank>\d{1,6})(?=[ ]\|)",
         rb"\[[A-Za-z][\w.-]*:(?P<rank>\d{1,6})/\d{1,6}\]:?",  # host:rank/size

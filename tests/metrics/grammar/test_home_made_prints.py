@@ -1,0 +1,138 @@
+"""Prints of scripts that name their numbers in other ways than most: each line with what it says."""
+
+import pytest
+
+from batchai_magics.metrics import read_metrics
+
+
+def rows_of(text):
+    """The numbers of each line with their position."""
+    rows = read_metrics(text.encode()).to_dict()["records"]
+    return [
+        {name: value for name, value in row.items() if value is not None and name != "rank"} for row in rows
+    ]
+
+
+LINES = {
+    "Epoch 3 finished. Train loss = 1.25 (acc = 45.5%), Val loss = 1.5 (acc = 41.25%)": {
+        "epoch": 3,
+        "train_loss": 1.25,
+        "acc": 45.5,
+        "val_loss": 1.5,
+        "val_acc": 41.25,
+    },
+    "iteration 100: total loss 0.75 (ce 0.5, kd 0.25)": {
+        "step": 100,
+        "total_loss": 0.75,
+        "ce": 0.5,
+        "kd": 0.25,
+    },
+    "Epoch 3 loss: 0.5 (avg: 0.75)": {"epoch": 3, "loss": 0.5},
+    "Epoch 3 loss: 0.5 (best: 0.25)": {"epoch": 3, "loss": 0.5},
+    "Epoch 3 (train) loss=0.75 acc=0.5 (valid) loss=0.625 acc=0.25": {
+        "epoch": 3,
+        "loss": 0.75,
+        "acc": 0.5,
+        "val_loss": 0.625,
+        "val_acc": 0.25,
+    },
+    "[Epoch 3/9] [Batch 7/9] [G - gan1: 6.5, rec: 0.25, kld: 0.5] [D - real: 0.75, fake: 0.125]": {
+        "epoch": 3,
+        "step": 7,
+        "g/gan1": 6.5,
+        "g/rec": 0.25,
+        "g/kld": 0.5,
+        "d/real": 0.75,
+        "d/fake": 0.125,
+    },
+    "VALIDATION: Epoch: 3 / 9; losses: [total: 0.25 (0.5); ] bench: [iou: 0.75 (0.5); ]": {
+        "epoch": 3,
+        "val_losses/total": 0.25,
+        "val_bench/iou": 0.75,
+    },
+    "[3/9] train_loss => 0.25  valid_loss => 0.5": {"step": 3, "train_loss": 0.25, "val_loss": 0.5},
+    "('Epoch:', 3, 'Loss:', 0.25, 'Accuracy:', 0.5)": {"epoch": 3, "loss": 0.25, "accuracy": 0.5},
+    "Epoch\t3\tLoss\t0.25\tAcc\t0.5": {"epoch": 3, "loss": 0.25, "acc": 0.5},
+    "Training loss for epoch 3 : 0.25": {"epoch": 3, "training_loss": 0.25},
+    "Validation loss (epoch 3): 0.25": {"epoch": 3, "val_loss": 0.25},
+    "After epoch 3 training loss is 0.25, validation accuracy is 61.5%": {
+        "epoch": 3,
+        "training_loss": 0.25,
+        "val_accuracy": 61.5,
+    },
+    "Epoch 3, val loss 0.5. Patience 1/5": {"epoch": 3, "val_loss": 0.5},
+    "Test Epoch: 3\tAccuracy: 8869/11005 (81%)": {"epoch": 3, "test_accuracy": 81.0},
+    "Epoch 3 | Loss 0.25 | Correct 4512/10000 (45.12%)": {"epoch": 3, "loss": 0.25, "correct": 45.12},
+    "Train: [ 3/10] 45% (450/1000) loss=0.25": {"epoch": 3, "step": 450, "loss": 0.25},
+    "[#000123] Loss A: 0.25, Loss B: 0.5": {"step": 123, "loss_a": 0.25, "loss_b": 0.5},
+    "epoch:3, Train: Absolute_Depth_loss= 0.25, Contrastive_Depth_loss= 0.5 ": {
+        "epoch": 3,
+        "absolute_depth_loss": 0.25,
+        "contrastive_depth_loss": 0.5,
+    },
+    "Epoch  3,   550/  725; acc:  10.5; ppl:  11.5; 5187 src tok/s; 5634 tgt tok/s;     55 s elapsed": {
+        "epoch": 3,
+        "step": 550,
+        "acc": 10.5,
+        "ppl": 11.5,
+        "tok/s": 5187.0,
+    },
+    "Episode: 10 | Total reward: -120.5 | Steps: 87 | Loss: 0.25": {
+        "step": 10,
+        "total_reward": -120.5,
+        "loss": 0.25,
+    },
+    "Episode 12 finished after 200 timesteps, total reward: 21.5": {"step": 12, "total_reward": 21.5},
+    "Frame 10000: mean reward over last 100 episodes = -19.5": {"step": 10000, "mean_reward": -19.5},
+    "epoch:3,训练集损失为0.25,测试集准确率为91.5%": {"epoch": 3, "train_loss": 0.25, "test_accuracy": 91.5},
+    "迭代次数：100，当前损失值：0.25": {"step": 100, "loss": 0.25},
+    "【验证】第 3 轮，平均损失：0.25，准确率：51.5%": {
+        "epoch": 3,
+        "val_avg_loss": 0.25,
+        "val_accuracy": 51.5,
+    },
+    "Fin de l'époque 3 : perte=0.25": {"epoch": 3, "loss": 0.25},
+    "Después de la época 3: pérdida = 0.25": {"epoch": 3, "loss": 0.25},
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_line_gives_the_numbers_that_it_names(line):
+    assert rows_of(line + "\n") == [LINES[line]]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_the_digits_of_the_first_line_do_not_decide_how_others_are_read(line):
+    other = line.replace("3", "4").replace("5", "6")
+    alone = rows_of(line + "\n")
+    assert rows_of(f"{other}\n{line}\n")[-len(alone) :] == alone
+
+
+def test_a_replica_of_torchx_is_a_rank():
+    (row,) = read_metrics(b"[trainer0|3]:step 10 loss 0.25\n").to_dict()["records"]
+    assert (row["rank"], row["step"], row["loss"]) == (3, 10, 0.25)
+
+
+def test_the_name_of_an_object_may_be_its_phase():
+    text = "".join(
+        f'{{"name": "{phase}", "epoch": 3, "cer": 0.25, "average loss": 2.5}}\n'
+        for phase in ("train", "validation", "run 7")
+    )
+    assert rows_of(text) == [
+        {"epoch": 3, "cer": 0.25, "average loss": 2.5},
+        {"epoch": 3, "val_cer": 0.25, "val_average loss": 2.5},
+        {"epoch": 3, "cer": 0.25, "average loss": 2.5},
+    ]
+
+
+def test_numbers_of_a_numbered_set_are_those_of_its_epoch():
+    text = "(Epoch 20) TRAIN LOSS:0.25 CER:6.5%\nVALID\nVALID SET 0 LOSS:0.5 CER:5.5%\n"
+    assert rows_of(text) == [
+        {"epoch": 20, "train_loss": 0.25, "cer": 6.5},
+        {"epoch": 20, "val_loss": 0.5, "val_cer": 5.5},
+    ]
+
+
+def test_an_evaluation_that_begins_is_a_heading():
+    text = "Epoch 3 loss 0.25\nEvaluation started...\nloss: 0.5\n"
+    assert rows_of(text) == [{"epoch": 3, "loss": 0.25}, {"epoch": 3, "val_loss": 0.5}]
