@@ -91,9 +91,11 @@ class LineContext:
             self.heading_line = line  # Lightning's rich bar goes on below
         return step, self.epoch if epoch is None else epoch, numbers
 
-    def enter_member(self, line: int) -> bool:
+    def enter_member(self, plan: LinePlan, line: int) -> bool:
         """Enter a line with a number of the block right above it, which has no phase; whether it is one."""
         if self.phase is not None or line - self.heading_line > (_MAX_LIST_GAP if self.is_list else _MAX_GAP):
+            return False
+        if self._may_be_setting(plan):
             return False
         self.heading_line, self.twin = line, None
         return True
@@ -160,6 +162,8 @@ class LineContext:
             if self.epoch is not None:
                 return self.phase_step, self.epoch, named
             return self.step, None, named
+        if self._may_be_setting(plan):
+            return None
         numbers, is_twin = self._like_twin(numbers)
         has_position = self.is_known or self.epoch is not None or self.step is not None
         is_below_step = plan.reading.is_member and len(plan.metrics) == 1 and line - self.step_line == 1
@@ -178,6 +182,13 @@ class LineContext:
                 self.heading_line = line
             return None, self.epoch, numbers
         return self.step, self.epoch, numbers
+
+    def _may_be_setting(self, plan: LinePlan) -> bool:
+        """Whether a line below `epoch: 100` may be a setting: no loss or score was read so far."""
+        if not self.is_list or self.is_known:
+            return False
+        self.is_known = any(is_quality(metric.name) for metric in plan.metrics)
+        return not self.is_known
 
     def _is_of_step(self, plan: LinePlan) -> bool:
         """Whether the number of a line below a step line is one of that step: `error: 404` is none."""

@@ -205,8 +205,8 @@ class LineReader:
                 continue
             if not (isinstance(group, PlanLines) and group.plan.is_member):
                 break
-            index = group.next_index
-            if group.ranks[index] is not None or not context.enter_member(self._lines.first + row):
+            index, line = group.next_index, self._lines.first + row
+            if group.ranks[index] is not None or not context.enter_member(group.plan, line):
                 break
             group.steps[index], group.epochs[index] = context.step, context.epoch
             group.kept.append(index)

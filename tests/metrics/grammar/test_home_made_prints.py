@@ -136,3 +136,24 @@ def test_numbers_of_a_numbered_set_are_those_of_its_epoch():
 def test_an_evaluation_that_begins_is_a_heading():
     text = "Epoch 3 loss 0.25\nEvaluation started...\nloss: 0.5\n"
     assert rows_of(text) == [{"epoch": 3, "loss": 0.25}, {"epoch": 3, "val_loss": 0.5}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "train:\n  epoch: 100\n  lr: 0.001\n  warmup_steps: 500\nmodel:\n  dropout: 0.1\n",
+        "scheduler: epoch 10 -> lr 0.01, epoch 20 -> lr 0.001\n",
+    ],
+)
+def test_settings_that_name_an_epoch_are_no_metrics(text):
+    assert rows_of(text) == []
+
+
+def test_numbers_below_a_counter_are_read_from_the_first_loss_on():
+    block = "Epoch: {0}\n  loss: 0.{0}\n  lr: 0.0{0}\n"
+    assert rows_of(block.format(1) + block.format(2)) == [
+        {"epoch": 1, "loss": 0.1},
+        {"epoch": 1, "lr": 0.01},
+        {"epoch": 2, "loss": 0.2},
+        {"epoch": 2, "lr": 0.02},
+    ]
