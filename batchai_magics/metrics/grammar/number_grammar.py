@@ -48,10 +48,11 @@ _WRAPPED = (
     rb"(?P<wrap>\d{1,12}/\d{1,12}[ ]?\((?=\d{1,3}(?:\.\d{1,9})?%\))"  # `89/110 (81%)`
     rb"|np\.float\d\d\(|\[\(0, '|(?:tensor|Array|jnp\.array|DeviceArray)\(|[\[(][ \t]*|')?"
 )
-_PAIRS = (  # `total loss 0.5 (ce 0.3, kd 0.2)`, but `0.5 (avg: 0.6)`
-    rb"(?!(?i:avg|average|mean|median|std|min|max|best|prev|previous|last|was|ema|smoothed|running|total|global)\b)"
-    rb"[A-Za-z][\w./@-]{0,30}(?:[ ]?[:=][ ]?-?\d+\.\d+%?(?=[,;)])|[ ]-?\d+\.\d+%?[,;][ ])"
-    rb"|(?i:acc|accuracy|loss|ppl|f1|auc|dice|iou|psnr)[ ]\d+\.\d+%?\)"
+_PAIRS = (  # `total loss 0.5 (ce 0.3, kd 0.2)`, `train loss 0.5 (val loss 0.6)`, but `0.5 (avg: 0.6)`
+    rb"(?!(?i:avg|average|mean|median|std|sd|sem|ci|min|max|best|prev|previous|last|was|ema|smoothed|running"
+    rb"|total|global|delta|threshold|target|weight)\b)(?:(?i:train|valid|val|validation|test|eval|dev)[ ])?"
+    rb"(?:[A-Za-z][\w./@-]{0,30}(?:[ ]?[:=][ ]?-?\d+\.\d+%?(?=[,;)])|[ ]-?\d+\.\d+%?[,;][ ])"
+    rb"|(?i:acc|accuracy|loss|ppl|f1|auc|dice|iou|psnr)[ ]\d+\.\d+%?\))"
 )
 _TAIL = (
     rb"(?:f0)?(?:[ \t]?" + _NO_NAME + rb"(?P<unit>" + UNIT + rb")" + _UNIT_END + rb")?"
