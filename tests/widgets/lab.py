@@ -141,17 +141,22 @@ class Lab:
         self._wait_until_ready()
 
     def reload_views(self, count=1):
-        """Loads the page anew until it has restored its views: it may have given them up before it knew them.
+        """Loads the page anew, and waits until it has restored its views.
 
-        JupyterLab looks for a model for two seconds, and once only where its page has no time.
+        JupyterLab looks for a model for two seconds, and once only where its page has no time. Then the
+        notebook is opened once more, in a page that has loaded all it needs.
         """
         view, none = self.page.locator(".ba-view"), self.page.get_by_text("model not found")
 
         def is_restored():
-            self.reload()
             view.or_(none).nth(count - 1).wait_for(state="attached")
-            return not none.count()
+            has_given_up = none.count() > 0
+            if has_given_up:
+                self.close_notebook()
+                self._wait_until_ready()
+            return not has_given_up
 
+        self.reload()
         until(is_restored)
 
     def close(self):
@@ -205,6 +210,7 @@ class Lab:
         )
         is_light = "true" if "Light" in name else "false"
         self.page.wait_for_selector(f'body[data-jp-theme-light="{is_light}"]', state="attached")
+        self.page.wait_for_function(scripts.IS_SHOWN)
 
     def save(self):
         """Saves the notebook and returns what is in the file."""

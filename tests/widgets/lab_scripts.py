@@ -30,6 +30,8 @@ IS_READY = """(path) => {
   if (widget) shell.activateById(widget.id);
   return false;
 }"""
+# To be drawn anew, the application is hidden for a frame after its theme has changed.
+IS_SHOWN = "() => !window.jupyterapp.shell.isHidden"
 CLOSE_ALL = """() => {
   for (const widget of [...(window.jupyterapp?.shell.widgets('main') ?? [])]) widget.dispose();
 }"""
