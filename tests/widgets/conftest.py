@@ -1,10 +1,15 @@
-"""A JupyterLab of its own, and Chromium to look at it."""
+"""A JupyterLab of its own, pages without one, and Chromium to look at them."""
+
+from dataclasses import replace
 
 import pytest
 
+from batchai_magics.config import Settings
 from batchai_magics.widgets.core import pages
+from tests.patience import PATIENCE_S
 from tests.widgets import lab as jupyter
 from tests.widgets import notebook_jobs
+from tests.widgets.scripted_job import ScriptedBackend
 from tests.world import world  # noqa: F401  # a fixture
 
 VIEWPORT = {"width": 1300, "height": 1000}
@@ -32,12 +37,23 @@ def lab(tab):
 
     Each picture of a movement has to be drawn, which takes a good part of the time of many tests.
     """
+    yield reset(tab)
+    tab.close()
+
+
+@pytest.fixture(scope="module")
+def module_lab(tab):
+    """The page for the one notebook of a module, whose tests look at different things; none uses `lab`."""
+    yield reset(tab)
+    tab.close()
+
+
+def reset(tab):
     tab.page.set_viewport_size(VIEWPORT)
     tab.page.emulate_media(reduced_motion="reduce")
     tab.page.mouse.move(1, 1)
     tab.page.evaluate("() => location.protocol === 'http:' && localStorage.removeItem('batchai-views')")
-    yield tab
-    tab.close()
+    return tab
 
 
 @pytest.fixture
@@ -48,6 +64,47 @@ def notebook_7(server, chrome):
     yield notebook
     page.close()
     notebook.shut_down()
+
+
+@pytest.fixture
+def page(chrome):
+    """A page without JupyterLab, which fails its test if a script in it does; nothing in it pulses."""
+    opened = chrome.new_page(viewport=VIEWPORT, reduced_motion="reduce")
+    opened.set_default_timeout(1000 * PATIENCE_S)
+    errors = []
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    yield opened
+    opened.close()
+    assert errors == []
+
+
+@pytest.fixture
+def open_job(page):
+    """Opens the page of a job: the view that a cell shows, without a kernel."""
+    served = []
+
+    def opened(job):
+        served.append(job.open(browser=False))
+        page.goto(served[-1].url)
+        return page
+
+    yield opened
+    for each in served:
+        each.close()
+
+
+@pytest.fixture
+def backend(tmp_path):
+    """A job whose states and log a test writes."""
+    return ScriptedBackend(tmp_path / "job")
+
+
+@pytest.fixture
+def recording_world(world, tmp_path, monkeypatch):  # noqa: F811  # the fixture
+    """A local backend whose jobs keep a record of what ran; they come from a folder that is no checkout."""
+    monkeypatch.chdir(tmp_path)
+    world.settings = replace(world.settings, provenance=Settings().provenance)
+    return world
 
 
 @pytest.fixture(scope="session")

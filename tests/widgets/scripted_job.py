@@ -34,6 +34,13 @@ def step_line(step, rank=0, rate=100.0, loss=2.0):
     return f"[1,{rank}]<stdout>:{step}\timages/sec: {rate:.1f} +/- 1.0 (jitter = 2.0)\t{loss:.3f}\n"
 
 
+def train(backend):
+    """Writes forty steps of four ranks."""
+    for step in range(1, 41):
+        for rank in range(4):
+            backend.write(step_line(step * 10, rank, 100 + step + rank, 5 / step))
+
+
 def resource(state=ExecutionState.RUNNING, *, exit_code=None, errors=(), ranks=(), id=JOB, seconds=34):
     ended = START + timedelta(seconds=seconds) if state.is_final else None
     execution = None

@@ -1,35 +1,35 @@
 """Charts in a browser: phases in one chart, x axes, a cursor for all of them, files, the full screen."""
 
 import csv
+import json
 import re
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.widgets.browser.test_looks import SETUP
+from batchai_magics.jobs.job_handle import Job
+from tests.widgets.scripted_job import JOB
 from tests.world import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
-TRAIN = """
-import json
-made = backend("two", S.RUNNING)
-for step in range(100, 1100, 100):
-    place = {"step": step, "epoch": step // 200}
-    losses = {"loss": 200 / step, "accuracy": step / 2000, "lr": step / 1e7, "f1": step / 3000}
-    made.write(json.dumps({**place, **losses, "grad_norm": 2.5}) + "\\n")
-    if step % 500 == 0:
-        made.write(json.dumps({**place, "val_loss": 300 / step}) + "\\n")
-"""
+
+def train(backend):
+    """Writes the numbers of two phases, by step and epoch."""
+    for step in range(100, 1100, 100):
+        place = {"step": step, "epoch": step // 200}
+        losses = {"loss": 200 / step, "accuracy": step / 2000, "lr": step / 1e7, "f1": step / 3000}
+        backend.write(json.dumps({**place, **losses, "grad_norm": 2.5}) + "\n")
+        if step % 500 == 0:
+            backend.write(json.dumps({**place, "val_loss": 300 / step}) + "\n")
+
+
 HEIGHTS = "() => [...document.querySelectorAll('.ba-chart')].map((one) => one.offsetHeight)"
-SHOW = "widgets.show(Job(made, made.job.id), ui='widget')"
 
 
-def test_charts_of_a_job_share_steps_and_a_cursor_and_are_saved(lab, tmp_path):
-    lab.open("charts", SETUP.format(folder=tmp_path) + TRAIN, SHOW)
-    for index in range(2):
-        lab.run(index)
-    charts = lab.page
+def test_charts_of_a_job_share_steps_and_a_cursor_and_are_saved(open_job, backend, tmp_path):
+    train(backend)
+    charts = open_job(Job(backend, JOB))
     charts.get_by_role("img", name=re.compile("^loss at step 1000, train 0.200, val 0.300$")).wait_for()
     have_one_cursor(charts)
     chart = charts.get_by_role("group", name="loss", exact=True)
@@ -37,7 +37,6 @@ def test_charts_of_a_job_share_steps_and_a_cursor_and_are_saved(lab, tmp_path):
     fills_the_screen(charts, chart)
     are_chosen_and_smoothed(charts)
     have_one_axis(charts)
-    assert lab.errors == []
 
 
 def are_chosen_and_smoothed(charts):
@@ -93,7 +92,7 @@ def is_saved(charts, chart, folder):
         chart.get_by_label("Save this chart").click()
         with charts.expect_download() as download:
             chart.get_by_role("button", name=item).click()
-        assert download.value.suggested_filename == f"two-loss.{suffix}"
+        assert download.value.suggested_filename == f"resnet-loss.{suffix}"
         download.value.save_as(folder / suffix)
     rows = list(csv.DictReader((folder / "csv").read_text().splitlines()))
     assert rows[4]["step"] == "500"
@@ -114,23 +113,17 @@ def fills_the_screen(charts, chart):
     until(lambda: charts.evaluate(HEIGHTS) == heights)
 
 
-RANKS = """
-made = backend("wide", S.RUNNING)
-def tell(first, last):
+def write_losses(backend, first, last):
+    """Writes three steps of the ranks from `first` on."""
     for step in range(1, 4):
-        lines = (f"[1,{rank}]<stdout>:step {step} loss {rank + step}\\n" for rank in range(first, last))
-        made.write("".join(lines))
-tell(0, 16)
-"""
+        lines = (f"[1,{rank}]<stdout>:step {step} loss {rank + step}\n" for rank in range(first, last))
+        backend.write("".join(lines))
 
 
-def test_a_band_stands_for_many_ranks(lab, tmp_path):
-    lab.open("wide", SETUP.format(folder=tmp_path) + RANKS, SHOW, "tell(16, 256)")
-    for index in range(2):
-        lab.run(index)
-    chart = lab.page.get_by_role("group", name="loss", exact=True)
+def test_a_band_stands_for_many_ranks(open_job, backend):
+    write_losses(backend, 0, 16)
+    chart = open_job(Job(backend, JOB)).get_by_role("group", name="loss", exact=True)
     expect(chart.locator(".ba-plot")).to_have_attribute("data-ranks", "lines")
-    lab.run(2)
+    write_losses(backend, 16, 256)
     expect(chart.locator(".ba-plot")).to_have_attribute("data-ranks", "band")
     chart.get_by_role("img", name="loss at step 3, mean 130.5, ranks 3.0–258.0", exact=True).wait_for()
-    assert lab.errors == []

@@ -52,9 +52,7 @@ def has_every_line(page, job):
     assert missing(page, job.log) == {}
 
 
-def test_a_view_that_is_opened_late_loaded_again_or_shown_twice_has_every_line(
-    lab, chrome, server, eight_ranks
-):
+def test_a_view_that_is_opened_late_or_loaded_again_has_every_line(lab, eight_ranks):
     show(lab, "late")
     page = lab.page
     page.get_by_role("img", name="Nodes: 2 running").wait_for()
@@ -69,24 +67,7 @@ def test_a_view_that_is_opened_late_loaded_again_or_shown_twice_has_every_line(
     is_running(page)
     has_every_line(page, eight_ranks)
     page.get_by_role("img", name="images/sec at step").wait_for()
-    goes_on_when_the_first_page_is_closed(lab, chrome, server, eight_ranks)
-
-
-def goes_on_when_the_first_page_is_closed(lab, chrome, server, job):
-    page = chrome.new_page()
-    other = jupyter.Lab(page, server)
-    other.path = lab.path
-    other.reload_views()
-    is_running(page)
-    for each in (lab.page, page):
-        has_every_line(each, job)
-    lab.clear(1)
-    lab.page.locator(".ba-view").wait_for(state="detached")
-    lab.close_notebook()
-    job.waits_for(job.log.stat().st_size + 300)
-    has_every_line(page, job)
-    assert [lab.errors, other.errors] == [[], []]
-    page.close()
+    assert lab.errors == []
 
 
 def test_after_a_kernel_restart_the_copied_command_shows_the_job_again(lab, eight_ranks):
@@ -141,7 +122,7 @@ def test_a_kernel_that_cannot_hear_is_told_of_and_nothing_is_lost(lab, real_worl
     assert job.job.is_done
 
 
-WHOLE = """%%batchai_job whole --nodes 2 --processes 2 --tag kept
+WHOLE = """
 import time
 from pathlib import Path
 from batchai_magics import log, save
@@ -177,7 +158,7 @@ def parts_of(view):
     return {name for name in names if not name.startswith(OF_A_RUNNING_JOB)}
 
 
-LEFT = """%%batchai_job left
+LEFT = """
 for step in range(1, 30):
     print(f"step {step} loss: {3 / step:.4f} acc: {1 - 1 / step:.3f} lr: {0.1 / step:.4f}", flush=True)
 for number in range(10_000):
@@ -189,42 +170,33 @@ def shown_charts(view):
     return view.locator(".ba-chart").evaluate_all("(all) => all.map((one) => one.getAttribute('aria-label'))")
 
 
-def test_an_ended_run_is_shown_again_as_it_was_left_and_read_from_its_first_line(lab, real_world):
-    lab.open("left", "%env BATCHAI_UI=widget\n" + LOAD, LEFT, "%batchai job show -n left")
-    lab.run(0)
-    lab.run(1)
-    view = lab.page.locator(".ba-view")
+def test_an_ended_run_is_shown_again_as_it_was_left_and_read_from_its_first_line(open_job, world):
+    job = world.run("left", LEFT)
+    view = open_job(job).locator(".ba-view")
     view.locator(".ba-badge", has_text="succeeded").wait_for()
     view.get_by_role("button", name="loss", exact=True).click()
     view.get_by_role("tab", name="Record").click()
     left = until(lambda: (shown := shown_charts(view)) and "loss" not in shown and shown)
-    lab.clear(1)
-    view.wait_for(state="detached")
-    lab.run(2)
+    page = view.page
+    page.reload()
     view.locator(".ba-badge", has_text="succeeded").wait_for()
     expect(view.get_by_role("tab", name="Record")).to_have_attribute("aria-selected", "true")
     until(lambda: shown_charts(view) == left)
     view.get_by_role("tab", name="stdout", exact=True).click()
     view.locator(".ba-row", has_text="line 009999").wait_for()
-    log = next(real_world.home.glob("shares/**/jobs/left/*/stdouterr/stdout.txt"))
-    assert missing(lab.page, log) == {}
-    assert lab.errors == []
+    log = next(world.home.glob("shares/**/jobs/left/*/stdouterr/stdout.txt"))
+    assert missing(page, log) == {}
 
 
-def test_the_view_of_a_finished_run_has_all_that_the_live_view_had(lab, tmp_path):
+def test_the_view_of_a_finished_run_has_all_that_the_live_view_had(open_job, recording_world, tmp_path):
     flag = tmp_path / "flag"
-    lab.open(
-        "whole", "%env BATCHAI_UI=widget\n" + LOAD, WHOLE.format(flag=flag), "%batchai job show -n whole"
-    )
-    lab.run(0)
-    lab.run(1)
-    views = lab.page.locator(".ba-view")
-    open_parts(views.first)
-    live = parts_of(views.first)
+    job = recording_world.submit("whole --nodes 2 --processes 2 --tag kept", WHOLE.format(flag=flag))
+    view = open_job(job).locator(".ba-view")
+    open_parts(view)
+    live = parts_of(view)
     flag.touch()
-    views.first.locator(".ba-badge", has_text="succeeded").wait_for()
-    lab.run(2)
-    views.nth(1).locator(".ba-badge", has_text="succeeded").wait_for()
-    open_parts(views.nth(1))
-    until(lambda: live - parts_of(views.nth(1)) == set())
-    assert lab.errors == []
+    view.locator(".ba-badge", has_text="succeeded").wait_for()
+    view = open_job(job).locator(".ba-view")  # of a server that has seen nothing of its run
+    view.locator(".ba-badge", has_text="succeeded").wait_for()
+    open_parts(view)
+    until(lambda: live - parts_of(view) == set())

@@ -1,9 +1,10 @@
-"""What a page shows stays where it is while a job runs: real jobs, measured by Chromium itself."""
+"""What a page shows stays where it is while a job runs, as Chromium itself measures it."""
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.widgets.notebook_jobs import pair_of_nodes
+from batchai_magics.jobs.job_handle import Job
+from tests.widgets.scripted_job import JOB, ExecutionState, resource
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
@@ -58,14 +59,12 @@ def test_neither_view_nor_legend_moves_from_the_first_number_to_the_frozen_outpu
     assert lab.errors == []
 
 
-def test_the_question_before_a_cancellation_stays_and_a_job_that_saves_says_so_and_is_killed(lab):
-    lab.page.clock.install()
+def test_the_question_before_a_cancellation_stays_and_a_job_that_saves_says_so_and_is_killed(
+    page, open_job, world
+):
+    page.clock.install()
     deaf = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)"
-    script = f"{deaf}\nprint('up', flush=True)\ntime.sleep(1000)"
-    lab.open("stubborn", LOAD, f"%%batchai_job stubborn --grace 1h\n{script}")
-    lab.run(0)
-    lab.run(1)
-    page = lab.page
+    open_job(world.submit("stubborn --grace 1h", f"{deaf}\nprint('up', flush=True)\ntime.sleep(1000)"))
     cancel, sure = (page.get_by_role("button", name=name) for name in ("Cancel job", "Yes, cancel it"))
     page.locator(".ba-row", has_text="up").wait_for()
     cancel.click()
@@ -81,19 +80,14 @@ def test_the_question_before_a_cancellation_stays_and_a_job_that_saves_says_so_a
     expect(page.locator(".ba-badge")).to_have_text("cancelled")
 
 
-def test_a_queued_job_shows_what_it_waits_for_and_no_blank_log(lab, real_world):
-    cluster = pair_of_nodes(real_world, "queue")
-    first = f"%%batchai_job first --cluster {cluster} --nodes 2\nimport time\ntime.sleep(1000)"
-    second = f"%%batchai_job second --cluster {cluster} --nodes 2\nprint('done')"
-    lab.open("queued", LOAD, first, second, "")
-    for index in range(3):
-        lab.run(index)
-    view = lab.page.get_by_role("article", name="Job second")
+def test_a_queued_job_shows_what_it_waits_for_and_no_blank_log(open_job, backend):
+    backend.job = resource(ExecutionState.QUEUED).with_waiting("first is using its nodes")
+    view = open_job(Job(backend, JOB)).get_by_role("article", name="Job resnet")
     expect(view.locator(".ba-empty")).to_contain_text("first is using its nodes")
     expect(view.locator(".ba-log")).to_be_hidden()
     assert view.bounding_box()["height"] < 160
-    lab.write(3, "%batchai job terminate -n first -y")
-    lab.run(3)
+    backend.write("done\n")
+    backend.finish()
     view.locator(".ba-row", has_text="done").first.wait_for()
     hint = view.locator(".ba-hint")
     expect(hint).to_contain_text("No metrics in the log.")

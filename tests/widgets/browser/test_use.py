@@ -1,19 +1,15 @@
 """What the processes of a running job use, in a real page, with a real job."""
 
-import contextlib
 import re
 
 import pytest
 from playwright.sync_api import expect
 
-from batchai_magics.errors import NotFoundError
-from batchai_magics.jobs.job_handle import Job
 from tests.world import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
-START = "import os; os.environ['BATCHAI_UI'] = 'widget'\n%load_ext batchai_magics"
-UNEVEN = """%%batchai_job uneven --nodes 2 --processes 4
+UNEVEN = """
 import os, time
 rank = int(os.environ["PMI_RANK"])
 keep = bytearray(b"x") * ((rank + 1) * 40 << 20)
@@ -31,19 +27,8 @@ STARTS = """() => ['.ba-spark', '.ba-use-value'].map((kind) => new Set(
     .map((one) => Math.round(one.getBoundingClientRect().left))).size)"""
 
 
-@pytest.fixture(autouse=True)
-def end_jobs(real_world):
-    """No job of a test runs on behind it."""
-    yield
-    with contextlib.suppress(NotFoundError):
-        Job(real_world.backend, real_world.job_id("uneven")).delete()
-
-
-def test_each_rank_has_its_curves_the_whole_its_words_and_one_kind_stands_below_itself(lab):
-    lab.open("use", START, UNEVEN)
-    for index in range(2):
-        lab.run(index)
-    page = lab.page
+def test_each_rank_has_its_curves_the_whole_its_words_and_one_kind_stands_below_itself(open_job, world):
+    page = open_job(world.submit("uneven --nodes 2 --processes 4", UNEVEN))
     use = page.locator(".ba-use")
     use.locator("summary").click()
     use.locator(".ba-use-line", has_text=re.compile("rank 3.*CPU.*%.*memory.*MB", re.DOTALL)).wait_for()

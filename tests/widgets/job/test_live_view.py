@@ -1,11 +1,15 @@
-"""The live view in a real JupyterLab."""
+"""The live view in a real JupyterLab, and in a page of its own where that is all that it needs."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from playwright.sync_api import expect
 
+from batchai_magics.backends.base import Seal
+from batchai_magics.jobs.job_handle import Job
 from tests.widgets.lab import confirm
+from tests.widgets.scripted_job import JOB, step_line, train
 from tests.world import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
@@ -14,7 +18,7 @@ SETUP = """
 import threading, time
 from batchai_magics import widgets
 from batchai_magics.jobs.job_handle import Job
-from tests.widgets.scripted_job import JOB, FAILURE, ExecutionState, ScriptedBackend, step_line
+from tests.widgets.scripted_job import JOB, FAILURE, ExecutionState, ScriptedBackend, train
 backend = ScriptedBackend("{folder}")
 job = Job(backend, JOB)
 """
@@ -28,24 +32,6 @@ window.Notification = class {
 };
 """
 SHOW = "widgets.show(job)"
-TRAIN = """
-for step in range(1, 41):
-    for rank in range(4):
-        backend.write(step_line(step * 10, rank, 100 + step + rank, 5 / step))
-"""
-MORE = """
-for rank in range(4):
-    backend.write(step_line(410, rank) + 500 * "more\\n", rank=rank)
-"""
-LOST = """
-from dataclasses import replace
-from batchai_magics.backends.base import Seal
-read = backend.read
-def sealed(*asked):
-    chunk = read(*asked)
-    return replace(chunk, seal=Seal(chunk.size, "known", 1200) if chunk.is_complete else None)
-backend.read = sealed
-"""
 FINISH_WHEN_HELD = """
 def finish():
     while not any(output.view.is_in_use for output in widgets._publisher().outputs()):
@@ -54,7 +40,10 @@ def finish():
 threading.Thread(target=finish).start()
 """
 LAST_LINE = re.compile(r"400\s+images/sec: 143.0")
-LAST_POINT = "images/sec at step 400, total 566"
+SHOW_PAGE = """(display) => {
+  document.querySelector('main').style.display = display;
+  return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+}"""
 
 
 @pytest.fixture
@@ -63,7 +52,8 @@ def job_cell(tmp_path):
 
 
 def test_a_view_is_alive_while_the_cell_that_shows_it_runs(lab, job_cell):
-    lab.open("busy", job_cell, SHOW + TRAIN + "while not backend.job.state.is_final: time.sleep(0.05)")
+    wait = "while not backend.job.state.is_final: time.sleep(0.05)"
+    lab.open("busy", job_cell, f"{SHOW}\ntrain(backend)\n{wait}")
     lab.run(0)
     lab.run(1, wait=False)
     lab.page.locator(".ba-row", has_text=LAST_LINE).wait_for()
@@ -71,54 +61,57 @@ def test_a_view_is_alive_while_the_cell_that_shows_it_runs(lab, job_cell):
     lab.page.wait_for_function("() => document.querySelector('.ba-badge')?.textContent === 'cancelled'")
 
 
-def test_the_end_is_told_by_a_notification_to_who_asked_and_what_the_log_lacks_by_the_view(lab, job_cell):
-    lab.page.add_init_script(NOTIFICATIONS)
-    lab.page.evaluate(f"() => {{{NOTIFICATIONS}}}")  # the page may be open already
-    lab.open("told", job_cell + LOST, SHOW, TRAIN, "backend.finish()")
-    for index in range(3):
-        lab.run(index)
-    button = lab.page.get_by_role("button", name="Notify me")
+def test_the_end_is_told_by_a_notification_to_who_asked_and_what_the_log_lacks_by_the_view(
+    open_job, page, backend
+):
+    page.add_init_script(NOTIFICATIONS)
+    read = backend.read
+
+    def sealed(*asked):
+        chunk = read(*asked)
+        return replace(chunk, seal=Seal(chunk.size, "known", 1200) if chunk.is_complete else None)
+
+    backend.read = sealed
+    train(backend)
+    open_job(Job(backend, JOB))
+    button = page.get_by_role("button", name="Notify me")
     button.click()
     expect(button).to_have_attribute("aria-pressed", "true")
-    assert lab.page.evaluate("shown") == []
-    lab.run(3)
-    expect(lab.page.locator(".ba-badge")).to_have_text("succeeded")
-    assert lab.page.evaluate("shown") == [["resnet has succeeded", "succeeded"]]
+    assert page.evaluate("shown") == []
+    backend.finish()
+    expect(page.locator(".ba-badge")).to_have_text("succeeded")
+    assert page.evaluate("shown") == [["resnet has succeeded", "succeeded"]]
     expect(button).to_be_hidden()
-    lab.page.get_by_text(
+    page.get_by_text(
         "stdout.txt is not complete: its last 1,200 bytes are missing: the disk did not take them"
     ).wait_for()
 
 
-def test_the_log_stays_where_the_reader_is_and_what_was_hidden_shows_what_came_meanwhile(lab, job_cell):
-    lab.open("follow", job_cell, SHOW, TRAIN, "backend.write('one more\\n' * 3)", MORE)
-    for index in range(3):
-        lab.run(index)
-    page = lab.page
+def test_the_log_stays_where_the_reader_is(open_job, backend):
+    train(backend)
+    page = open_job(Job(backend, JOB))
     page.locator(".ba-row", has_text=LAST_LINE).wait_for()
     page.locator(".ba-log").hover()
     scroll_up(page)
     top = page.evaluate("() => document.querySelector('.ba-log').scrollTop")
-    lab.run(3)
+    backend.write("one more\n" * 3)
     page.get_by_role("button", name="3 new lines").click()
     page.locator(".ba-row", has_text="one more").first.wait_for()
     page.wait_for_function("(top) => document.querySelector('.ba-log').scrollTop > top", arg=top)
-    page.get_by_role("img", name=LAST_POINT).wait_for()
+
+
+def test_a_view_that_was_hidden_shows_what_came_meanwhile(open_job, backend):
+    train(backend)
+    page = open_job(Job(backend, JOB))
+    page.get_by_role("img", name="images/sec at step 400, total 566").wait_for()
     size = page.locator(".ba-foot > .ba-position")
     before = size.text_content()
-    with lab.out_of_sight(1):
-        lab.run(4)
-        expect(size).not_to_have_text(before)
+    page.evaluate(SHOW_PAGE, "none")
+    for rank in range(4):
+        backend.write(step_line(410, rank) + 500 * "more\n", rank=rank)
+    expect(size).not_to_have_text(before)
+    page.evaluate(SHOW_PAGE, "")
     page.get_by_role("img", name="images/sec at step 410, total 400").wait_for()
-    follows_the_theme(lab)
-
-
-def follows_the_theme(lab):
-    lab.theme("JupyterLab Light")  # an earlier test may have left another one
-    colour = "() => getComputedStyle(document.querySelector('.ba-view')).backgroundColor"
-    before = lab.page.evaluate(colour)
-    lab.theme("JupyterLab Dark")
-    lab.page.wait_for_function(f"(before) => ({colour})() !== before", arg=before)
 
 
 def scroll_up(page):
@@ -135,7 +128,7 @@ backend.finish(ExecutionState.FAILED, **FAILURE)
 
 
 def test_a_failed_job_opens_its_failure_and_leaves_a_card_and_a_picture_in_the_saved_notebook(lab, job_cell):
-    lab.open("ends", job_cell, SHOW, TRAIN, FAILS)
+    lab.open("ends", job_cell, SHOW, "train(backend)", FAILS)
     for index in range(3):
         lab.run(index)
     lab.page.locator(".ba-log").hover()  # wherever the mouse is
@@ -154,7 +147,7 @@ def test_a_failed_job_opens_its_failure_and_leaves_a_card_and_a_picture_in_the_s
 
 
 def test_a_view_does_not_freeze_under_the_readers_hands(lab, job_cell):
-    lab.open("held", job_cell, TRAIN, FINISH_WHEN_HELD, SHOW, SHOW)
+    lab.open("held", job_cell, "train(backend)", FINISH_WHEN_HELD, SHOW, SHOW)
     for index in range(5):
         lab.run(index)
     held, other = (lab.page.locator(".jp-CodeCell").nth(index) for index in (3, 4))
