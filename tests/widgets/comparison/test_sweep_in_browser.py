@@ -29,6 +29,7 @@ sweep.trials[6].become(ExecutionState.RUNNING, loss=2.0, progress=Progress(0.25,
 """
 MORE = "end(4, 9); sweep.trials[4].become(ExecutionState.FAILED, loss=3.0)"
 END = "end(0, len(sweep.trials)); sweep.state = 'finished'"
+MANY = "many = ScriptedSweep(world, 240); many.name = 'many'; widgets.show_sweep(many)"
 
 
 HEADS_OFF_THEIR_NUMBERS = """view => {
@@ -46,18 +47,12 @@ HEADS_OFF_THEIR_NUMBERS = """view => {
 }"""
 
 
-def opened(lab, tmp_path, name, count, *cells):
-    """The view of a sweep with so many trials, of which four have ended."""
-    lab.open(
-        name, SETUP.format(folder=tmp_path / "cluster", count=count), "widgets.show_sweep(sweep)", *cells
-    )
+def test_a_sweep_grows_names_its_best_trial_opens_it_and_is_saved(lab, tmp_path):
+    setup = SETUP.format(folder=tmp_path / "cluster", count=12)
+    lab.open("sweep", setup, "widgets.show_sweep(sweep)", MORE, END, MANY)
     lab.run(0)
     lab.run(1)
-    return lab.page.locator(".ba-dashboard").first
-
-
-def test_a_sweep_grows_names_its_best_trial_opens_it_and_is_saved(lab, tmp_path):
-    view = opened(lab, tmp_path, "sweep", 12, MORE, END)
+    view = lab.page.locator(".ba-dashboard").first
     expect(view.locator("tbody tr")).to_have_count(12)
     expect(view.get_by_text("★ best loss 0.421: lr-t3 with lr 0.0114, batch 128")).to_be_visible()
     view.get_by_role("img", name=re.compile("^best loss, latest: trial .*, best so far 0.421$")).wait_for()
@@ -77,6 +72,9 @@ def test_a_sweep_grows_names_its_best_trial_opens_it_and_is_saved(lab, tmp_path)
     expect(view.locator(".ba-trials .ba-spark:visible")).to_have_count(12)
     is_saved(lab)
     selects_a_range_and_marks_rows_and_lines_together(lab.page, view)
+    has_no_violation_in_either_theme(lab)
+    lab.run(4)
+    shows_the_first_hundred_trials_and_more_on_request(lab.page.locator(".ba-dashboard").last)
     assert lab.errors == []
 
 
@@ -144,14 +142,16 @@ def selects_a_range_with_keys(page, view):
     expect(view.locator("tbody tr")).to_have_count(12)
 
 
-def test_of_many_trials_the_first_hundred_have_rows_and_more_on_request(lab, tmp_path):
-    view = opened(lab, tmp_path, "many", 240)
-    expect(view.get_by_text("100 of 240 trials")).to_be_visible()
-    expect(view.locator("tbody tr")).to_have_count(100)
-    view.get_by_role("button", name="Show 100 more").click()
-    expect(view.locator("tbody tr")).to_have_count(200)
+def has_no_violation_in_either_theme(lab):
     lab.page.mouse.move(1, 1)
     for theme in ("JupyterLab Light", "JupyterLab Dark"):
         lab.theme(theme)
         lab.page.wait_for_function(NOTHING_MOVES)
         assert violations(lab.page, ".ba-dashboard", is_recoloured="Dark" in theme) == []
+
+
+def shows_the_first_hundred_trials_and_more_on_request(view):
+    expect(view.get_by_text("100 of 240 trials")).to_be_visible()
+    expect(view.locator("tbody tr")).to_have_count(100)
+    view.get_by_role("button", name="Show 100 more").click()
+    expect(view.locator("tbody tr")).to_have_count(200)
