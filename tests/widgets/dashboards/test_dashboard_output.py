@@ -8,7 +8,6 @@ import pytest
 from ipywidgets.widgets.widget import _instances
 
 from batchai_magics import widgets
-from batchai_magics.commands.output.command_result import SelectedJobs
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.display import HELLO_S
@@ -17,7 +16,7 @@ from tests.patience import PATIENCE_S
 from tests.threads import join_all, package_threads
 from tests.widgets.core.recorded_page import say, turns
 from tests.widgets.dashboards.opened_dashboards import KINDS, WIDGET, opened, sent, subject
-from tests.widgets.scripted_cluster import EXPERIMENT, JOB, NodeState, Subject
+from tests.widgets.scripted_cluster import JOB, NodeState
 from tests.widgets.scripted_job import step_line
 
 
@@ -45,14 +44,6 @@ def test_text_output_is_text(place, page, kind):
     widgets.show_dashboard(subject(place, kind), ui="text")
     assert set(page.shown[""]) == {"text/plain"}
     assert "resnet" in page.shown[""]["text/plain"]
-
-
-def test_a_list_of_selected_jobs_has_only_these(place, page):
-    place.run("old")
-    chosen = SelectedJobs(frozenset({"old"}), "--where 'loss < 1'")
-    widgets.show_dashboard(Subject(place, EXPERIMENT, chosen), ui="text")
-    assert "old" in page.shown[""]["text/plain"]
-    assert "resnet" not in page.shown[""]["text/plain"]
 
 
 def test_text_is_shown_without_a_frontend(place, page):
