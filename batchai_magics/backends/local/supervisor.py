@@ -94,7 +94,7 @@ class Supervisor:
             if not run.is_assigned:
                 time.sleep(POLL_S)
                 continue
-            if report.begin():
+            if run.state is ExecutionState.RUNNING or report.begin():
                 is_again = self._run(job, report, secrets)
             else:  # it was stopped before it started
                 reason, now = report.stop_reason(), report.read()
@@ -287,10 +287,16 @@ class LocalReport(Report):
         self.next_job: JobRow | None = None
 
     def claim(self) -> bool:
-        """Makes this process the job's supervisor; False if it has another one or is gone."""
+        """Makes this process the job's supervisor; False if it has another one or is gone.
+
+        A job that has its nodes is marked as running in the same transaction: each waits for the disk.
+        """
         own = process.own_identity()
         with self._store.write() as db:
             is_ours = job_table.claim(db, self._guid, own)
+            run = job_table.find(db, self._guid)
+            if is_ours and run and run.is_assigned:
+                self._mark_running(db)
         if is_ours:
             with (
                 contextlib.suppress(OSError),
@@ -311,12 +317,11 @@ class LocalReport(Report):
 
     def begin(self) -> bool:
         """Marks the job as running; False if it was told to stop first."""
+        return self._store.insist(self._mark_running)
 
-        def begin(db: Database) -> bool:
-            nodes = [node.id for node in node_table.job_nodes(db, self._guid)]
-            return job_table.begin(db, self._guid, nodes)
-
-        return self._store.insist(begin)
+    def _mark_running(self, db: Database) -> bool:
+        nodes = [node.id for node in node_table.job_nodes(db, self._guid)]
+        return job_table.begin(db, self._guid, nodes)
 
     def start_clock(self, limits: Limits) -> None:
         """Begins the time that the attempt has."""
