@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
 import subprocess
@@ -37,15 +36,3 @@ def scene(play: FunctionType, folder: Path, *, who: tuple[str, ...] = AS_ROOT) -
 def tell(*values: object) -> None:
     """Prints one line of what a scene found."""
     print(json.dumps(values[0] if len(values) == 1 else values), flush=True)
-
-
-def mount_small(folder: Path) -> None:
-    """Puts a file system of 12 MB there."""
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "none", str(folder)], check=True)
-
-
-def fill(folder: Path) -> None:
-    """Leaves no byte free, until `ballast` is deleted."""
-    with (folder / "ballast").open("ab", buffering=0) as file, contextlib.suppress(OSError):
-        while True:
-            file.write(bytes(4096))

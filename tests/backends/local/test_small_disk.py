@@ -17,8 +17,9 @@ from batchai_magics.backends.local.state.store import RESERVE_BYTES
 from batchai_magics.errors import BatchAIError, StorageError
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.resource_ids import Kind
-from tests.backends.local.namespace import fill, mount_small, scene, tell
+from tests.backends.local.namespace import scene, tell
 from tests.patience import PATIENCE_S
+from tests.small_disk import SmallDisk
 from tests.world import FOLLOWED, World, processes_of, until
 
 pytestmark = pytest.mark.slow
@@ -26,15 +27,15 @@ pytestmark = pytest.mark.slow
 SLEEP = "import time\nprint('up', flush=True)\ntime.sleep(1000)"
 
 
-def small_disk(home: Path, *, disk_grace_s: float = 60.0) -> World:
+def small_disk(folder: Path, *, disk_grace_s: float = 60.0) -> tuple[SmallDisk, World]:
     """A world on a file system of 12 MB."""
-    mount_small(home)
-    return World(home / "state", limits=LocalSettings(disk_grace_s=disk_grace_s))
+    disk = SmallDisk(folder / "disk")
+    return disk, World(disk.folder / "state", limits=LocalSettings(disk_grace_s=disk_grace_s))
 
 
 def on_a_full_disk(home: Path) -> None:
     """A job fills a file system of 12 MB, and another one is submitted where not a byte is free."""
-    world = small_disk(home, disk_grace_s=0.5)
+    disk, world = small_disk(home, disk_grace_s=0.5)
     job = world.run("fill", "import sys\nfor _ in range(40): sys.stdout.write('z' * (1 << 20))")
     (error,) = job.show().execution.errors
     seal = world.backend.read(FileRef(job.id, "stdout.txt")).seal
@@ -43,13 +44,13 @@ def on_a_full_disk(home: Path) -> None:
     for path in home.rglob("stdout.txt"):
         path.unlink()
     tell(world.run("after", "print('room again')").log())
-    fill(home)
+    disk.fill()
     names = [item.id.name for item in world.backend.list(world.experiment, Kind.JOB)]
     try:
         world.submit("refused", "print(1)" + "#" * 100_000)
     except BatchAIError as error:
         tell(type(error).__name__)
-    (home / "ballast").unlink()
+    disk.free()
     assert [item.id.name for item in world.backend.list(world.experiment, Kind.JOB)] == names
     world.close()
 
@@ -65,28 +66,28 @@ sys.exit(int(sys.argv[2]))
 
 def codes_on_a_full_disk(home: Path) -> None:
     """Jobs end by themselves while not a byte is free, the reserve apart."""
-    world = small_disk(home)
+    disk, world = small_disk(home)
     (home / "hold").touch()
     jobs = [world.submit(f'j{code} --args "{home}/hold {code}"', HELD) for code in (0, 7)]
     until(lambda: all(job.log() == "up\n" for job in jobs))
-    fill(home)
+    disk.fill()
     (home / "hold").unlink()
     tell([[job.wait(PATIENCE_S).state.value, job.exit_code] for job in jobs])
     tell([[rank.exit_code for rank in job.ranks()] for job in jobs])
-    (home / "ballast").unlink()
+    disk.free()
     world.close()
 
 
 def listing_a_read_only_home(home: Path) -> None:
     """A home is listed and read on a disk that takes nothing."""
-    world = small_disk(home)
+    disk, world = small_disk(home)
     ran, lost = world.run("ran", "print('hello')"), world.submit("lost", SLEEP)
     until(lambda: lost.log() == "up\n")
     FOLLOWED.discard(world.backend)  # it would record the end of the job while the disk takes it
     world.supervisor(lost).kill()
     until(lambda: not processes_of(world.home))
     world.backend.close()
-    closing = ["mount", "-o", "remount,ro", str(home)]  # refused while a dying process has a file open
+    closing = ["mount", "-o", "remount,ro", str(disk.folder)]  # refused while a dying process has a file open
     until(lambda: subprocess.run(closing, capture_output=True).returncode == 0)
     backend = LocalBackend(LocalSettings(home=world.home))
     tell([item.id.name for item in backend.list(world.experiment, Kind.JOB)])
@@ -137,16 +138,16 @@ def ends(world: World) -> list[tuple[str, str]]:
 
 def used_up_under_an_open_store(home: Path) -> None:
     """The reserve was used, and what it gave is full as well: nothing needs a new block."""
-    world = small_disk(home)
+    disk, world = small_disk(home)
     four_jobs(world)
-    fill(home)
+    disk.fill()
     (world.home / "reserve").unlink()
-    fill(home)
+    disk.fill()
     for name, change in zip("cdba", ("terminate", "delete", "delete", "terminate"), strict=True):
         getattr(world.backend, change)(world.job_id(name))
     until(lambda: all(job.state.is_final for job in world.backend.list(world.experiment, Kind.JOB)))
     tell(ends(world))
-    (home / "ballast").unlink()
+    disk.free()
     tell(world.run("after", "print('room again')").log())
     tell((world.home / "reserve").stat().st_size)
     world.close()
@@ -154,25 +155,25 @@ def used_up_under_an_open_store(home: Path) -> None:
 
 def used_by_a_supervisor_that_is_gone(home: Path) -> None:
     """A supervisor used the reserve, others ate what it gave, and nobody has the database open."""
-    world = small_disk(home)
+    disk, world = small_disk(home)
     job = world.submit("a", SLEEP)
     until(lambda: job.log() == "up\n")
     for name in "cde":
         world.submit(f"{name} --nodes 2", SLEEP)
-    fill(home)
+    disk.fill()
     world.backend.store.reserve.release_slice()
-    fill(home)
+    disk.fill()
     FOLLOWED.discard(world.backend)  # it would open the database, and start the next job
     world.supervisor(job).kill()
     world.backend.store.close()
     until(lambda: not processes_of(world.home))
-    fill(home)
+    disk.fill()
     for name, change in zip("cda", ("terminate", "delete", "terminate"), strict=True):
         argv = ["-m", "batchai_magics.cli", "job", change, "-n", name, "--yes"]
         env = {"BATCHAI_HOME": str(world.home), "PATH": "/usr/bin:/bin"}
         done = subprocess.run([sys.executable, *argv], env=env, capture_output=True, text=True)
         tell([done.returncode, done.stderr])
-    (home / "ballast").unlink()
+    disk.free()
     world.backend.delete(world.job_id("e"))
     tell(ends(world)[1:])
     tell((world.home / "reserve").stat().st_size)

@@ -15,9 +15,10 @@ from azure.storage.fileshare import ShareClient
 
 from batchai_magics.backends.base import Copy
 from batchai_magics.errors import BatchAIError
-from tests.backends.local.namespace import fill, mount_small, scene, tell
+from tests.backends.local.namespace import scene, tell
 from tests.server.running import Running, connected, serving
 from tests.server.storage.signed_urls import account_sas
+from tests.small_disk import SmallDisk
 
 pytestmark = pytest.mark.slow
 SMALL, LARGE = 9, 5 << 20
@@ -59,21 +60,19 @@ def put_blob(server: Running, spools: Path) -> list[object]:
 
 
 def uploads_to_a_full_disk(folder: Path) -> None:
-    disk = folder / "disk"
-    disk.mkdir()
-    mount_small(disk)
+    disk = SmallDisk(folder / "disk")
     small, large = sources(folder)
-    with serving(disk / "home") as server:
+    with serving(disk.folder / "home") as server:
         there, azure = connected(server.url), share_of(server, "data")
         there.storage.make("data")
         azure.get_file_client("begun").create_file(LARGE)
-        fill(disk)
+        disk.fill()
         for place, copy in itertools.product((there, server.world.backend), (small, large)):
             tell(refused(lambda to=place.storage, copy=copy: sum(to.send("data", [copy]))))
         tell(refused(lambda: azure.get_file_client("begun").upload_range(b"x" * 99, 0, 99)))
         tell(refused(lambda: azure.get_file_client("theirs").upload_file(b"x" * LARGE)))
-        tell(put_blob(server, disk))
-        (disk / "ballast").unlink()
+        tell(put_blob(server, disk.folder))
+        disk.free()
         sum(there.storage.send("data", [small, large]))
         azure.get_file_client("theirs").upload_file(b"text")
         tell([file.path for file in there.storage.list("data")])

@@ -9,7 +9,7 @@ import pytest
 
 from batchai_magics.backends.service.repository import Repository
 from batchai_magics.errors import StorageError, is_disk_full
-from tests.backends.local.namespace import fill, mount_small, scene, tell
+from tests.backends.local.namespace import scene, tell
 from tests.backends.service.records.homes import (
     JOB,
     WORKSPACE,
@@ -21,6 +21,7 @@ from tests.backends.service.records.homes import (
     job_named,
     record,
 )
+from tests.small_disk import SmallDisk
 from tests.world import until
 
 COUNT_UP = """
@@ -79,20 +80,19 @@ def test_a_process_that_is_killed_within_a_change_changes_nothing(home: Home, re
 
 def a_full_disk_of(home: Home) -> None:
     """What can be done with records on a disk without a free byte, the reserve apart."""
-    home.folder.mkdir()
-    mount_small(home.folder)
-    home = type(home)(home.folder / "state")
+    disk = SmallDisk(home.folder)
+    home = type(home)(disk.folder / "state")
     records = filled(home)
     for name in "ab":
         records.insert(job_named(name), record(job_named(name)))
-    fill(home.folder.parent)
+    disk.fill()
     with pytest.raises((StorageError, OSError)) as refused:
         records.insert(JOB, record(JOB, text="z" * 8_000_000))
     assert is_disk_full(refused.value) or refused.value.code == "DiskFull"
     tell([each.name for each in records.subtree(WORKSPACE)])
     records.delete(job_named("a"))
     tell([each.name for each in home.opened().subtree(WORKSPACE)])
-    (home.folder.parent / "ballast").unlink()
+    disk.free()
     records.insert(JOB, record(JOB))
     tell(home.opened().get(JOB).name)
 
