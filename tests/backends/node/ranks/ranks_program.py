@@ -18,33 +18,23 @@ from batchai_magics.backends.node.ranks.ranks import Ranks
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.launch.plan import Plan
 
-PARENT_POLL_S = 0.5  # interval for polling the parent where the kernel sends no signal
 EX_IOERR = 74
 
 
 def main() -> NoReturn:
-    """Runs the processes that the arguments select."""
+    """Runs the processes that the arguments select, until all have succeeded or one has failed."""
     plan, *index = Plan.read(sys.argv[1]), *sys.argv[2:]
-    parent = os.getppid()
-    die_with_parent(signal.SIGTERM)
+    die_with_parent(signal.SIGKILL)
     ranks = Ranks(plan, SignalPipe(), env=os.environ)
     if index:
         ranks.start_one(int(index[0]))
     else:
         ranks.start()
-    is_stopped = _wait(ranks, parent)
-    code = 128 + signal.SIGTERM if is_stopped else _code(ranks)
+    while ranks.is_running and not _code(ranks):
+        ranks.poll(None)
+    code = _code(ranks)
     ranks.close()
     sys.exit(code)
-
-
-def _wait(ranks: Ranks, parent: int) -> bool:
-    """Waits until all have succeeded or one has failed; returns whether this program must stop early."""
-    while ranks.is_running and not _code(ranks):
-        signals = ranks.poll(None if sys.platform == "linux" else PARENT_POLL_S)
-        if signal.SIGTERM in signals or os.getppid() != parent:
-            return True
-    return False
 
 
 def _code(ranks: Ranks) -> int:

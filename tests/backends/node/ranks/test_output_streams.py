@@ -141,6 +141,9 @@ def test_a_line_too_long_to_keep_is_cut_in_whole_lines(tmp_path: Path, monkeypat
     assert written(tmp_path) == b"123456789\nrest\n"
 
 
+# -- what is noted of a log
+
+
 def test_nobody_else_writes_while_a_rank_notes_what_it_wrote(tmp_path: Path, monkeypatch) -> None:
     """Another rank, and even a reader with a shared lock, is kept out until the span is noted."""
 
@@ -217,6 +220,9 @@ def test_records_begin_anew_with_a_log_that_was_cut(tmp_path: Path) -> None:
     assert first.writer.seal == seal_of(b"anew\n")
 
 
+# -- secrets
+
+
 def secretive(folder: Path, number: int = 0, *, is_shared: bool = True) -> ProcessStream:
     spans = str(folder / "spans") if is_shared else ""
     log = LogPaths(str(folder / "out"), spans, hidden=str(folder / "hidden"))
@@ -266,6 +272,9 @@ def test_a_secret_in_a_file_of_ones_own_is_noted_by_its_place_there(tmp_path: Pa
     stream(tmp_path, 1).feed(b"another's\n")
     ProcessStream(LogWriter(log), 0, LogWriter(own, (b"hunter2",))).feed(b"hunter2\n")
     assert hidden(tmp_path) == [(0, 7)]
+
+
+# -- a full disk
 
 
 class Disk:
@@ -348,6 +357,9 @@ def test_what_a_full_disk_did_not_take_is_counted_as_lost(
     out.feed(b"more\nrest")
     out.discard(100)  # that are still in the pipe
     assert out.writer.seal == seal_of(b"kept\n", len(b"12345\nmore\nrest") + 100)
+
+
+# -- how a secret is written
 
 
 TOKEN = 'pa/ss "wörd"+1'
