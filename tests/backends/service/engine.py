@@ -76,11 +76,7 @@ class Engine(Runner):
     facts: Facts = field(default_factory=Facts)
     statuses: dict[str, RunStatus] = field(default_factory=dict)
     planned: dict[str, PlannedRun] = field(default_factory=dict)
-    allocations: list[tuple[ClusterRequest, ClusterRef | None, dict[str, str], list[EngineState]]] = field(
-        default_factory=list
-    )
     resizes: list[Resize] = field(default_factory=list)
-    moving: dict[str, NodeState] = field(default_factory=dict)  # states, by node name
     refusal: Exception | None = None  # of the next `submit`
     ends_when_stopped: bool = True
     ends_without_cluster: bool = True
@@ -98,7 +94,6 @@ class Engine(Runner):
 
     def check(self, request: Request, cluster: ClusterRef | None) -> EngineState:
         if isinstance(request, ClusterRequest):
-            self.allocations.append((request, cluster, dict(request.busy), list(request.others)))
             return {"size": request.scale.maximum}
         return {"node_count": request.node_count}
 
@@ -108,11 +103,8 @@ class Engine(Runner):
 
     def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
         names = [f"node{number}" for number in range(1, cluster.state["size"] + 1)]
-        return [self._node(name, busy) for name in names]
-
-    def _node(self, name: str, busy: Mapping[str, str]) -> NodeStatus:
-        state = self.moving.get(name) or (NodeState.RUNNING if name in busy else NodeState.IDLE)
-        return NodeStatus(name, state, address=f"address of {name}")
+        states = [NodeState.RUNNING if name in busy else NodeState.IDLE for name in names]
+        return [NodeStatus(name, state) for name, state in zip(names, states, strict=True)]
 
     def submit(self, runs: Sequence[PlannedRun]) -> None:
         if self.refusal:

@@ -99,36 +99,6 @@ def test_a_cluster_that_is_resized_while_a_job_is_submitted_is_told_of_it(
     assert (after.cluster.scale.maximum, after.option) == (1, DeallocationOption.WAIT_FOR_JOB_COMPLETION)
 
 
-@pytest.mark.parametrize(
-    ("said", "option"),
-    [
-        (None, DeallocationOption.REQUEUE),
-        ("terminate", DeallocationOption.TERMINATE),
-        ("waitforjobcompletion", DeallocationOption.WAIT_FOR_JOB_COMPLETION),
-    ],
-)
-def test_runs_follow_the_new_size_as_the_option_says(
-    home: EngineHome, said: str | None, option: DeallocationOption
-) -> None:
-    home.job()
-    home.engine.start(home.guid(JOB), "node2")
-    resized = home.service.update(CLUSTER, patched(1, said))
-    request, before, busy, others = home.engine.allocations[-1]
-    assert (request.scale.maximum, request.vm_size, request.what) == (
-        1,
-        "Standard_D1",
-        "the cluster description",
-    )
-    assert before is not None
-    assert (before.scale.maximum, before.guid) == (2, home.guid(CLUSTER))
-    assert (busy, others) == ({"node2": home.guid(JOB)}, [])
-    (resize,) = home.engine.resizes
-    assert (resize.cluster.scale.maximum, resize.cluster.state["size"]) == (1, 1)
-    assert [(run.guid, status.nodes) for run, status in resize.runs] == [(home.guid(JOB), ("node2",))]
-    assert resize.option is option
-    assert resized.spec.scale_settings.manual.target_node_count == 1
-
-
 def test_an_auto_scale_cluster_waits_for_the_jobs_on_nodes_that_leave(home: EngineHome) -> None:
     auto = {"autoScale": {"minimumNodeCount": 0, "maximumNodeCount": 1}}
     home.service.update(CLUSTER, ClusterPatch.from_wire({"properties": {"scaleSettings": auto}}))

@@ -13,7 +13,7 @@ from batchai_magics.errors import ConflictError, NotFoundError
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.runs.labels import LabelChange, Labels
-from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
+from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.record_files import LABELS
 from tests.backends.service.engine import CLUSTER, EXPERIMENT, EngineHome
 
@@ -35,13 +35,6 @@ def test_a_run_that_ended_before_it_began_has_an_end_and_its_errors(home: Engine
     home.engine.end(home.guid(JOB))
     ended = home.service.show(JOB).execution
     assert (ended.started, ended.errors) == (datetime.fromtimestamp(20.0, timezone.utc), ())
-
-
-@pytest.mark.parametrize("state", [NodeState.PREPARING, NodeState.LEAVING])
-def test_a_cluster_is_resizing_while_nodes_come_or_go(home: EngineHome, state: NodeState) -> None:
-    home.engine.moving = {"node2": state}
-    cluster = home.service.show(CLUSTER)
-    assert (cluster.id, cluster.allocation_state) == (CLUSTER, AllocationState.RESIZING)
 
 
 def test_the_status_of_many_is_one_question_to_the_engine(home: EngineHome) -> None:
