@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -106,8 +107,10 @@ def test_the_authority_of_a_server_is_trusted(tmp_path, monkeypatch) -> None:
     assert endpoint("https://x").transport()["connection_verify"] == "/there"
 
 
-ID = ResourceId.parse(WORKSPACE)
+# -- credentials
 
+
+ID = ResourceId.parse(WORKSPACE)
 HERE = "http://127.0.0.1:1000"
 
 
@@ -155,15 +158,6 @@ def identity(monkeypatch: pytest.MonkeyPatch) -> Iterator[Identity]:
         thread.join()
 
 
-@pytest.fixture(scope="module")
-def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    """A server with TLS: what Azure knows of us is not sent without."""
-    with started(tmp_path_factory.mktemp("tls") / "home", "--tls", "self") as server:
-        authority = ServerHome(server.home / "server").authority
-        assert server.ask("PUT", WORKSPACE, json={"location": "eastus"}, verify=str(authority)).ok
-        yield server
-
-
 @contextlib.contextmanager
 def client(server: Process, token: str = "") -> Iterator[ArmBackend]:
     authority = ServerHome(server.home / "server").authority
@@ -174,33 +168,24 @@ def client(server: Process, token: str = "") -> Iterator[ArmBackend]:
 
 
 @pytest.mark.slow
-def test_without_a_token_the_identity_of_the_machine_is_used_and_asked_for_that_endpoint(
-    encrypted: Process, identity: Identity
+def test_a_token_goes_before_the_identity_of_the_machine_and_without_both_it_is_said_how_to_get_one(
+    tmp_path: Path, identity: Identity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    identity.token = encrypted.token
-    with client(encrypted) as backend:
-        assert backend.show(ID).id == ID
-    assert set(identity.asked) == {encrypted.url}
-
-
-@pytest.mark.slow
-def test_with_a_token_nothing_else_is_asked_be_it_wrong(encrypted: Process, identity: Identity) -> None:
-    identity.token = encrypted.token
-    with client(encrypted, encrypted.token) as backend:
-        assert backend.show(ID).id == ID
-    with client(encrypted, "a-token-of-somebody-else") as backend, pytest.raises(ServiceError) as caught:
-        backend.show(ID)
-    assert caught.value.code == "InvalidAuthenticationToken"
-    assert identity.asked == []
-
-
-@pytest.mark.slow
-def test_with_neither_it_says_how_to_get_one(
-    encrypted: Process, identity: Identity, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AZURE_TOKEN_CREDENTIALS", "EnvironmentCredential")  # the others would look around
-    with client(encrypted) as backend, pytest.raises(ServiceError) as caught:
-        backend.show(ID)
+    with started(tmp_path / "home", "--tls", "self") as server:  # what Azure knows is not sent without TLS
+        authority = ServerHome(server.home / "server").authority
+        assert server.ask("PUT", WORKSPACE, json={"location": "eastus"}, verify=str(authority)).ok
+        identity.token = server.token
+        with client(server, server.token) as backend:
+            assert backend.show(ID).id == ID
+        with client(server, "a-token-of-somebody-else") as backend, pytest.raises(ServiceError) as caught:
+            backend.show(ID)
+        assert (caught.value.code, identity.asked) == ("InvalidAuthenticationToken", [])
+        with client(server) as backend:
+            assert backend.show(ID).id == ID
+        assert set(identity.asked) == {server.url}
+        monkeypatch.setenv("AZURE_TOKEN_CREDENTIALS", "EnvironmentCredential")  # the others would look around
+        with client(server) as backend, pytest.raises(ServiceError) as caught:
+            backend.show(ID)
     assert caught.value.code == "NoCredentials"
     assert "BATCHAI_TOKEN" in caught.value.hint
     assert "az login" in caught.value.hint

@@ -112,6 +112,9 @@ def test_a_file_that_was_damaged_on_its_way_is_on_no_share(server: Running) -> N
     assert server.world.backend.storage.list("damaged") == []
 
 
+# -- files in pieces
+
+
 DATA = bytes(range(10))
 
 

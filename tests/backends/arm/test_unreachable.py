@@ -52,17 +52,10 @@ def refused(backend: Backend) -> ServiceError:
     return caught.value
 
 
-def test_where_nobody_listens_it_is_said_at_once() -> None:
-    with deaf_port() as port:
-        error = refused(connected(f"http://127.0.0.1:{port}"))
-    assert isinstance(error, UnreachableError)
-    assert "nothing is listening there" in error.message
-
-
-def test_storage_says_so_too() -> None:
+def test_where_nobody_listens_it_is_said_at_once_also_by_storage() -> None:
     with deaf_port() as port, contextlib.closing(connected(f"http://127.0.0.1:{port}")) as backend:
         for ask in (backend.storage.shares, lambda: backend.storage.make("data"), backend.groups.list):
-            with pytest.raises(UnreachableError):
+            with pytest.raises(UnreachableError, match="nothing is listening there"):
                 ask()
 
 

@@ -134,6 +134,9 @@ def test_a_sign_in_that_fails_says_why(message, code, said):
     assert (error.code, said in error.message) == (code, True)
 
 
+# -- pages
+
+
 LIST = ArmRequest("GET", "/list", {"$filter": "x"})
 
 

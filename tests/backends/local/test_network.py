@@ -136,12 +136,12 @@ def bound(table: str) -> Iterator[tuple[str, str]]:
             yield address, inode
 
 
+# -- name servers
+
+
 ALONE = ("unshare", "-Urmnu")  # with mounts, a loopback and a host name of its own
-
 SET_FLAGS, UP = 0x8914, 0x41  # SIOCSIFFLAGS; IFF_UP and IFF_RUNNING
-
 NO_SUCH_NAME = b"\x81\x83"
-
 ASK = """
 import socket
 try:
@@ -149,7 +149,6 @@ try:
 except OSError as error:
     print(type(error).__name__)
 """
-
 CODE = "from mpi4py import MPI\nprint(MPI.COMM_WORLD.allreduce(1), flush=True)\n"
 
 

@@ -3,6 +3,7 @@
 import json
 import signal
 import threading
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -29,9 +30,7 @@ def test_a_webhook_is_told_the_end_once_with_link_and_headline_over_all_ranks_as
     world: World, webhook: Webhook
 ) -> None:
     webhook.statuses = [503]
-    world.settings = world.settings.__class__(
-        sections=world.settings.sections, notify_link="https://hub.example/{experiment}/{name}"
-    )
+    world.settings = replace(world.settings, notify_link="https://hub.example/{experiment}/{name}")
     script = """
 import os
 for step in (1, 2):
@@ -54,9 +53,7 @@ for step in (1, 2):
 def test_a_channel_of_the_settings_is_told_of_every_job_with_the_headline_that_the_user_chose(
     world: World, webhook: Webhook
 ) -> None:
-    world.settings = world.settings.__class__(
-        sections=world.settings.sections, headline_metric="eval_accuracy", notify=webhook.url
-    )
+    world.settings = replace(world.settings, headline_metric="eval_accuracy", notify=webhook.url)
     world.run("r", "print('step 1: loss=0.5 val_loss=0.7 val_accuracy=0.25')")
     until(lambda: sent(world))
     (body,) = webhook.received
@@ -67,7 +64,7 @@ RAISES = "import sys\ndef load(batch):\n    return batch['labels']\nload({})"
 
 
 def test_lines_of_an_exception_are_told_if_asked_for(world: World, webhook: Webhook) -> None:
-    world.settings = world.settings.__class__(sections=world.settings.sections, notify_lines=True)
+    world.settings = replace(world.settings, notify_lines=True)
     world.run(f"r --notify {webhook.url}", RAISES)
     until(lambda: sent(world))
     (body,) = webhook.received

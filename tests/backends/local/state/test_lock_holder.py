@@ -105,13 +105,9 @@ def test_a_process_that_only_has_its_pid_stays_stopped(still: Still, holder: sub
 
 
 WRITE = "import sqlite3; db = sqlite3.connect(path, isolation_level=None); db.execute('BEGIN IMMEDIATE')"
-
 MAKE = "import fcntl, os; fcntl.flock(os.open(os.path.dirname(path), os.O_RDONLY), fcntl.LOCK_EX)"
-
 STAY = "path = __import__('sys').argv[1]; {}; print('holds', flush=True); __import__('sys').stdin.read()"
-
 CLUSTER = "INSERT INTO cluster (guid, target, changed) VALUES ('g', 0, 0.0)"
-
 Start = Callable[[str], subprocess.Popen[str]]
 
 
