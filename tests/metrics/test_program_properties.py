@@ -30,46 +30,6 @@ RANKED = [
 # Two blanks indent a member of their blocks. Open MPI 5 adds one behind its tags, so that one is removed.
 _IN_BLOCKS = frozenset(["bert_fine_tuning", "nemo_rl", "torchforge"])
 IN_LINES = [name for name in RANKED if name not in _IN_BLOCKS]
-POSITIONS: list[tuple[str, float | None, int | None]] = [
-    *(
-        (f"{word}{rest}", None, 7)
-        for word in ("step", "iter", "iteration")
-        for rest in (" 7", ": 7", "=7", " 7/100")
-    ),
-    *((text, None, 7) for text in ("Step: [7/100]", "batch 7/100", "update 7", "global_step=7", "it 7")),
-    *(
-        (text, None, 7)
-        for text in ("completed step: 7", "step 00007/21400 (0.05%)", "iteration        7/    100")
-    ),
-    *(
-        (text, 3.0, None)
-        for text in ("epoch 3", "Epoch: 3", "epoch=3", "Epoch 3/10", "Epoch [3/10]", "epoch 003")
-    ),
-    *(
-        (text, 3.0, 7)
-        for text in ("Epoch [3][7/100]", "Epoch: [3][  7/100]", "Epoch 3, Step 7", "epoch=3 step=7")
-    ),
-    *(
-        (text, 3.0, 7)
-        for text in ("epoch 3 | 7/100 batches", "Epoch [3/10], Step [7/100]", "epoch 3: step 7/100")
-    ),
-    ("epoch: 0.25", 0.25, None),
-]
-JOINTS = (" ", " | ", ", ", ": ", " - ", "\t", "; ", "  ")
-LOSSES = (
-    "loss: 0.25", "loss=0.25", "loss 0.25", "loss : 0.25", "loss:0.25", "loss = 0.25", "Loss: 2.500e-01",
-    "loss 0.2500 (0.3100)", "loss: 0.25(0.31)", "loss: 0.25 +/- 0.02", "loss 0.250000 (+1.20z)",
-    "train_loss: 0.25",    "train/loss=0.25", "train loss 0.25", "loss/train: 0.25",
-)  # fmt: skip
-TAILS = (
-    "",
-    ", lr: 1e-3",
-    " | lr 1e-3 | eta 0:01:02",
-    " | 1,234 tok/s",
-    ", time: 12.5ms",
-    " (note: none)",
-    " |",
-)
 
 
 def share(names: list[str], turn: int) -> list[str]:
@@ -165,15 +125,3 @@ def test_ranks_whose_lines_are_glued_together_are_parted(name):
         log += b"".join(b"[1,%d]<stdout>:%b" % (rank, text) for rank in (0, 1)) + b"\n[1,0]<stdout>:\n"
     expected = expected_rows(name)
     assert read_rows(log) == of_rank(expected, 0) + of_rank(expected, 1)
-
-
-def any_lines(count: int):
-    rng = random.Random(22)
-    for _ in range(count):
-        position, epoch, step = rng.choice(POSITIONS)
-        loss, joint = rng.choice(LOSSES), rng.choice(JOINTS)
-        text = f"{position}{joint}{loss}{rng.choice(TAILS)}"
-        if rng.random() < 0.2 and joint.strip(" :"):
-            text = f"{loss}{joint}{position}"
-        prefix, rank = rng.choice([("", None), *PREFIXES.items()])
-        yield f"{prefix}{text}", (epoch, step, rank, "train", "loss", "0.25")

@@ -2,7 +2,8 @@
 
 import pytest
 
-from batchai_magics.metrics.grammar.metric_tables import MetricTable, Row
+from batchai_magics.metrics import Parser
+from batchai_magics.metrics.measurement import lines_of
 
 BOX = """\
 ----------------------------------
@@ -23,26 +24,25 @@ COLUMNS = """\
 """
 
 
-def read(text: str) -> list[Row]:
-    """What the lines of a text give that have numbers."""
-    tables = MetricTable()
-    lines = [tables.enter(line.encode()) for line in text.splitlines()]
-    return [line for line in lines if line and line.numbers]
-
-
-def test_a_box_is_read_at_its_end_with_the_position_in_it():
-    (box,) = read(BOX)
-    assert (box.epoch, box.step) == (None, 302)
-    assert [*box.numbers] == [
-        ("rollout/ep_rew_mean", 10.8, "train"),
-        ("time/fps", 30, "train"),
-        ("loss", -0.0015, "train"),
+def read(text):
+    """The rows of a text: epoch, step, and the numbers with their phases."""
+    rows = lines_of(Parser().feed(text.encode()))
+    return [
+        (row[0].epoch, row[0].step, [(each.name, each.value, each.phase) for each in row]) for row in rows
     ]
 
 
-def test_the_next_box_starts_empty():
-    second = BOX.replace("10.8", "11.8").replace("302", "402")
-    assert [(box.step, box.numbers[0][1]) for box in read(BOX + second)] == [(302, 10.8), (402, 11.8)]
+def pairs(text):
+    """The epoch and the first number of each row."""
+    return [(epoch, numbers[0][1]) for epoch, _, numbers in read(text)]
+
+
+def test_each_box_is_read_at_its_end_with_the_position_in_it():
+    others = [("time/fps", 30, "train"), ("loss", -0.0015, "train")]
+    assert read(BOX + BOX.replace("10.8", "11.8").replace("302", "402")) == [
+        (None, 302, [("rollout/ep_rew_mean", 10.8, "train"), *others]),
+        (None, 402, [("rollout/ep_rew_mean", 11.8, "train"), *others]),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -57,17 +57,16 @@ def test_a_box_that_lacks_a_position_or_a_measure_gives_nothing(line):
 
 
 def test_rows_below_a_header_are_read_though_a_cell_is_blank():
-    rows = [(row.epoch, [*row.numbers]) for row in read(COLUMNS)]
-    assert rows == [
-        (1, [("loss", 0.6851, "train"), ("val_acc", 0.6667, "val"), ("dur", 0.1211, "train")]),
-        (2, [("loss", 0.6827, "train"), ("val_acc", 0.65, "val"), ("dur", 0.2392, "train")]),
+    assert read(COLUMNS) == [
+        (1, None, [("loss", 0.6851, "train"), ("val_acc", 0.6667, "val"), ("dur", 0.1211, "train")]),
+        (2, None, [("loss", 0.6827, "train"), ("val_acc", 0.65, "val"), ("dur", 0.2392, "train")]),
     ]
 
 
 @pytest.mark.parametrize("separator", [",", " | ", "\t", "   "])
 def test_columns_may_be_parted_in_several_ways(separator):
     text = "".join(f"{separator.join(row)}\n" for row in (("step", "loss", "lr"), ("7", "0.25", "1e-3")))
-    assert [(row.step, row.numbers[0][1]) for row in read(text)] == [(7, 0.25)]
+    assert [(step, numbers[0][1]) for _, step, numbers in read(text)] == [(7, 0.25)]
 
 
 FRAMED_PAIRS = (
@@ -92,9 +91,7 @@ FRAMED_PAIRS = (
 
 @pytest.mark.parametrize("text", FRAMED_PAIRS)
 def test_two_columns_may_have_a_rule_above_their_names(text):
-    rows = [(1, 0.25), (2, 0.5)]
-    assert [(row.epoch, row.numbers[0][1]) for row in read(text)] == rows
-    assert [(row.epoch, row.numbers[0][1]) for row in read(text + BOX)] == [*rows, (None, 10.8)]
+    assert pairs(text + BOX) == [(1, 0.25), (2, 0.5), (2, 10.8)]
 
 
 @pytest.mark.parametrize(
@@ -109,21 +106,13 @@ def test_a_row_with_one_cell_more_than_its_header_gives_nothing(text):
     assert read(text) == []
 
 
-def test_the_index_of_a_data_frame_is_no_column():
-    text = "    epoch  train_loss  val_acc\n9      10        0.50     0.80\n10     11        0.25     0.90\n"
-    assert [(row.epoch, [number[1] for number in row.numbers]) for row in read(text)] == [
-        (10, [0.5, 0.8]),
-        (11, [0.25, 0.9]),
-    ]
-
-
 def test_a_row_that_is_drawn_again_gives_its_numbers_once():
     text = "      Epoch    GPU_mem   box_loss       Size\n"
     text += "".join(
         f"        1/3      2.62G      1.133        640: {share}%|█  | {step}/8 [00:01<00:01,  2.9it/s]\n"
         for share, step in ((0, 0), (50, 4))
     )
-    assert [(row.epoch, row.step, row.numbers[-1][:2]) for row in read(text)] == [(1, 0, ("box_loss", 1.133))]
+    assert [(*row[:2], row[2][-1][:2]) for row in read(text)] == [(1, 0, ("box_loss", 1.133))]
 
 
 @pytest.mark.parametrize(
@@ -138,14 +127,6 @@ def test_a_row_that_is_drawn_again_gives_its_numbers_once():
 )
 def test_a_table_of_something_else_gives_nothing(text):
     assert read(text) == []
-
-
-def test_lines_that_fit_no_table_are_left_to_others():
-    tables = MetricTable()
-    assert [tables.enter(line) for line in (b"step 1: loss 0.5", b"| end of epoch 1 | loss 0.5 |")] == [
-        None,
-        None,
-    ]
 
 
 PAIRS = "epoch   loss\n1       0.5\n2       0.4\n"
@@ -166,7 +147,8 @@ PAIRS = "epoch   loss\n1       0.5\n2       0.4\n"
     ],
 )
 def test_numbers_behind_two_columns_are_none_of_theirs(text):
-    assert [(row.epoch, row.numbers[0][1]) for row in read(PAIRS + text)] == [(1, 0.5), (2, 0.4)]
+    assert pairs(PAIRS + text)[:2] == [(1, 0.5), (2, 0.4)]
+    assert pairs(PAIRS + text)[2:] == [(3, 0.3)] * ("Epoch" in text)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +164,7 @@ def test_numbers_behind_two_columns_are_none_of_theirs(text):
     ],
 )
 def test_the_header_of_another_table_ends_the_columns(first, other):
-    assert [(row.epoch, row.numbers[0][1]) for row in read(first + other)] == [(1, 0.5)]
+    assert pairs(first + other) == [(1, 0.5)]
 
 
 @pytest.mark.parametrize(
@@ -196,8 +178,8 @@ def test_the_header_of_another_table_ends_the_columns(first, other):
 )
 def test_rules_bars_and_headers_leave_two_columns_open(between):
     first, last = PAIRS[: PAIRS.index("2")], "2       0.4\n"
-    read_rows = [(row.epoch, row.numbers[0][1]) for row in read(first + between + last)]
-    assert (read_rows[0], read_rows[-1]) == ((1, 0.5), (2, 0.4))
+    rows = pairs(first + between + last)
+    assert (rows[0], rows[-1]) == ((1, 0.5), (2, 0.4))
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_losses_and_errors_fall(name):
 @pytest.mark.parametrize(
     "name",
     ["accuracy", "val_acc", "Acc@1", "top_5", "val_mAP50-95", "auc", "f1", "bleu", "rollout/ep_rew_mean",
-     "val/pck", "mota", "IoU", "idf", "eprew", "mean_rew",
+     "val/pck", "mota", "IoU", "FWIoU", "r2", "idf", "eprew", "mean_rew",
      "mfu", "images_per_sec", "tokens_per_second_per_gpu", "/s", "tps", "time/fps", "samplespersec"],
 )  # fmt: skip
 def test_scores_rewards_and_rates_rise(name):
