@@ -1,9 +1,10 @@
-"""Every program's sample log gives exactly the numbers that stand in it, and the decoys give none."""
+"""Every program's sample log gives exactly the numbers that stand in it; decoys and near misses give none."""
 
 import pytest
 
 from batchai_magics.metrics.measurement import FIT, Fact
-from tests.metrics.program_samples import DECOYS, NAMES, differences, read
+from tests.metrics.program_samples import DECOYS, NAMES, NEAR_MISSES, PRINTED, differences, read
+from tests.metrics.reading.program_lines import KNOWN_LINES
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -25,3 +26,28 @@ def test_a_decoy_alone_gives_no_number():
 def read_without_headings(data):
     """The records of a log; a setting such as `seed: 42` may head a fit, which is no number."""
     return [record for record in read(data) if not (isinstance(record, Fact) and record.key == FIT)]
+
+
+def numbers(text):
+    return [record for record in read(text.encode()) if not isinstance(record, Fact)]
+
+
+def test_a_line_that_is_no_metric_gives_none():
+    assert [line for line in (*NEAR_MISSES, *PRINTED) if numbers(f"{line}\n")] == []
+
+
+@pytest.mark.parametrize("prefix", ["[1,3]<stdout>:", "2019-03-02T10:25:35Z ", "INFO:root:"])
+def test_a_prefix_makes_no_metric_of_it(prefix):
+    below_a_position = ("epoch   ", "Minibatch loss: ")  # there they are metrics
+    lines = [line for line in (*NEAR_MISSES, *PRINTED) if not line.startswith(below_a_position)]
+    assert [line for line in lines if numbers(f"{prefix}{line}\n")] == []
+
+
+PARTS = ("1", " ", "a=1 ", " - a: 1", "a : 1 ", "[", "{", "- loss: ", "\ta (1)", "# ")
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_no_line_takes_long_however_it_goes_on(part):
+    for line in KNOWN_LINES[PARTS.index(part) % 3 : -3 : 3]:  # each goes on in three or four ways
+        for sample in (line, line[: len(line) // 2]):
+            assert len(numbers(f"{sample}{part * 100} - loss: step=1 epoch=1 !\n")) <= 20

@@ -1,89 +1,89 @@
+"""What launchers and log collectors do to lines: their tags tell the rank, and lines find together again."""
+
 import pytest
 
-from batchai_magics.metrics import Fact, Parser
-from tests.metrics.log_text import HEADER, step, step_lines
+from batchai_magics.metrics import Fact, Measurement, Parser
+from batchai_magics.metrics.reading.log_parser import read_table
+from tests.metrics.log_text import HEADER, step, step_lines, total
+from tests.metrics.reading.log_parts import grown
+from tests.metrics.shapes import SHAPES, dressed
 
 LINE = step(10)
-ISO = "2019-03-02T10:25:35"
+TIME = "Sat Nov 21 00:19:42 2026"
+STEPS = "".join(f"{step(number)}\n" for number in range(10, 60, 10))
 
 
-def read(text, rank=None):
+def read(*texts, rank=None):
     parser = Parser()
-    return parser.feed(text.encode(), rank) + parser.finish()
+    return [record for text in texts for record in parser.feed(text.encode(), rank)] + parser.finish()
 
 
-def found(text, rank=None):
-    return [(r.rank, r.step) for r in step_lines(read(text, rank))]
+def found(*texts, rank=None):
+    return [(r.rank, r.step) for r in step_lines(read(*texts, rank=rank))]
 
 
-TAGGED = {
-    "Open MPI 4": f"[1,3]<stdout>:{LINE}",
-    "Open MPI 4 stderr": f"[1,3]<stderr>:{LINE}",
-    "Open MPI 4 diagnostics": f"[1,3]<stddiag>:{LINE}",
-    "Open MPI 4 with time": f"Sat Nov 21 00:19:42 2026[1,3]<stdout>:{LINE}",
-    "Open MPI 4 on the 1st": f"Sun Nov  1 00:19:42 2026[1,3]<stdout>:{LINE}",
-    "Open MPI 5 tag": f"[1,3]<stdout>: {LINE}",
-    "Open MPI 5 rank": f"[3]<stdout>: {LINE}",
-    "Open MPI 5 detailed": f"[1,3][node-1:4711]<stdout>: {LINE}",
-    "Open MPI 5 with time": f"[Sat Nov 21 00:22:08 2026][1,3]<stdout>: {LINE}",
-    "prterun": f"[prterun-node-100629@1,3]<stdout>: {LINE}",
-    "Gloo": f"[3]<stdout>:{LINE}",
-    "Gloo with time": f"Sat Nov 21 00:54:29 2026[3]<stdout>:{LINE}",
-    "MPICH, Intel MPI": f"[3] {LINE}",
-    "SageMaker": f"[1,mpirank:3,algo-1]<stdout>:{LINE}",
-    "Airflow": f"[2021-05-14 19:43:45,087] {{bash.py:173}} INFO - [1,3]<stdout>:{LINE}",
-    "kubectl": f"{ISO}.03856711Z [1,3]<stdout>:{LINE}\r",
-    "srun": f"3: {LINE}",
-    "torchrun": f"[default3]:{LINE}",
-}
+def tagged(text, rank):
+    return "".join(f"[1,{rank}]<stdout>:{line}\n" for line in text.splitlines())
 
 
-@pytest.mark.parametrize("line", TAGGED.values(), ids=TAGGED)
-def test_the_tag_tells_the_rank(line):
-    assert found(f"{line}\n") == [(3, 10)]
+def tells_rank(shape):
+    return (
+        any(
+            tag in SHAPES[shape]
+            for tag in ("[1,{rank}]", "[{rank}]", "@1,{rank}]", "mpirank:{rank}", "default{rank}")
+        )
+        or shape == "srun"
+    )
 
 
-@pytest.mark.parametrize("line", TAGGED.values(), ids=TAGGED)
-def test_the_tag_tells_the_rank_of_a_header(line):
-    text = "".join(line.replace(LINE, entry) + "\n" for entry in HEADER.splitlines())
-    entries = {r.key: r.value for r in read(text) if isinstance(r, Fact) and r.rank == 3}
-    assert (entries["model"], entries["batch_size_per_device"], len(entries)) == ("resnet50", "32", 15)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_log_of_one_shape_is_read_to_its_end_with_its_ranks(shape):
+    log = "".join(f"{dressed(shape, step(10 * n), rank=n % 4)}\n" for n in range(1, 200)).encode()
+    records = [*read_table([log])]
+    ranks = [n % 4 if tells_rank(shape) else None for n in range(1, 200)]
+    steps = [(r.step, r.rank) for r in step_lines(records)]
+    assert sorted(steps) == [(10 * n, rank) for n, rank in enumerate(ranks, 1)]
+    assert repr(records) == repr(grown(log, "line"))
 
 
-@pytest.mark.parametrize("line", TAGGED.values(), ids=TAGGED)
-def test_the_tag_tells_the_rank_of_a_total(line):
-    assert read(line.replace(LINE, "total images/sec: 12.34") + "\n")[0].rank == 3
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if tells_rank(shape)])
+def test_a_tag_tells_the_rank_of_a_header_and_a_total(shape):
+    told = read(
+        "".join(f"{dressed(shape, line)}\n" for line in [*HEADER.splitlines(), "total images/sec: 12.34"])
+    )
+    entries = {fact.key: fact.value for fact in told if isinstance(fact, Fact) and fact.rank == 3}
+    assert (entries["model"], entries["batch_size_per_device"], len(entries)) == ("resnet50", "32", 16)
 
 
 @pytest.mark.parametrize(
     "prefix",
     [
-        "Sat Nov 21 00:19:42 2026<stdout>:",
+        f"{TIME}<stdout>:",
         "INFO|2019-02-13T23:06:31|/opt/launcher.py|27| ",
-        f"{ISO}.03856711Z ",
-        f"{ISO}Z ",
-        "# ",
-        "> ",
-        "   \t",
-        "svc-1  | ",
-        "[pod/trainer-0/main] ",
         "<p>",
         "node-1:20:24 [0] NCCL ",
+        "# ",
     ],
 )
 def test_a_prefix_without_a_rank_leaves_it_unknown(prefix):
     assert found(f"{prefix}{step(1)}\n{prefix}{LINE}\n") == [(None, 1), (None, 10)]
 
 
-def test_a_tag_may_stand_at_the_end_of_a_line():
-    assert found(f"[1,2]<stdout>:{LINE}[1,2]<stdout>:\n") == [(2, 10)]
+@pytest.mark.parametrize(
+    ("label", "is_rank"),
+    [
+        ("3: ", True), ("   3: ", True), ("[3] ", True), (" [123456] ", True), ("123456: ", True),
+        ("3:", False), ("[3]: ", False), ("1234567: ", False), ("x3: ", False),
+    ],
+)  # fmt: skip
+def test_a_number_in_front_is_a_rank_below_one_that_stands_beside_a_position(label, is_rank):
+    text = f"Using 4 devices\n5: loss 0.75 acc 0.5\n{label}Epoch 2: loss 0.5\n6: loss 0.25 acc 0.6\n"
+    assert [record.step for record in read(text) if record.name == "acc"] == ([5] if is_rank else [5, 6])
 
 
 def test_a_tag_in_the_middle_switches_to_that_ranks_stream():
-    text = (
-        "[1,0]<stdout>:3180[1,1]<stdout>:10[1,0]<stdout>:" + step(1)[1:] + "[1,1]<stdout>:" + LINE[2:] + "\n"
-    )
-    assert found(text + "[1,0]<stdout>:\n") == [(1, 10), (0, 3180)]
+    text = f"[1,0]<stdout>:3180[1,1]<stdout>:10[1,0]<stdout>:{step(1)[1:]}[1,1]<stdout>:{LINE[2:]}\n"
+    assert found(f"{text}[1,0]<stdout>:\n") == [(1, 10), (0, 3180)]
 
 
 def test_a_blank_that_belongs_to_the_text_is_kept():
@@ -92,9 +92,8 @@ def test_a_blank_that_belongs_to_the_text_is_kept():
 
 
 def test_a_time_before_a_tag_in_the_middle_belongs_to_the_tag():
-    time = "Sat Nov 21 00:19:42 2026"
-    text = f"{time}[1,0]<stdout>:{step(10)}{time}[1,1]<stdout>:{step(20)}{time}[1,0]<stdout>:\n"
-    assert found(f"{text}{time}[1,1]<stdout>:\n") == [(0, 10), (1, 20)]
+    text = f"{TIME}[1,0]<stdout>:{step(10)}{TIME}[1,1]<stdout>:{step(20)}{TIME}[1,0]<stdout>:\n"
+    assert found(f"{text}{TIME}[1,1]<stdout>:\n") == [(0, 10), (1, 20)]
 
 
 def test_stdout_and_stderr_of_a_rank_are_two_streams():
@@ -102,16 +101,28 @@ def test_stdout_and_stderr_of_a_rank_are_two_streams():
     assert found(text) == [(0, 10)]
 
 
-def test_an_untagged_line_stays_in_the_current_stream():
-    assert found(f"[1,5]<stdout>:{step(1)}\n{step(10)}\n") == [(5, 1), (5, 10)]
+BLOCKS = {
+    "text": "hello\n",
+    "steps and a total": f"{STEPS}{total(12.34)}\n{STEPS}",
+    "steps and a glued one": f"{STEPS}hello {step(20)}\n{STEPS}",
+    "another program": "step=1 loss=0.5\n",
+}
 
 
-def test_a_stream_name_in_a_text_is_no_tag():
+@pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)
+def test_untagged_text_belongs_to_the_last_tag_before_it(block):
+    assert found(tagged(block, 4) + tagged("hello", 5), f"{LINE}\n")[-1] == (5, 10)
+    assert found(tagged("hello", 5) + tagged(block, 4) + f"{LINE}\n")[-1] == (4, 10)
+
+
+def test_what_looks_like_a_tag_hides_no_tag_behind_it():
     assert found(f"see <stdout>: for more\n{LINE}\n") == [(None, 10)]
+    assert found(f"[1,0]<stdout>:see <stdout>: or [1,1]<stdout>:{LINE}\n[1,0]<stdout>:\n") == [(1, 10)]
 
 
-def test_gloo_splits_windows_line_ends():
-    assert found(f"[0]<stdout>:{LINE}\r[0]<stdout>:\n") == [(0, 10)]
+def test_a_rank_of_too_many_digits_is_none():
+    log = "".join(f"[1,{10**width}]<stdout>:{LINE}\n[{10**width}]<stdout>:{LINE}\n" for width in range(9))
+    assert max(rank or 0 for rank, _ in found(log)) == 100_000
 
 
 def test_ranks_fed_in_turn_have_their_own_unfinished_lines():
@@ -134,39 +145,59 @@ def test_every_ranks_text_comes_back_whole_from_chunks_cut_anywhere():
     assert not [r for r in records if isinstance(r, Fact)]
 
 
-def test_even_and_broken_tagging_give_the_same():
-    even = "".join(
-        f"[1,{n % 4}]<stdout>:{step(n)}{step(n + 1)}\n[1,{n % 4}]<stdout>:\n" for n in range(1, 50)
-    )
-    broken = f"{even}[1,0]<stdout>:[1,1]<stdout>:\n[1,0]<stdout>:\n"
-    assert found(even) == found(broken) == [(n % 4, m) for n in range(1, 50) for m in (n, n + 1)]
-
-
-def test_a_tag_tells_more_than_the_caller_who_knows_the_launcher_as_one_process():
-    text = f"{step(1)}\n[1,3]<stdout>:{LINE}\n[1,2]<stdout>:{step(20)}\n"
-    text += f"Sat Nov 21 00:19:42 2026<stdout>:{step(30)}\n"
+def test_a_tag_with_a_rank_tells_more_than_the_caller_and_one_without_does_not():
+    text = f"{step(1)}\n[1,3]<stdout>:{LINE}\n[1,2]<stdout>:{step(20)}\n{TIME}<stdout>:{step(30)}\n"
     assert found(text, rank=7) == [(7, 1), (3, 10), (2, 20), (7, 30)]
+    in_pieces = (
+        f"{TIME}<stdout>:{step(10)}{TIME}[1,1]<stdout>:{step(20)}{TIME}<stdout>:\n{TIME}[1,1]<stdout>:\n"
+    )
+    assert found(in_pieces, rank=7) == [(7, 10), (1, 20)]
 
 
-def test_a_line_in_pieces_whose_tags_tell_no_rank_is_the_callers():
-    tag = "Sat Nov 21 00:19:42 2026<stdout>:"
-    assert found(f"{tag}{LINE}[1,3]<stdout>:x\n{tag}\n", rank=7) == [(7, 10)]
+def test_lines_that_nothing_ends_come_in_the_order_of_their_ranks():
+    ended = "".join(f"[1,{rank}]<stdout>:{LINE}\n" for rank in (9, 1, 5))
+    unended = "".join(f"[1,{rank}]<stdout>:{step(20 + rank)}[1,0]<stdout>:\n" for rank in (5, 9, 1))
+    assert [number for _, number in found(ended + unended)] == [10, 10, 10, 21, 25, 29]
+    assert found(f"{step(30)}[1,0]<stdout>:{step(20)}") == [(None, 30), (0, 20)]
 
 
-def test_lines_that_nothing_ends_come_without_a_rank_first():
-    assert found(f"{step(30)}[1,0]<stdout>:{step(20)}[1,1]<stdout>:{step(10)}") == [
-        (None, 30),
-        (0, 20),
-        (1, 10),
+def test_a_coloured_line_ends_where_its_bytes_end():
+    tagged, coloured = "[1,2]<stdout>:step=1 loss=0.5\n", "\x1b[33mstep=2 loss=0.5\x1b[0m\n"
+    assert [record.offset for record in read(tagged + coloured)] == [len(tagged), len(tagged + coloured)]
+
+
+@pytest.mark.parametrize("noise", ["noise\n", f"{step(20)}\n", f"{STEPS}10\t412.7 examples/sec\n"])
+def test_a_header_takes_lines_until_it_is_long_over(noise):
+    def optimizers(count):
+        records = read(HEADER, noise * count, "Optimizer:   adam\n")
+        return [r.value for r in records if isinstance(r, Fact) and r.key == "optimizer"]
+
+    assert optimizers(5000) == ["sgd"]
+    assert optimizers(500) == ["sgd", "adam"]
+
+
+@pytest.mark.parametrize("text", ["", "hello world ", "version 1.8"])
+def test_lines_around_one_of_the_header_have_the_ranks_of_their_tags(text):
+    around = f"[1,0]<stdout>:{text}{step(20)}\n"
+    optimizer = "[1,1]<stdout>:Optimizer:   adam\n"
+    assert found(HEADER, f"{around}{optimizer}{around}{LINE}\n") == [(0, 20), (0, 20), (0, 10)]
+
+
+def test_a_row_that_nothing_ended_and_a_number_without_a_table_are_no_rows():
+    table = "epoch        main/loss   main/accuracy\n1            0.5         0.25\n"
+    log = tagged(table, 0) + tagged("5", 1) + tagged("2            0.25        0.5", 0)
+    rows = [
+        (each.rank, each.value)
+        for each in read(log + "3            0.1        0.75")
+        if isinstance(each, Measurement)
     ]
+    assert rows == [(0, 0.5), (0, 0.25), (0, 0.25), (0, 0.5)]
 
 
-def test_a_tag_that_tells_no_rank_leaves_that_of_the_caller():
-    time = "Sat Nov 21 00:19:42 2026"
-    text = f"{time}<stdout>:{step(10)}{time}[1,1]<stdout>:{step(20)}{time}<stdout>:\n{time}[1,1]<stdout>:\n"
-    assert found(text, rank=7) == [(7, 10), (1, 20)]
-    assert found(f"{time}<stdout>:{step(10)}\n{step(20)}\n", rank=7) == [(7, 10), (7, 20)]
-
-
-def test_what_looks_like_a_tag_hides_no_tag_behind_it():
-    assert found(f"[1,0]<stdout>:see <stdout>: or [1,1]<stdout>:{LINE}\n[1,0]<stdout>:\n") == [(1, 10)]
+def test_a_finished_parser_knows_neither_ranks_nor_offsets_nor_a_line_that_was_begun():
+    parser = Parser()
+    parser.feed(f"[1,3]<stdout>:{LINE}\n[1,3]<stdout>:{LINE[:9]}".encode())
+    parser.finish()
+    assert parser.feed(f"{LINE[9:]}\n".encode()) == []
+    (record,) = step_lines(parser.feed(f"{LINE}\n".encode()))
+    assert (record.rank, record.offset) == (None, len(LINE[9:]) + len(LINE) + 2)

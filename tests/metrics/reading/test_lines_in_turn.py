@@ -1,8 +1,10 @@
-"""Lines that depend on those above them give the same numbers at once as one by one."""
+"""Lines that depend on those above them: in blocks, beside bars, and behind labels that hold for redraws."""
 
 import pytest
 
 from batchai_magics.metrics import Parser
+from tests.metrics.log_text import measurements
+from tests.metrics.reading.log_parts import LABELS, MEMBER, PREFIXES, TOLD, bar, log_of, parsed, same
 
 
 def test_indented_lines_right_below_a_step_line_are_of_that_step():
@@ -39,14 +41,6 @@ def test_indented_settings_below_a_step_line_are_not_of_that_step(below):
     assert [record.name for record in Parser().feed(alone)] == ["loss"]
 
 
-def test_a_block_below_a_step_line_is_read_alike_line_by_line():
-    lines = [b"step 5: loss 0.5\n", b"  acc: 0.25\n", b"  time: 0.1\n", b"  f1: 0.75\n"]
-    parser = Parser()
-    one_by_one = [record for line in lines for record in parser.feed(line)]
-    assert one_by_one == Parser().feed(b"".join(lines))
-    assert [record.name for record in one_by_one] == ["loss", "acc", "f1"]
-
-
 def test_indented_lines_below_a_step_line_of_another_process_are_not_of_it():
     text = b"[rank0]: step 5: loss 0.5\n[rank1]:     acc: 0.25\n"
     assert [record.name for record in Parser().feed(text)] == ["loss"]
@@ -67,3 +61,140 @@ def test_members_of_a_block_have_the_position_above_it(count):
     assert [(record.name, record.step) for record in records] == [
         (name, step) for step in (1, 2) for name in names
     ]
+
+
+def epochs(log):
+    parser = Parser()
+    records = [*parser.feed(log), *parser.finish()]
+    return {record.rank: record.epoch for record in records if record.value == 0.5}
+
+
+def words(rank, count):
+    return [(rank, f"some words {number} about nothing") for number in range(count)]
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_lines_of_other_processes_part_no_number_from_its_heading(prefix):
+    for others in (1, 100):
+        lines = [(2, TOLD), (0, "Epoch 3/5"), *words(1, others), *words(12, others), (0, MEMBER)]
+        assert epochs(log_of(prefix, *lines)) == {0: 3}
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_lines_of_its_own_process_part_a_number_from_its_heading(prefix):
+    own = [line for number in range(20) for line in (*words(0, 1), *words(1, number % 3))]
+    assert 0 not in epochs(log_of(prefix, (2, TOLD), (0, "Epoch 3/5"), *own, (0, MEMBER)))
+
+
+def test_lines_without_a_prefix_are_nobody_elses():
+    below = b"".join(b"some words about nothing\n" for _ in range(20))
+    assert epochs(b"[rank0]: Epoch 3/5\n" + below + b"[rank0]: " + MEMBER.encode() + b"\n") == {}
+    assert epochs(b"Epoch 3/5\n" + below + MEMBER.encode() + b"\n") == {}
+
+
+def test_a_block_ends_after_many_lines_of_other_processes():
+    lines = [(0, "Epoch 3/5"), *words(1, 5000), (0, MEMBER)]
+    assert epochs(log_of("[rank{}]: ", *lines)) == {}
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_a_block_may_begin_far_below_one_of_another_process(prefix):
+    far = log_of(prefix, (2, TOLD), (0, "Epoch 2/5"), *[(0, "")] * 3000, (1, "Epoch 3/5"))
+    below = log_of(prefix, *words(2, 30), (1, MEMBER), *[(2, "")] * 3000)
+    assert [record.epoch for record in parsed(far + below) if record.value == 0.5] == [3]
+    same(far + below, [len(far)])
+
+
+COUNTED = "\r 9%|#         | {}/30 [00:02<00:10,  4.19it/s]"
+
+
+def steps(text, cut=None):
+    parser = Parser()
+    chunks = [text] if cut is None else [text[:cut], text[cut:]]
+    records = [record for chunk in chunks for record in parser.feed(chunk.encode())]
+    return [(record.step, record.epoch) for record in (*records, *parser.finish())]
+
+
+def bars(*counts):
+    return "".join(map(COUNTED.format, counts))
+
+
+def printed(epoch):
+    return f"\r        \r{{'loss': 0.5, 'epoch': {epoch}}}\n"
+
+
+def test_a_bar_that_lags_behind_is_drawn_again_below_the_dict():
+    log = bars(0, 3) + printed(0.5) + bars(5, 8) + printed(1.0) + bars(10, 11) + "\n"
+    assert steps(log) == [(5, 0.5), (10, 1.0)]
+    assert {str(steps(log, cut)) for cut in range(len(log))} == {str(steps(log))}
+
+
+def test_a_bar_that_is_only_above_the_dict_has_its_step():
+    log = bars(0, 5) + printed(0.5) + bars(6, 7, 10) + printed(1.0) + bars(11, 12, 15) + printed(1.5)
+    assert steps(log) == [(5, 0.5), (10, 1.0), (15, 1.5)]
+
+
+def test_text_that_follows_the_bar_does_not_hide_it():
+    log = bars(0, 3) + printed(0.5) + bars(5) + "Saving model checkpoint to out\n" + bars(6, 7) + "\n"
+    assert steps(log) == [(5, 0.5)]
+
+
+def test_a_bar_far_below_is_another_step():
+    assert steps(bars(0, 5) + printed(0.5) + "\n" * 30 + bars(10, 11) + "\n") == [(5, 0.5)]
+
+
+@pytest.mark.parametrize("between", ["step 5: loss: 0.4\n", "Epoch 3\n"])
+def test_other_lines_do_not_wait_for_a_bar(between):
+    assert steps(bars(0, 5) + printed(0.5) + between + bars(9, 10) + "\n")[0] == (5, 0.5)
+
+
+def drawn(*done, end="\n"):
+    return "".join(f"\r{bar(number)}" for number in done) + end
+
+
+def ranks_of(log):
+    parser = Parser()
+    records = parser.feed(log.encode()) + parser.finish()
+    return {record.step: record.rank for record in measurements(records)}
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_the_label_before_a_carriage_return_is_that_of_all_draws(label):
+    assert ranks_of(label + drawn(1, 2, 3)) == {1: 3, 2: 3, 3: 3}
+
+
+@pytest.mark.parametrize("prefix", ["2026-03-02T10:25:35.03Z ", "worker-1  | "])
+def test_a_collectors_prefix_may_stand_before_the_label(prefix):
+    assert ranks_of(prefix + "[rank3]:" + drawn(1, 2)) == {1: 3, 2: 3}
+
+
+def test_the_first_draw_may_follow_the_label_at_once():
+    assert ranks_of(f"[rank3]:{bar(1)}{drawn(2, 3)}") == {1: 3, 2: 3, 3: 3}
+
+
+def test_a_number_in_brackets_before_text_may_be_a_step_and_gives_no_rank():
+    assert ranks_of(f"[3] loading{drawn(2, 3)}") == {2: None, 3: None}
+
+
+def test_a_label_ends_with_its_line():
+    assert ranks_of(f"[rank3]:{drawn(1)}{bar(2)}\n{drawn(3)}") == {1: 3, 2: None, 3: None}
+
+
+def test_each_ranks_line_has_its_own():
+    assert ranks_of(f"3: {drawn(1, 2)}0: {drawn(3, 4)}3: {drawn(5)}") == {1: 3, 2: 3, 3: 0, 4: 0, 5: 3}
+
+
+@pytest.mark.parametrize("other", ["[rank2]:\r", "\r[rank2]:loading\r", "\r[rank2]:\r"])
+def test_behind_another_ranks_label_within_the_line_no_rank_is_certain(other):
+    ranks = ranks_of(f"[rank3]:{drawn(1, end=f'{chr(13)}text{other}')}{bar(4)}{drawn(5)}")
+    assert ranks == {1: 3, 4: None, 5: None}
+
+
+def test_windows_line_ends_are_no_parts():
+    assert ranks_of(f"[rank3]:{bar(1)}\r\n{bar(2)}\r\n") == {1: 3, 2: None}
+    assert ranks_of(f"[rank3]:\r\n{bar(2)}\r\n") == {2: None}
+
+
+def test_the_rank_of_a_file_precedes_that_of_labels():
+    records = measurements(Parser().feed(f"[rank3]:{drawn(1, 2)}".encode(), rank=7))
+    assert [record.rank for record in records] == [7, 7]

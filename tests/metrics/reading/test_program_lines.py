@@ -1,7 +1,6 @@
 """Lines of programs that the grammar reads with a row of the table of programs, or without: their numbers."""
 
 import io
-import math
 import re
 import subprocess
 import sys
@@ -10,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.metrics import Fact, Parser
+from batchai_magics.metrics import Fact, Measurement, Parser
 from batchai_magics.metrics.grammar import line_grammar
-from batchai_magics.metrics.measurement import TOTAL, Measurement
+from batchai_magics.metrics.measurement import TOTAL, lines_of
 from batchai_magics.metrics.programs import PROGRAM_FACTS, PROGRAM_LINES, PROGRAM_PREFIXES, PROGRAM_TABLES
 from tests.metrics.reading.program_lines import HEADER_LINES, LINES
 
 
-def read(text, **patterns):
-    parser = Parser(patterns)
+def read(text):
+    parser = Parser()
     return parser.feed(text.encode()) + parser.finish()
 
 
@@ -152,18 +151,93 @@ def test_a_last_line_that_is_cut_gives_all_or_nothing(line):
         assert values(line[:length]) in ({}, whole)
 
 
-def test_a_number_that_is_none_is_none():
-    text = "Train Epoch: 1 [640/60000 (1%)]\tLoss: nan\n"
-    assert math.isnan(values(text)["loss"])
-
-
-def test_a_json_line_may_have_a_fractional_epoch():
-    records = Parser().feed(b'{"step": 10, "epoch": 0.5, "loss": 1.0}\n{"epoch": 2.0, "loss": 0.5}\n')
-    assert [(record.step, record.epoch) for record in records] == [(10, 0.5), (None, 2)]
-
-
 def test_the_docs_list_the_programs_of_the_table():
     text = (Path(__file__).parents[3] / "docs/metrics-grammar.md").read_text(encoding="utf-8")
     listed = text.partition("(`batchai_magics/metrics/programs.py`):\n\n")[2].partition(".\n\n## ")[0]
     programs = [name for row in TABLE for name in row.program.split(", ")]
     assert re.split(r",\s", listed) == [*dict.fromkeys(programs)]
+
+
+BAR = "[==============================]"
+
+
+def told(text, *names):
+    """Epoch, step and value of the records with these names."""
+    return [(r.epoch, r.step, r.value) for r in read(text) if isinstance(r, Measurement) and r.name in names]
+
+
+def test_a_number_that_is_drawn_again_is_told_once():
+    text = (
+        f"Epoch 1/2\n48/48 {BAR} - ETA: 0s - loss: 0.9490\r"
+        f"48/48 {BAR} - 1s 5ms/step - loss: 0.9490 - val_loss: 0.8000\n"
+    )
+    assert told(text, "loss", "val_loss") == [(1, 48, 0.949), (1, 48, 0.8)]
+
+
+def test_an_unknown_number_of_batches_is_no_hindrance():
+    text = f"Epoch 1/2\n     10/Unknown {BAR} - ETA: 0s - loss: 0.5000\r\n"
+    assert told(text, "loss") == [(1, 10, 0.5)]
+
+
+CHAINER = "epoch       iteration   main/loss   validation/main/loss\n"
+
+
+def test_rows_below_the_header_are_read_through_the_progress_bar():
+    bar = "\x1b[J     total [####......] 20.00%\nthis epoch [####......] 0.00%\n    600 iter, 1 epoch\n"
+    text = f"\x1b[J{CHAINER}\x1b[4A\x1b[J1           600         0.19        0.09\n{bar}"
+    text += "\x1b[4A\x1b[J2           1200        0.08        0.07\n"
+    assert told(text, "main/loss") == [(1, 600, 0.19), (2, 1200, 0.08)]
+
+
+def test_a_long_number_moves_the_others():
+    text = f"{CHAINER}1           100         -1.23457e-05  0.09\n"
+    assert told(text, "val_main/loss") == [(1, 100, 0.09)]
+
+
+MLPERF = ':::MLPv0.5.0 resnet 1541026345.12 (run.py:101) eval_accuracy: {"epoch": 1, "value": 0.107}'
+
+
+def test_a_line_in_both_streams_is_one_record():
+    text = f"{MLPERF}\nI1121 00:00:01.000000 140 mlperf_log.py:136] {MLPERF}\n"
+    assert told(text, "eval_accuracy") == [(1, None, 0.107)]
+
+
+def test_json_wins_over_the_patterns_of_formats():
+    text = '{"step": 10, "loss": 0.5, "text": "110\timages/sec: 1.0 +/- 3.4 (jitter = 12.5)\\t7.916"}\n'
+    assert [type(r) for r in read(text.replace("\t", " "))] == [Measurement]
+
+
+def test_the_metric_log_of_tf_cnn_benchmarks_is_read():
+    text = '{"name": "top_1_accuracy", "value": 0.5, "unit": "fraction", "global_step": 7, "extras": []}\n'
+    (record,) = read(text)
+    assert (record.name, record.value, record.unit, record.step) == ("top_1_accuracy", 0.5, "fraction", 7)
+
+
+def test_numbers_too_large_are_left_out():
+    assert read('{"step": 1, "loss": ' + "9" * 400 + "}\n") == []
+    assert read('{"step": ' + "9" * 400 + ', "loss": 1}\n') == []
+
+
+def test_a_deep_object_is_no_metric():
+    assert read('{"step": 1, "x": ' + "[" * 8000 + "\n") == []
+    assert read('{"step": 1, "x": ' + "[" * 8000 + "]" * 8000 + "}\n") == []
+
+
+def test_a_worker_prints_its_own_steps():
+    lines = [
+        "1549883160.500000: Worker 1: training step 1 done (global step: 11)",
+        "1549883162.000000: Worker 0: training step 2 done (global step: 14)",
+    ]
+    records = read("".join(f"{line}\n" for line in lines))
+    assert [(r.rank, r.step, r.value, r.wall_time) for r in records] == [
+        (1, 11, 1, 1549883160.5),
+        (0, 14, 2, 1549883162.0),
+    ]
+
+
+def test_one_log_may_have_several_programs():
+    step = "110\timages/sec: 2296.2 +/- 3.4 (jitter = 12.5)\t7.916"
+    text = f'{step}\nstep=1 loss=0.5\n{step}{step}\n{{"epoch": 2, "loss": 0.25}}\n{step}\n'
+    lines = [line[0].name for line in lines_of(read(text))]
+    speed = "images_per_sec"
+    assert lines == [speed, "loss", speed, speed, "loss", speed]

@@ -3,70 +3,55 @@ import math
 import pytest
 
 from batchai_magics.errors import UsageError
-from batchai_magics.metrics import Measurement, Parser
+from batchai_magics.metrics import Parser
 
 
 def read(regex, text, rank=None):
     return Parser({"loss": regex}).feed(text.encode(), rank)
 
 
-def test_the_first_group_is_the_value():
-    assert read(r"loss=(\S+)", "loss=1.5\n") == [Measurement("loss", 1.5, offset=9)]
+FOUND = {
+    ("the first group", r"loss=(\S+)", "loss=1.5\n"): [(1.5, None)],
+    ("named groups", r"(?P<value>\S+) after (?P<step>\d+)", "0.25 after 30\n"): [(0.25, 30)],
+    ("the group of the value", r"(\d+) of (?P<value>\d+)", "1 of 2\n"): [(2, None)],
+    ("a step before it", r"(?P<step>\d+): loss (\S+)", "30: loss 0.25\n"): [(0.25, 30)],
+    ("a whole step", r"(?P<step>\S+): (\S+)", "1.5: 7\nx: 7\ninf: 7\nnan: 7\n"): [(7, None)] * 4,
+    ("an alternative", r"a=(\d+)|b=(\d+)", "a=1 b=2\n"): [(1, None), (2, None)],
+    ("a line's end", r"^(\d+)$", "1\n2\r\n3 x\n4\n"): [(1, None), (2, None), (4, None)],
+    ("blanks before it", r"(\d+)[ X]$", "1 \n2X\n3\n"): [(1, None), (2, None)],
+    (
+        "a tag and its blank",
+        r"^loss=(\S+)",
+        "[1,3]<stdout>:loss=1\n[1,3]<stdout>: loss=2\n[1,3]<stdout>:  loss=3\n",
+    ): [
+        (1, None),
+        (2, None),
+    ],
+    ("any number", r"loss=(\S+)", "loss=1e-5\nloss=-3\nloss=-inf\n"): [
+        (1e-5, None),
+        (-3, None),
+        (-math.inf, None),
+    ],
+    ("thousands", r"loss=(\S+)", "loss=7,282\nloss=1,234,567.5\nloss=-1,000\n"): [
+        (7282, None),
+        (1234567.5, None),
+        (-1000, None),
+    ],
+    ("no number", r"loss=(\S*)", "loss=big\nloss=\nloss=1,2\nloss=1,2345\n"): [],
+    ("no group", r"loss(\d+)?", "loss\n"): [],
+    ("json's own", r'"loss": ([\d.]+)', '{"step": 1, "loss": 0.5}\n'): [(0.5, 1)],
+}
 
 
-def test_named_groups_are_the_value_and_the_step():
-    (record,) = read(r"(?P<value>\S+) after (?P<step>\d+)", "0.25 after 30\n")
-    assert (record.value, record.step) == (0.25, 30)
-
-
-def test_a_group_named_value_is_the_value_though_another_comes_first():
-    assert [r.value for r in read(r"(\d+) of (?P<value>\d+)", "1 of 2\n")] == [2]
-
-
-@pytest.mark.parametrize("step", ["1.5", "x", "inf", "nan"])
-def test_a_step_is_a_whole_number(step):
-    assert [(r.value, r.step) for r in read(r"(?P<step>\S+): (\S+)", f"{step}: 7\n")] == [(7, None)]
-
-
-def test_a_group_named_step_is_not_the_value():
-    (record,) = read(r"(?P<step>\d+): loss (\S+)", "30: loss 0.25\n")
-    assert (record.value, record.step) == (0.25, 30)
-
-
-def test_the_first_alternative_that_took_part_is_the_value():
-    assert [r.value for r in read(r"a=(\d+)|b=(\d+)", "a=1 b=2\n")] == [1, 2]
+@pytest.mark.parametrize("case", FOUND, ids=lambda case: case[0])
+def test_a_pattern_finds_values_and_steps(case):
+    _, regex, text = case
+    assert [(record.value, record.step) for record in read(regex, text)] == FOUND[case]
 
 
 def test_tags_tell_the_rank():
     assert [r.rank for r in read(r"loss=(\S+)", "[4] loss=2\n[1,3]<stdout>:loss=1\n")] == [4, 3]
     assert [r.rank for r in read(r"loss=(\S+)", "loss=1\n", rank=5)] == [5]
-
-
-def test_a_pattern_sees_one_line_without_its_end():
-    assert [r.value for r in read(r"^(\d+)$", "1\n2\r\n3 x\n4\n")] == [1, 2, 4]
-    assert [r.value for r in read(r"(\d+)[ X]$", "1 \n2X\n3\n")] == [1, 2]
-
-
-def test_a_line_begins_behind_its_tag_and_the_blank_that_goes_with_it():
-    tags = "[1,3]<stdout>:loss=1\n[1,3]<stdout>: loss=2\n[1,3]<stdout>:  loss=3\n"
-    assert [r.value for r in read(r"^loss=(\S+)", tags)] == [1, 2]
-
-
-@pytest.mark.parametrize("text", ["nan", "inf", "1e-5", "-3", "0"])
-def test_any_number_is_a_value(text):
-    (record,) = read(r"loss=(\S+)", f"loss={text}\n")
-    assert record.value == float(text) or math.isnan(record.value)
-
-
-@pytest.mark.parametrize(("text", "value"), [("7,282", 7282), ("1,234,567.5", 1234567.5), ("-1,000", -1000)])
-def test_thousands_may_have_commas(text, value):
-    assert [record.value for record in read(r"loss=(\S+)", f"loss={text}\n")] == [value]
-
-
-def test_what_is_no_number_is_no_record():
-    assert read(r"loss=(\S*)", "loss=big\nloss=\n") == []
-    assert read(r"loss(\d+)?", "loss\n") == []
-    assert read(r"loss=(\S*)", "loss=1,2\nloss=1,2345\n") == []
 
 
 def test_patterns_read_beside_the_built_in_formats():
@@ -77,11 +62,6 @@ def test_patterns_read_beside_the_built_in_formats():
         "jitter": 2.5,
         "loss": 2.5,
     }
-
-
-def test_a_json_lines_own_number_wins_over_a_pattern_of_that_name():
-    (record,) = read(r'"loss": ([\d.]+)', '{"step": 1, "loss": 0.5}\n')
-    assert (type(record).__name__, record.value) == ("Measurement", 0.5)
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,12 @@
 from datetime import datetime, timezone
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from batchai_magics.metrics import Fact, Parser, tidy
+from batchai_magics.metrics import Fact, Parser
 from batchai_magics.metrics.measurement import TOTAL, lines_of
 from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES
-from batchai_magics.metrics.reading.timestamps import WriteTimes, json_timestamp, parse_timestamp
-from tests.metrics.log_text import run, step, total
+from batchai_magics.metrics.reading.timestamps import WriteTimes
+from tests.metrics.log_text import run, step
 
 T = datetime(2019, 3, 2, 10, 25, 35, tzinfo=timezone.utc).timestamp()
 LINE = step(10)
@@ -53,11 +51,6 @@ STAMPED = {
 }
 
 
-@pytest.mark.parametrize("line", STAMPED.values(), ids=STAMPED)
-def test_a_line_tells_its_time(line):
-    assert set(times(f"{line}\n")) == {T + 0.25}
-
-
 WHOLE_SECONDS = {
     "Open MPI 4": f"Sat Mar  2 10:25:35 2019[1,3]<stdout>:{LINE}",
     "Open MPI 5": f"[Sat Mar  2 10:25:35 2019][1,3]<stdout>: {LINE}",
@@ -69,18 +62,61 @@ WHOLE_SECONDS = {
 }
 
 
-@pytest.mark.parametrize("line", WHOLE_SECONDS.values(), ids=WHOLE_SECONDS)
-def test_a_stamp_without_a_zone_is_taken_as_utc(line):
-    assert set(times(f"{line}\n")) == {T}
+@pytest.mark.parametrize("line", [*STAMPED.values(), *WHOLE_SECONDS.values()], ids=[*STAMPED, *WHOLE_SECONDS])
+def test_a_line_tells_its_time_and_the_caller_knows_better_where_it_names_no_zone(line):
+    told = T + 0.25 * (line in STAMPED.values())
+    assert set(times(f"{line}\n")) == {told}
+    if line in WHOLE_SECONDS.values() or line == STAMPED["kubectl"]:
+        known = told if line == STAMPED["kubectl"] else T + 7
+        assert set(times(f"{line}\n{LINE}\n", clock=WriteTimes([0], [T + 7]))) == {known, T + 7}
 
 
-@pytest.mark.parametrize("line", WHOLE_SECONDS.values(), ids=WHOLE_SECONDS)
-def test_what_the_caller_knows_is_better_than_a_stamp_without_a_zone(line):
-    assert set(times(f"{line}\n", clock=WriteTimes([0], [T + 7]))) == {T + 7}
+MOMENTS = {
+    **{f"{T}": T, f"{T:.0f}": T, f"{T * 1e3:.0f}": T, f"{T * 1e6:.0f}": T, f"{T * 1e9:.0f}": T},
+    **{f'"{T}"': T, f'"{T * 1000:.0f}"': T, '"2019-03-02T10:25:35+00:00"': T, '"2019-03-02T10:25:35"': T},
+    **{"100000000": 1e8, "100000000000": 1e8, "8900000000": 8.9e9, "9000000000": None, "50000000000": None},
+    **{"12.3": None, '"12.3"': None, f"{-T}": None, "true": None, "null": None, "NaN": None, f"[{T}]": None},
+    '"yesterday at about a quarter past ten"': None,
+}
 
 
-def test_a_stamp_with_a_zone_is_better_than_what_the_caller_knows():
-    assert times(f"{STAMPED['kubectl']}\n{LINE}\n", clock=WriteTimes([0], [T + 7])) == [T + 0.25, T + 7]
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_moment_in_json_is_seconds_since_1970_or_a_part_of_them(moment):
+    (time,) = times(f'{{"step": 1, "loss": 0.5, "time": {moment}}}\n')
+    assert time == (None if MOMENTS[moment] is None else pytest.approx(MOMENTS[moment]))
+
+
+NO_DAYS = (
+    "2019-13-02T10:25:35",
+    "2019-02-30 10:25:35",
+    "0000-01-01 00:00:00",
+    "9999-12-31 23:59:59",
+    "1066-10-14 09:00:00",
+)
+
+
+@pytest.mark.parametrize("form", ["{} INFO {}", "{} {}", "[{},000] {{bash.py:1}} INFO - {}"])
+def test_times_of_many_lines_are_those_of_each_and_what_is_no_day_is_no_time(form):
+    days = [
+        "2026-03-02 10:05:07",
+        "2026-12-02 10:05:59",
+        *NO_DAYS,
+        "2255-03-14 15:59:59",
+        "2255-03-14 16:00:00",
+    ]
+    lines = [f"{form.format(day, LINE)}\n" for day in days]
+    each = [time for line in lines for time in times(line)]
+    assert times("".join(lines)) == each
+    assert [time and time - 1772445907 for time in each[:2]] == [0, 23_760_052]
+    assert each[2:] == [None] * 5 + [9e9 - 1, None]  # no time is later than pandas can hold
+
+
+def test_each_line_has_the_time_at_which_its_end_was_written():
+    log = f"\x1b[33m{step(1)}\x1b[0m\n{step(10)}\nx" * 2000
+    assert len(log) > 2 * MAX_LINE_BYTES
+    ends = [record.offset for record in read(log)]
+    clock = WriteTimes([end - 1 for end in ends], [T + end for end in ends])
+    assert [record.wall_time for record in read(log, clock=clock)] == [T + end for end in ends]
 
 
 def test_lines_without_a_time_have_none():
@@ -100,10 +136,6 @@ def test_glued_records_have_the_time_of_their_line():
 def test_a_tags_time_is_that_of_the_line_it_ends():
     text = f"Sat Mar  2 10:25:30 2019[1,0]<stdout>:{LINE}Sat Mar  2 10:25:35 2019[1,0]<stdout>:\n{step(20)}\n"
     assert times(text) == [T, None]
-
-
-def test_a_tag_without_a_time_leaves_the_line_that_of_the_tag_before():
-    assert times(f"Sat Mar  2 10:25:35 2019[1,0]<stdout>:{LINE}[1,0]<stdout>:\n") == [T]
 
 
 def test_a_stamp_before_a_tag_is_that_of_its_own_line():
@@ -133,19 +165,6 @@ class TestGlog:
         assert datetime.fromtimestamp(time, timezone.utc).year == year
 
 
-@given(st.text(alphabet="0123456789-:/TZ+. JanFebSat[]<>stdou,\n", max_size=200))
-def test_no_text_raises(text):
-    parse_timestamp(text.encode())
-    json_timestamp(text)
-    read(f"{text}{LINE}\n{text}<stdout>:{LINE}\n")
-
-
-def test_every_block_of_what_came_at_once_has_the_callers_times():
-    log = f"\x1b[33m{LINE}\x1b[0m\n" * 3000
-    assert len(log) > 2 * MAX_LINE_BYTES
-    assert set(times(log, clock=WriteTimes([0], [T]))) == {T}
-
-
 @pytest.mark.parametrize("last", [LINE, "10\t123.4 examples/sec", "48/48 - 1s - loss: 0.7414", "version 3"])
 def test_the_caller_is_asked_for_the_time_of_a_line_as_it_stands_in_the_file(last):
     first, second = f"\x1b[33m{LINE}\x1b[0m\n", f"\x1b[33m{last}\x1b[0m\n"
@@ -156,62 +175,8 @@ def test_the_caller_is_asked_for_the_time_of_a_line_as_it_stands_in_the_file(las
     }
 
 
-def test_the_tidy_table_has_the_times():
-    found = tidy(read(f"{STAMPED['kubectl']}\n{LINE}\n"))
-    assert found["wall_time"].iloc[0].isoformat() == "2019-03-02T10:25:35.250000+00:00"
-    assert found["wall_time"].isna().tolist() == [False] * 4 + [True] * 4
-
-
 def test_an_offset_may_be_told_where_processes_share_a_file():
     parser = Parser()
     parser.feed(LINE[:7].encode(), 0, offset=100)
     (line,) = lines_of(parser.feed(f"{LINE[7:]}\n".encode(), 0, offset=500))
     assert line[0].offset == 500 + len(LINE) - 7 + 1
-
-
-LINES = [
-    LINE,
-    step(20, accuracies="\t0.125\t0.500"),
-    "48/48 - 1s - loss: 0.7414",
-    "noise",
-    "version 3",
-    total(5),
-]
-PREFIXES = ["", "[1,3]<stdout>:", "2019-03-02T10:25:35Z ", "Sat Mar  2 10:25:35 2019[1,1]<stdout>:"]
-
-
-@given(
-    st.lists(st.tuples(st.sampled_from(PREFIXES), st.sampled_from(LINES), st.sampled_from(["\n", "\n", ""]))),
-    st.lists(st.integers(1, 900), max_size=9),
-    st.integers(1, 400),
-)
-def test_any_chunking_gives_the_times_of_one_chunk(parts, starts, size):
-    log = "".join(map("".join, parts)).encode()
-    clock = WriteTimes(sorted(starts), [T + number for number in range(len(starts))])
-
-    def records(size):
-        parser = Parser({"version": r"version (\d+)"})
-        found = [r for at in range(0, len(log), size) for r in parser.feed(log[at : at + size], clock=clock)]
-        return repr(found + parser.finish())
-
-    assert records(size) == records(len(log) + 1)
-
-
-@given(st.lists(st.lists(st.integers(0, 59), max_size=6), min_size=1, max_size=3), st.randoms())
-def test_any_interleaving_of_whole_lines_keeps_each_ranks_times(series, random):
-    order = [rank for rank, seconds in enumerate(series) for _ in seconds]
-    random.shuffle(order)
-    rest = [iter(seconds) for seconds in series]
-    log = "".join(
-        f"Sat Mar  2 10:25:{next(rest[rank]):02d} 2019[1,{rank}]<stdout>:{LINE}\n" for rank in order
-    )
-    lines = [line[0] for line in lines_of(Parser().feed(log.encode()))]
-    for rank, seconds in enumerate(series):
-        assert [r.wall_time for r in lines if r.rank == rank] == [T - 35 + second for second in seconds]
-
-
-def test_each_line_has_the_time_at_which_its_end_was_written():
-    log = f"{step(1)}\n{step(10)}\nx".encode() * 9
-    ends = [record.offset for record in Parser().feed(log)]
-    clock = WriteTimes([end - 1 for end in ends], [T + end for end in ends])
-    assert [record.wall_time for record in Parser().feed(log, clock=clock)] == [T + end for end in ends]
