@@ -46,7 +46,20 @@ def test_the_numbers_of_an_unended_last_line_come_before_the_final_state(backend
     assert states([last]) == ["succeeded"]
 
 
+def test_a_look_at_much_of_a_log_tells_the_steps_of_all_its_lines(backend, follower):
+    text = "".join(plain_step(10 * number) for number in range(1, 1000))
+    backend.write(text[:-7])
+    seen = steps(follower.poll())
+    backend.write(text[-7:])
+    assert seen + steps(follower.poll()) == [(10 * number, None) for number in range(1, 1000)]
+
+
 def test_a_cut_log_is_read_anew_with_nothing_kept_of_its_last_line(backend, follower):
+    backend.write(plain_step(10) + "1")
+    follower.poll()
+    cut(backend, "")
+    assert log(follower.poll()) == [("stdout.txt", b"", True)]
+    assert follower.poll() == []
     backend.write(plain_step(10) + "1")
     follower.poll()
     cut(backend, plain_step(3))
@@ -55,32 +68,16 @@ def test_a_cut_log_is_read_anew_with_nothing_kept_of_its_last_line(backend, foll
     assert steps(news) == [(3, None)]
 
 
-def test_a_match_that_is_no_number_is_told_of_once(backend):
-    follower = Follower(backend, JOB, patterns={"score": r"score=(\w+)"})
-    backend.write("score=high\n")
-    told = [event for event in follower.poll() if isinstance(event, MetricMismatched)]
-    assert [event.notice for event in told] == [
-        '--metric score matched "high", which is not a number, in the line: score=high'
-    ]
-    backend.write("score=low\n")
-    assert not [event for event in follower.poll() if isinstance(event, MetricMismatched)]
-
-
 def test_a_parser_that_begins_anew_knows_the_users_patterns(backend):
-    follower = Follower(backend, JOB, patterns={"score": r"score=(\d+)"})
-    backend.write("score=10\n" * 20)
-    follower.poll()
+    follower = Follower(backend, JOB, patterns={"score": r"score=(\w+)"})
+    backend.write("score=10\n" * 20 + "score=high\nscore=low\n")
+    told = [event.notice for event in follower.poll() if isinstance(event, MetricMismatched)]
+    assert told == ['--metric score matched "high", which is not a number, in the line: score=high']
+    backend.write("score=lower\n")
+    assert not [event for event in follower.poll() if isinstance(event, MetricMismatched)]
     cut(backend, "score=7\n")
     (seen,) = [event for event in follower.poll() if isinstance(event, MetricsAdded)]
     assert [record.value for record in seen.records] == [7]
-
-
-def test_a_log_that_was_emptied_is_told_although_it_has_no_bytes(backend, follower):
-    backend.write("one\n")
-    follower.poll()
-    cut(backend, "")
-    assert log(follower.poll()) == [("stdout.txt", b"", True)]
-    assert follower.poll() == []
 
 
 def test_a_log_that_was_cut_and_has_grown_beyond_what_is_known_starts_again(backend, follower):
@@ -178,19 +175,11 @@ def test_a_long_log_comes_in_several_looks_and_the_end_waits_for_the_last(backen
     backend.write(b"".join(pieces))
     backend.finish()
     follower = Follower(backend, JOB, files=files)
+    if files is None:
+        backend.write("x", "z.txt")  # which is not behind
     first = follower.poll()
-    assert [data for _, data, _ in log(first)] == pieces[:MAX_CHUNKS]
+    assert [data for path, data, _ in log(first) if path == "stdout.txt"] == pieces[:MAX_CHUNKS]
     assert (states(first), follower.is_behind, follower.is_over) == ([], True, False)
     second = follower.poll()
     assert [data for _, data, _ in log(second)] == pieces[MAX_CHUNKS:]
     assert (states(second), follower.is_behind, follower.is_over) == (["succeeded"], False, True)
-
-
-def test_one_file_that_is_behind_is_not_forgotten_for_one_that_is_not(backend):
-    backend.read_bytes = 2
-    backend.write("ab" * (MAX_CHUNKS + 1), "a.txt")
-    backend.finish()
-    follower = Follower(backend, JOB)
-    backend.write("x", "b.txt")
-    follower.poll()
-    assert (follower.is_behind, follower.is_over) == (True, False)

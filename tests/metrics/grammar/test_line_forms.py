@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - lines as programs print them
 """Positions, prefixes, phases, names and tables in the forms in which people print them, in any language."""
 
 import json

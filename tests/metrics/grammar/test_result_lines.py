@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - lines as programs print them
 """A log that tells no position has its numbers on lines that state results and nothing else."""
 
 import pytest

@@ -76,35 +76,39 @@ def test_the_chart_of_values_without_a_position_is_not_over_steps():
     assert compare({**results, "c": read_metrics(b"step 3: accuracy 0.5\n")}).plot().get_xlabel() == "step"
 
 
-def test_every_metric_of_the_runs_is_compared():
-    found = compare({"one": keras(1), "two": keras(2)})
-    table = found.frame()
-    assert table["val_loss"].tolist() == [1, 2]
-    assert table["best_val_acc"].tolist() == [0.2, 0.2]
-    assert table["lr"].tolist() == [0.1, 0.1]
+def test_every_metric_of_the_runs_is_compared_and_the_best_value_marked_where_they_differ():
+    sources = {"one": keras(1), "two": keras(2), "tf": log(1, 10)}
+    table = compare(sources).frame()
+    assert table["val_loss"].tolist()[:2] == [1, 2]
+    assert table["best_val_acc"].tolist()[:2] == [0.2, 0.2]
+    assert table["lr"].isna().tolist() == [False, False, True]
+    assert table["images_per_sec"].isna().tolist() == [True, True, False]
+    del sources["tf"]
+    found = compare(sources)
     assert found.metric_names[:2] == ("val_loss", "best_val_loss")
-    html = found._repr_html_()
-    assert html.index("val_loss</th>") < html.index("val_acc</th>")
-    assert "val_loss" in repr(found)
-
-
-def test_the_best_value_of_each_metric_is_marked_where_runs_differ():
-    found = compare({"one": keras(1), "two": keras(2)})
     assert [(each.name, found.best_run(each)) for each in found.traits] == [
         ("val_loss", 0), ("loss", 0), ("val_acc", None), ("lr", None)
     ]  # fmt: skip
-    assert "1 ★" in found._repr_html_()
-    assert "2 ★" not in found._repr_html_()
-    rising = compare({"one": keras(1), "two": keras(2)}, preferences=MetricPreferences(rising=["val_loss"]))
-    assert rising.best_run(rising.traits[0]) == 1
+    html = found._repr_html_()
+    assert html.index("val_loss</th>") < html.index("val_acc</th>")
+    assert "1 ★" in html
+    assert "2 ★" not in html
+    rising = compare(sources, preferences=MetricPreferences("val_acc", rising=["val_loss"]))
+    assert (rising.metric_names[0], rising.plot().get_ylabel()) == ("val_acc", "val_acc")
+    assert rising.runs[0].summary.headline.name == "val_acc"
+    assert rising.best_run(next(each for each in rising.traits if each.name == "val_loss")) == 1
 
 
 def test_runs_are_rows_and_what_they_have_in_common_stands_above():
-    found = compare({"one": log(1, 100), "two": log(1, 90)})
+    long = "a-run-with-a-very-long-name-that-nobody-<wants>-to-type"
+    found = compare({"one": log(1, 100), long: log(1, 90)})
     caption, head, *rows = repr(found).splitlines()
     assert caption.startswith("model resnet50, dataset imagenet (synthetic), processes 1, ")
-    assert (head.split()[0], [row.split()[0] for row in rows]) == ("run", ["one", "two"])
-    assert caption in found._repr_html_()
+    assert (head.split()[0], [row.split()[0] for row in rows]) == ("run", ["one", long])
+    shown = found._repr_html_()
+    assert caption in shown
+    assert f">{long.replace('<', '&lt;').replace('>', '&gt;')}</th>" in shown
+    assert shown.count("<tr>") == 3
 
 
 def test_a_chart_of_some_metrics_has_these_panels_only():
@@ -112,12 +116,6 @@ def test_a_chart_of_some_metrics_has_these_panels_only():
     assert [ax.get_ylabel() for ax in found.plot(metrics="val_acc").figure.axes] == ["val_acc"]
     with pytest.raises(UsageError, match="no run has the metric 'bleu'"):
         found.plot(metrics=["bleu"])
-
-
-def test_a_metric_that_one_run_lacks_is_empty_there():
-    table = compare({"one": keras(1), "tf": log(1, 10)}).frame()
-    assert table["val_loss"].isna().tolist() == [False, True]
-    assert table["images_per_sec"].isna().tolist() == [True, False]
 
 
 def spelt(text):
@@ -180,16 +178,13 @@ def test_training_and_validation_of_all_runs_are_one_panel():
 
 def test_over_seconds_and_images_runs_of_other_sizes_can_be_compared():
     compared = compare([log(1, 100), log(4, 80)])
-    ends = {over: [line.get_xdata()[-1] for line in compared.plot(over=over).lines] for over in OVER}
-    assert ends == {"step": [40, 40], "images": [40 * 32, 40 * 128], "seconds": [40 * 32 / 100, 40 * 32 / 80]}
-
-
-OVER = ("step", "images", "seconds")
-
-
-def test_an_axis_that_there_is_not_is_refused():
+    ends = {"step": [40, 40], "images": [40 * 32, 40 * 128], "seconds": [40 * 32 / 100, 40 * 32 / 80]}
+    for over, last in ends.items():
+        assert [line.get_xdata()[-1] for line in compared.plot(over=over).lines] == last
+    over_epochs = compare({"one": keras(1)}).plot(over="epoch", metrics="loss")
+    assert list(over_epochs.lines[0].get_xdata()) == [1, 2]
     with pytest.raises(UsageError, match="step, epoch, time, images, seconds"):
-        compare([log(1, 1)]).plot(over="hours")
+        compared.plot(over="hours")
 
 
 def test_a_run_without_a_batch_size_can_only_be_drawn_over_steps():
@@ -199,27 +194,12 @@ def test_a_run_without_a_batch_size_can_only_be_drawn_over_steps():
         compared.plot(over="images")
 
 
-def test_an_empty_log_is_a_row_and_an_empty_line():
-    compared = compare([read_metrics(b""), log(1, 10)])
-    assert compared.frame()["images_per_sec"].isna().tolist() == [True, False]
-    assert len(compared.plot().lines) == 2
-
-
-def test_it_shows_itself_as_a_table():
-    compared = compare({"<a>": log(1, 10)})
-    assert "&lt;a&gt;" in compared._repr_html_()
-    assert "resnet50" in repr(compared)
-
-
-def test_only_what_a_run_has_gets_a_panel():
-    losses = read_metrics(b"Step #10\tLoss: 1.500000\nStep #20\tLoss: 1.000000\n")
-    ax = compare([losses, losses]).plot()
-    assert [axes.get_ylabel() for axes in ax.figure.axes] == ["loss"]
-
-
-def test_runs_with_nothing_to_draw_say_so():
+def test_runs_with_nothing_to_draw_are_in_no_legend_and_alone_say_so():
     ax = compare([read_metrics(b"")]).plot()
     assert [words.get_text() for words in ax.texts] == [NOTHING]
+    beside = compare({"silent": read_metrics(b""), "one": log(1, 10)})
+    assert beside.frame()["images_per_sec"].isna().tolist() == [True, False]
+    assert [text.get_text() for text in beside.plot().figure.legends[0].get_texts()] == ["one"]
 
 
 def test_a_job_that_runs_on_is_told_apart_from_one_that_has_ended():
@@ -229,36 +209,13 @@ def test_a_job_that_runs_on_is_told_apart_from_one_that_has_ended():
     assert not compare([ended, log(1, 1)]).is_running
 
 
-def test_the_legend_stands_above_all_lines():
-    ax = compare({f"a-long-name-of-run-{number}": log(1, 100 + number) for number in range(9)}).plot()
+def test_the_legend_stands_above_all_lines_names_so_many_runs_and_counts_the_others():
+    ax = compare({f"run-{number}": keras(number) for number in range(1, 31)}).plot()
     (legend,) = ax.figure.legends
+    names = [text.get_text() for text in legend.get_texts()]
+    assert (len(names), names[-1]) == (24, "run-24 … 6 more")
     ax.figure.draw_without_rendering()
     assert legend.get_window_extent().y0 >= ax.get_window_extent().y1
-
-
-def test_people_read_a_few_rows_in_words_with_errors_beside_their_values():
-    long = "a-run-with-a-very-long-name-that-nobody-wants-to-type"
-    shown = compare({"one": log(1, 10), long: log(2, 10)})._repr_html_()
-    assert "batch size" in shown
-    assert "batch_size" not in shown
-    assert f">{long}</th>" in shown
-    assert shown.count("<tr>") == 3
-
-
-def test_the_legend_names_so_many_runs_and_counts_the_others():
-    ax = compare({f"run-{number}": keras(number) for number in range(1, 31)}).plot()
-    names = [text.get_text() for text in ax.figure.legends[0].get_texts()]
-    assert (len(names), names[-1]) == (24, "run-24 … 6 more")
-
-
-def test_over_epochs_a_run_is_drawn_where_its_epochs_are():
-    ax = compare({"one": keras(1)}).plot(over="epoch", metrics="loss")
-    assert list(ax.lines[0].get_xdata()) == [1, 2]
-
-
-def test_a_run_that_has_told_nothing_is_not_in_the_legend():
-    ax = compare({"silent": read_metrics(b""), "one": log(1, 10)}).plot()
-    assert [text.get_text() for text in ax.figure.legends[0].get_texts()] == ["one"]
 
 
 class Labelled(Handle):
@@ -292,13 +249,6 @@ def test_runs_are_compared_with_the_baseline_where_one_is():
     assert [row["speedup"] for row in compare([Handle("a", slow), Handle("b", fast)]).rows()] == [1.0, 2.0]
     pinned = compare([Handle("a", slow), Labelled("b", fast, "baseline")])
     assert [row["speedup"] for row in pinned.rows()] == [0.5, 1.0]
-
-
-def test_the_users_headline_comes_first_in_a_comparison():
-    found = compare({"one": keras(1)}, preferences=MetricPreferences(headline="val_acc"))
-    assert found.metric_names[0] == "val_acc"
-    assert found.plot().get_ylabel() == "val_acc"
-    assert found.runs[0].summary.headline.name == "val_acc"
 
 
 def test_runs_of_seeds_are_grouped_by_sweep_and_compared_with_the_baseline():

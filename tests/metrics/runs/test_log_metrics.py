@@ -1,3 +1,5 @@
+"""A log read as a whole: its JSON, tidy table, notices, and what reads it."""
+
 import io
 import json
 import subprocess
@@ -6,7 +8,7 @@ import sys
 import pytest
 
 from batchai_magics.errors import UsageError
-from batchai_magics.metrics import LogMetrics, MetricsWarning, Parser, read_metrics, summarize
+from batchai_magics.metrics import LogMetrics, MetricsWarning, Parser, read_metrics, summarize, tidy
 from tests.metrics.log_text import HEADER, run, step, total
 
 TEXT = run(ranks=2)
@@ -24,11 +26,6 @@ def test_a_path_bytes_and_a_stream_give_the_same(tmp_path):
 def test_a_missing_file_is_an_error_that_names_it(tmp_path):
     with pytest.raises(UsageError, match=r"stdout\.txt: No such file"):
         read_metrics(tmp_path / "stdout.txt")
-
-
-def test_a_folder_without_files_of_trainers_is_an_error(tmp_path):
-    with pytest.raises(UsageError, match="no event files"):
-        read_metrics(tmp_path)
 
 
 def test_json_has_the_records_in_file_order_with_unknown_ranks_null():
@@ -50,16 +47,6 @@ def test_json_tells_one_total_or_none():
         == 12.5
     )
     assert json.loads(read_metrics(b"").to_json())["total_images_per_sec"] is None
-
-
-@pytest.mark.parametrize(("loss", "word"), [("nan", "NaN"), ("inf", "Infinity"), ("-inf", "-Infinity")])
-def test_json_of_numbers_that_are_not_finite_has_words_for_them(loss, word):
-    (record,) = json.loads(read_metrics(step(10, loss=loss).encode()).to_json(indent=2))["records"]
-    assert (record["loss"], record["rank"]) == (word, None)
-
-
-def test_patterns_reach_the_parser():
-    assert [r.value for r in read_metrics(b"acc=0.5\n", patterns={"acc": r"acc=(\S+)"}).records] == [0.5]
 
 
 def test_the_metrics_offer_frame_summary_and_plot():
@@ -97,17 +84,17 @@ def test_the_summary_of_columns_is_that_of_their_records(ranks):
     assert repr(metrics.summary()) == repr(summarize(Parser().feed(big_log(ranks))))
 
 
-SMALL_LOGS = {"a header": HEADER, "another program's": '{"step": 1, "loss": 0.5}\n', "nothing": ""}
+LOGS = {
+    "a header": HEADER.encode(),
+    "another program's": b'{"step": 1, "loss": 0.5}\n',
+    "nothing": b"",
+    "big": big_log(),
+}
 
 
-def test_the_json_of_columns_in_pieces_is_json_at_once():
-    metrics = read_metrics(big_log())
-    assert "".join(metrics.json_pieces()) == json.dumps(metrics.to_dict(), indent=2)
-
-
-@pytest.mark.parametrize("log", SMALL_LOGS.values(), ids=SMALL_LOGS)
+@pytest.mark.parametrize("log", LOGS.values(), ids=LOGS)
 def test_json_in_pieces_is_json_at_once(log):
-    metrics = read_metrics(log.encode())
+    metrics = read_metrics(log)
     assert "".join(metrics.json_pieces()) == json.dumps(metrics.to_dict(), indent=2)
 
 
@@ -141,3 +128,30 @@ def test_an_uncertainty_of_another_program_makes_no_step_line_of_tf_cnn_benchmar
     metrics = read_metrics(b"step 1 loss 0.1 uncertainty: 2.1 images/sec\nstep 2 loss 0.2\n")
     assert metrics.summary().last_loss == 0.2
     assert list(metrics.frame()["step"]) == [1, 2]
+
+
+def table(text, **patterns):
+    return tidy(read_metrics(text.encode(), patterns=patterns).records)
+
+
+def test_a_row_is_a_number_in_file_order():
+    text = f"2019-03-02T10:25:35.25Z [1,3]<stdout>:{step(10)}\n{total(5)}\n"
+    found = table(text)
+    assert list(found.columns) == ["step", "rank", "metric", "value", "unit", "wall_time", "offset"]
+    assert found["metric"].tolist() == [
+        "images_per_sec", "uncertainty", "jitter", "loss", "total_images_per_sec",
+    ]  # fmt: skip
+    assert found["value"].tolist() == [61.9, 1.8, 8.0, 7.087, 5.0]
+    assert found["unit"].tolist() == ["images/sec"] * 3 + ["", "images/sec"]
+    assert found["step"].isna().tolist() == [False] * 4 + [True]
+    assert (found["rank"].iloc[0], found["step"].iloc[0]) == (3, 10)
+    assert found["offset"].iloc[0] == text.index("\n") + 1
+    assert found["wall_time"].iloc[0].isoformat() == "2019-03-02T10:25:35.250000+00:00"
+    assert found["wall_time"].isna().tolist() == [False] * 4 + [True]
+
+
+def test_nothing_gives_an_empty_table_of_the_same_types():
+    full = table(run())
+    empty = table("")
+    assert len(empty) == 0
+    assert [kind.kind for kind in empty.dtypes] == [kind.kind for kind in full.dtypes]

@@ -1,13 +1,21 @@
 """What several ranks wrote into one file in any order, cut anywhere: the records of each part by itself."""
 
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.backends.base import Chunk, Span, WriteTime
+from batchai_magics.follow.metric_streams import MIN_COLUMN_BYTES, parse_metrics
 from batchai_magics.metrics import Parser
+from batchai_magics.metrics.measurement import lines_of
 from batchai_magics.metrics.runs.log_records import clock_of, parts_of, records_in
-from tests.metrics.log_text import step, step_lines
-from tests.metrics.reading.test_shapes import logs
+from tests.follow.event_steps import plain_step
+from tests.metrics.log_text import step_lines
+from tests.metrics.reading.log_parts import LOGS
 
 PLACES = st.integers(0, 3000)
 RANKS = st.sampled_from([None, 0, 1, 2, 0, 1, 2])
@@ -38,39 +46,42 @@ def read(read_piece, pieces):
     return repr(([record for piece in pieces for record in read_piece(piece, parser)], parser.finish()))
 
 
-@given(logs, WROTE, TIMES, PLACES)
+@given(LOGS["what launchers pass on"], WROTE, TIMES, PLACES)
 def test_the_records_of_ranks_in_any_order_are_those_of_each_part_in_its_turn(log, wrote, times, cut):
     cut = min(cut, len(log))
     pieces = [piece_of(log, 0, cut, wrote, times), piece_of(log, cut, len(log), wrote, times)]
     assert read(records_in, pieces) == read(part_by_part, pieces)
 
 
-def test_lines_of_many_ranks_by_turns_are_fed_once_for_each_rank(monkeypatch):
-    log = "".join(f"{step(10 * number)}\n" for number in range(1, 9)).encode()
-    ends = [place + 1 for place, char in enumerate(log) if char == ord("\n")]
-    piece = piece_of(log, 0, len(log), [(end, line % 2) for line, end in enumerate([0, *ends[:-1]])], [])
-    fed, feed = [], Parser.feed
-    monkeypatch.setattr(Parser, "feed", lambda *args, **at: fed.append(args[1:]) or feed(*args, **at))
-    records = step_lines(records_in(piece, Parser()))
-    assert [rank for data, rank in fed if data] == [0, 1]
-    assert [record.offset for record in records] == ends
-    assert [record.rank for record in records] == [0, 1] * 4
+def test_each_part_of_a_chunk_goes_to_the_rank_that_wrote_it():
+    lines = [f"{step}\timages/sec: 10.0 +/- 0.1 (jitter = 0.2)\t2.500\n".encode() for step in (1, 2, 3, 4)]
+    size = len(lines[0])
+    spans = (Span(100, 100 + size, 3), Span(100 + 2 * size, 100 + 3 * size, 0))
+    chunk = Chunk(b"".join(lines), 100, 100 + 4 * size, True, spans)
+    records = step_lines(records_in(chunk, Parser({})))
+    assert [(r.step, r.rank) for r in records] == [(1, 3), (2, None), (3, 0), (4, None)]
+    assert [r.offset for r in records] == [100 + number * size for number in (1, 2, 3, 4)]
 
 
-def test_the_parts_of_a_piece_in_the_middle_of_a_file_have_their_own_bytes_and_offsets():
-    piece = Chunk(b"abcdefgh", 100, 108, True, (Span(102, 104, 1), Span(104, 106, 0)), ())
-    assert [(part.data, part.offset, part.end, part.rank) for part in parts_of(piece)] == [
-        (b"ab", 100, 102, None),
-        (b"cd", 102, 104, 1),
-        (b"ef", 104, 106, 0),
-        (b"gh", 106, 108, None),
-    ]
-    whole = Chunk(b"ab", 100, 102, True, (Span(100, 102, 1),), ())
-    assert [(part.data, part.rank) for part in parts_of(whole)] == [(b"ab", 1)]
+@pytest.mark.parametrize("count", [200, 500], ids=["few lines of each at a time", "many of each"])
+def test_many_lines_of_several_ranks_give_the_records_of_each_line_by_itself(count):
+    pieces = [(rank, "".join(plain_step(10 * number) for number in range(1, count))) for rank in (3, 0, 3, 0)]
+    assert (len(pieces[0][1]) >= MIN_COLUMN_BYTES) == (count > 200)
+    spans, times, end = [], [], 100
+    for rank, text in pieces:
+        spans.append(Span(end, end + len(text), rank))
+        times.append(WriteTime(end + 5, 1000.0 + end))
+        end += len(text)
+    data = "".join(text for _, text in pieces).encode()
+    chunk = Chunk(data, 100, end, True, (*spans[:2], spans[3]), tuple(times))
+    records = parse_metrics(chunk, Parser())
+    assert repr(list(records)) == repr(list(records_in(chunk, Parser())))
+    assert not isinstance(records, tuple)
+    assert isinstance(parse_metrics(replace(chunk, data=data[:500], spans=()), Parser()), tuple)
 
 
-def test_when_a_piece_was_written_is_known_where_its_times_are():
-    assert clock_of(Chunk(b"ab", 100, 102, True)) is None
-    clock = clock_of(Chunk(b"ab", 100, 102, True, times=(WriteTime(100, 7.0),)))
-    assert clock is not None
-    assert clock.at(102) == 7.0
+def test_records_know_when_they_were_written():
+    lines = [f"{step}\timages/sec: 10.0 +/- 0.1 (jitter = 0.2)\t2.500\n".encode() for step in (1, 2)]
+    times = (WriteTime(0, 1000.0), WriteTime(len(lines[0]), 1001.5))
+    chunk = Chunk(b"".join(lines), 0, 99, True, (), times)
+    assert [line[0].wall_time for line in lines_of(records_in(chunk, Parser({})))] == [1000.0, 1001.5]

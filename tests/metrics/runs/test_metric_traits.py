@@ -1,3 +1,5 @@
+from itertools import product
+
 import pytest
 
 from batchai_magics.metrics.runs.metric_traits import (
@@ -27,20 +29,9 @@ def charts(*names):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "loss",
-        "val_loss",
-        "lm_loss",
-        "d_loss",
-        "val_wer",
-        "perplexity",
-        "rmse",
-        "val-error",
-        "CELoss",
-        "epe",
-        "mpjpe",
-    ],
-)
+    ["loss", "val_loss", "lm_loss", "val_wer", "perplexity", "rmse", "val-error", "CELoss", "epe", "mpjpe",
+     "loss_iou", "loss/giou", "decode.loss_dice", "loss_for_recall", "neg_log_likelihood", "accuracy_loss"],
+)  # fmt: skip
 def test_losses_and_errors_fall(name):
     assert traits_of(name).direction is Direction.FALLS
 
@@ -48,7 +39,7 @@ def test_losses_and_errors_fall(name):
 @pytest.mark.parametrize(
     "name",
     ["accuracy", "val_acc", "Acc@1", "top_5", "val_mAP50-95", "auc", "f1", "bleu", "rollout/ep_rew_mean",
-     "val/pck", "mota", "IoU", "FWIoU", "r2", "idf", "eprew", "mean_rew",
+     "val/pck", "mota", "error_score", "IoU", "FWIoU", "r2", "idf", "eprew", "mean_rew",
      "mfu", "images_per_sec", "tokens_per_second_per_gpu", "/s", "tps", "time/fps", "samplespersec"],
 )  # fmt: skip
 def test_scores_rewards_and_rates_rise(name):
@@ -64,71 +55,44 @@ def test_what_is_neither_good_nor_bad_has_no_direction(name):
 
 @pytest.mark.parametrize("name", ["step_time", "data_time", "batch_cost", "val_runtime", "timing_s/step"])
 def test_durations_are_timers(name):
-    assert traits_of(name).kind is MetricKind.TIMER
-
-
-def test_a_unit_of_time_makes_a_timer():
-    assert traits_of("interval", unit="ms").kind is MetricKind.TIMER
-
-
-def test_the_last_telling_word_decides():
-    assert traits_of("accuracy_loss").direction is Direction.FALLS
-    assert traits_of("error_score").direction is Direction.RISES
+    assert traits_of(name).kind is traits_of("interval", unit="ms").kind is MetricKind.TIMER
 
 
 def test_the_user_sets_a_direction():
-    wanted = MetricPreferences(rising=["energy"], falling=["score"])
+    wanted = MetricPreferences(rising=["energy"], falling=["score", "eval_margin"])
+    assert wanted.direction(traits_of("val/margin")) is Direction.FALLS
     assert wanted.direction(traits_of("energy")) is Direction.RISES
     assert wanted.direction(traits_of("val_score")) is Direction.FALLS
     assert wanted.direction(traits_of("loss")) is Direction.FALLS
 
 
-def test_the_headline_is_a_validation_loss_else_a_training_loss_else_a_rate():
-    assert headline("images_per_sec", "loss", "val_loss") == "val_loss"
-    assert headline("images_per_sec", "step_time", "loss") == "loss"
-    assert headline("step_time", "lr", "images_per_sec") == "images_per_sec"
+HEADLINES = {
+    ("images_per_sec", "loss", "val_loss"): "val_loss",
+    ("images_per_sec", "step_time", "loss"): "loss",
+    ("step_time", "lr", "images_per_sec"): "images_per_sec",
+    ("loss", "test_loss"): "test_loss",
+    ("loss_cls", "loss_box_reg", "total_loss"): "total_loss",
+    ("loss", "val_acc"): "val_acc",
+    ("loss", "val_acc", "val_loss"): "val_loss",
+    ("actor_loss", "critic_loss", "mean_reward", "mean_ep_length"): "mean_reward",
+    ("policy_loss", "return_std", "episode_return"): "episode_return",
+    ("loss", "loss_cls", "bbox_map", "val_loss"): "bbox_map",
+    ("loss", "rewards/margins", "rewards/chosen"): "loss",
+    ("step_time", "data_time"): "",
+    (): "",
+}
 
 
-def test_a_loss_of_tests_stands_before_that_of_training():
-    assert headline("loss", "test_loss") == "test_loss"
-
-
-def test_the_loss_stands_before_its_parts():
-    assert headline("loss_cls", "loss_box_reg", "total_loss") == "total_loss"
-
-
-def test_the_headline_is_never_a_timer():
-    assert headline("step_time", "data_time") == ""
-    assert headline() == ""
+def test_the_headline_is_what_a_run_is_trained_for_never_a_timer():
+    assert {names: headline(*names) for names in HEADLINES} == HEADLINES
 
 
 def test_the_user_chooses_the_headline_by_either_name():
     assert headline("images_per_sec", "loss", headline="images/sec") == "images_per_sec"
     assert headline("step_time", "loss", headline="step_time") == "step_time"
     assert headline("loss", headline="absent") == "loss"
-
-
-@pytest.mark.parametrize("chosen", ["val_accuracy", "eval_accuracy", "val/accuracy", "accuracy"])
-def test_the_user_chooses_the_headline_in_any_spelling(chosen):
-    assert headline("loss", "val_loss", "val_accuracy", headline=chosen) == "val_accuracy"
-
-
-@pytest.mark.parametrize("asked", ["val_loss", "eval_loss", "validation/loss"])
-@pytest.mark.parametrize("name", ["val_loss", "val/loss", "eval_loss"])
-def test_a_validation_metric_is_found_in_any_spelling(name, asked):
-    assert find_metric(["loss", name], asked) == name
-
-
-def test_a_direction_is_set_in_any_spelling():
-    preferences = MetricPreferences(falling=["eval_margin"])
-    assert preferences.direction(traits_of("val/margin")) is Direction.FALLS
-
-
-def test_a_chart_has_all_phases_of_a_quantity_training_first():
-    assert charts("val_loss", "val_accuracy", "loss", "accuracy") == [
-        ["loss", "val_loss"],
-        ["accuracy", "val_accuracy"],
-    ]
+    for chosen in ("val_accuracy", "eval_accuracy", "val/accuracy", "accuracy"):
+        assert headline("loss", "val_loss", "val_accuracy", headline=chosen) == "val_accuracy"
 
 
 def test_four_charts_are_quality_and_a_rate_rather_than_timers():
@@ -160,26 +124,7 @@ def test_a_metric_is_found_in_any_spelling_or_by_its_quantity():
     assert find_metric(names, "VAL_acc") == "val_Acc"
     assert find_metric(names, "loss") == "train_loss"
     assert find_metric(names, "bleu") == ""
-
-
-def test_a_rate_is_labelled_as_it_is_said():
-    assert traits_of("images_per_sec").label == "images/sec"
-
-
-@pytest.mark.parametrize(
-    "name", ["loss_iou", "loss/giou", "decode.loss_dice", "loss_for_recall", "neg_log_likelihood"]
-)
-def test_the_head_of_a_name_decides_what_a_loss_is(name):
-    assert traits_of(name).direction is Direction.FALLS
-
-
-def test_the_headline_is_what_a_run_is_trained_for():
-    assert headline("actor_loss", "critic_loss", "mean_reward", "mean_ep_length") == "mean_reward"
-    assert headline("policy_loss", "return_std", "episode_return") == "episode_return"
-    assert headline("loss", "loss_cls", "bbox_map", "val_loss") == "bbox_map"
-    assert headline("loss", "rewards/margins", "rewards/chosen") == "loss"
-
-
-def test_a_validation_metric_stands_before_a_training_loss():
-    assert headline("loss", "val_acc") == "val_acc"
-    assert headline("loss", "val_acc", "val_loss") == "val_loss"
+    for name, asked in product(
+        ["val_loss", "val/loss", "eval_loss"], ["val_loss", "eval_loss", "validation/loss"]
+    ):
+        assert find_metric(["loss", name], asked) == name

@@ -25,12 +25,6 @@ def test_a_metric_has_unit_direction_phase_and_points():
     assert found["time"].unit == "ms"
 
 
-def test_training_and_validation_of_a_quantity_are_one_chart():
-    found = metrics_of(lines({"step": 1, "loss": 2.0}, {"step": 1, "val/loss": 3.0}))
-    assert [[line.traits.phase for line in chart] for chart in found.charts] == [["train", "val"]]
-    assert found.headline.traits.phase == "val"
-
-
 def test_images_per_second_is_a_metric_with_its_total():
     found = metrics_of(run(ranks=4))
     rate = found["images_per_sec"]
@@ -39,23 +33,11 @@ def test_images_per_second_is_a_metric_with_its_total():
     assert rate.last_segment()[20] == pytest.approx(100 + 101 + 102 + 103)
 
 
-def test_the_total_of_one_rank_is_not_that_of_the_run():
-    alone = metrics_of(run(ranks=4).replace("total images/sec: 400", "total images/sec: 101"))
-    rate = alone["images_per_sec"]
-    assert rate.total is None
-    assert rate.summary.headline_value == pytest.approx(100 + 101 + 102 + 103)
-
-
 def test_values_without_a_position_are_in_order_and_have_no_step():
     accuracy = metrics_of("loading\nAccuracy: 0.93\nAccuracy: 0.95\nAccuracy: 0.94\n")["accuracy"]
     assert (accuracy.axis, accuracy.last_segment()) == ("order", {1: 0.93, 2: 0.95, 3: 0.94})
     assert not {"last_step", "best_step"} & accuracy.summary.to_dict().keys()
     assert accuracy.summary.text == "0.94 (best 0.95)"
-
-
-def test_losses_of_ranks_are_averaged():
-    found = metrics_of(lines(*({"step": 1, "rank": rank, "loss": 1.0 + rank} for rank in (0, 1))))
-    assert found["loss"].last_segment() == {1: 1.5}
 
 
 def test_a_sum_needs_every_rank():
@@ -74,11 +56,6 @@ def test_points_are_placed_by_epoch_and_by_time():
     found = metrics_of(lines(*rows))
     assert list(found["loss"].last_segment("epoch")) == [2, 4]
     assert list(found["loss"].last_segment("time", start=found.start)) == [0, 1]
-
-
-def test_values_of_a_pattern_without_steps_are_numbered():
-    found = metrics_of("psnr 30.5\nnothing\npsnr 31.5\n", psnr=r"psnr ([\d.]+)")
-    assert found["psnr"].last_segment() == {1: 30.5, 2: 31.5}
 
 
 def test_the_figures_are_last_and_best_with_its_step():
@@ -105,11 +82,6 @@ def test_the_users_direction_decides_what_is_best():
     assert metrics_of(text, MetricPreferences(falling=("energy",)))["energy"].summary.best == 1.0
 
 
-def test_figures_are_words():
-    text = lines(*({"step": s, "val_loss": v} for s, v in ((1000, 0.25), (2000, 0.5))))
-    assert metrics_of(text)["val_loss"].summary.text == "0.5 (best 0.25 at step 1,000)"
-
-
 def test_no_records_are_no_metrics():
     found = metrics_of("")
     assert (len(found), found.headline, found.charts, found.start) == (0, None, [], None)
@@ -134,16 +106,32 @@ def test_the_best_of_several_fits_may_be_of_an_earlier_one():
     assert (best.summary.best, best.summary.best_step, best.summary.last) == (0.2, 2, 0.3)
 
 
+def names(*texts):
+    """The names of the segments of the loss; a number stands for a line with this epoch."""
+    lines = [f"Epoch {text}: loss=0.{text}" if isinstance(text, int) else text for text in texts]
+    return [curve.name for curve in metrics_of("".join(f"{line}\n" for line in lines))["loss"].curves()]
+
+
+def test_segments_are_named_by_the_headings_above_them_or_their_number():
+    assert names("Fold 1", 1, 2, "Fold 1", 3, "Fold 2", 1) == [
+        "Fold 1",
+        "Fold 2",
+    ]  # printed again, it begins nothing
+    nested = ["Seed 1", "Fold 1", 1, "Fold 2", 1, "Seed 2", "Fold 1", 1, "Refit", 1]
+    assert names(*nested) == ["Seed 1, Fold 1", "Seed 1, Fold 2", "Seed 2, Fold 1", "Refit"]
+    assert names("Fold 1", 2, 1, "Fold 2", 1) == ["Fold 1", "2", "Fold 2"]
+    assert names("Fold 1", 2, "Fold 2", 1, "Fold 1", 1) == ["Fold 1", "Fold 2", "Fold 1, 3"]
+
+
+def test_ranks_have_headings_of_their_own_and_fits_are_averaged_fit_by_fit():
+    text = "".join(
+        f"[1,{rank}]<stdout>:Fold {fold + rank}\n[1,{rank}]<stdout>:step 1: loss={10 * fold + rank}\n"
+        for fold in (1, 2)
+        for rank in (0, 1)
+    )
+    assert segments_of(metrics_of(text)["loss"]) == [{1: 10.5}, {1: 20.5}]
+
+
 def test_a_value_printed_again_at_its_position_replaces_the_first():
     rows = [{"step": step, "loss": value} for step, value in ((100, 0.9), (110, 0.8), (110, 0.6))]
     assert segments_of(metrics_of(lines(*rows))["loss"]) == [{100: 0.9, 110: 0.6}]
-
-
-def test_fits_of_several_ranks_are_averaged_fit_by_fit():
-    rows = [
-        {"step": step, "rank": rank, "loss": fit + rank}
-        for fit in (0.0, 10.0)
-        for step in (1, 2)
-        for rank in (0, 1)
-    ]
-    assert segments_of(metrics_of(lines(*rows))["loss"]) == [{1: 0.5, 2: 0.5}, {1: 10.5, 2: 10.5}]

@@ -1,18 +1,20 @@
-import dataclasses
+"""The summary of a run: its header, speed, stragglers, losses and metrics; and its frame."""
+
 import json
+import random
 import tracemalloc
 
 import pytest
 
 from batchai_magics.metrics import (
+    LossTrend,
+    Measurement,
     Summary,
     frame,
     read_metrics,
     summarize,
 )
-from batchai_magics.metrics.runs.mean_rates import mean_rates
-from batchai_magics.metrics.runs.summary_builder import warm_up_of
-from tests.metrics.log_text import HEADER, run, step, total
+from tests.metrics.log_text import HEADER, run, step, step_numbers, total
 
 
 def records(text):
@@ -34,11 +36,6 @@ class TestFrame:
         table = frame(records(run(ranks=2)))
         assert list(table.columns) == ["step", "images_per_sec", "uncertainty", "jitter", "loss"]
         assert table["step"].tolist() == [1, 1, 10, 10, 20, 20]
-
-    def test_a_frame_has_no_empty_columns(self):
-        table = frame(records("step 1: loss 0.5\nstep 2: acc 0.25\n"))
-        assert list(table.columns) == ["step", "loss", "acc"]
-        assert frame(records(run())).notna().any().all()
         assert list(frame(records("Epoch 1: loss=0.5\n"))) == ["epoch", "loss"]
 
     def test_an_unknown_rank_is_missing_and_a_known_one_an_integer(self):
@@ -68,20 +65,10 @@ class TestSummary:
         )
         assert (result.batch_size_global, result.batch_size_per_device, result.device_count) == (128, 32, 4)
 
-    def test_the_speed_is_the_sum_of_each_ranks_last_rate(self):
-        assert summary(tagged({0: 100, 1: 90, 2: 95, 3: 80})).images_per_sec == 365
-
-    def test_a_rate_that_is_global_is_not_added_up(self):
-        header = HEADER.replace("horovod/", "/").replace("horovod", "distributed_all_reduce")
-        assert summary(tagged({0: 100, 1: 102}, header=header)).images_per_sec == 101
-
-    def test_of_a_global_rate_no_ranks_own_one_is_known(self):
+    def test_a_rate_that_is_global_is_not_added_up_and_no_ranks_own(self):
         header = HEADER.replace("horovod/", "/").replace("horovod", "distributed_all_reduce")
         result = summary(tagged({0: 100, 1: 50}, header=header))
-        assert (result.rates, result.skew, result.stragglers) == ({}, None, ())
-
-    def test_more_ranks_than_were_promised_count(self):
-        assert summary(tagged(dict.fromkeys(range(5), 100))).ranks == 5
+        assert (result.images_per_sec, result.rates, result.skew, result.stragglers) == (75, {}, None, ())
 
     def test_a_rank_that_begins_after_another_one_has_ended_is_of_the_same_run(self):
         buffered = [f"{run(steps=(1, 10))}".splitlines() for _ in range(2)]
@@ -102,41 +89,16 @@ class TestSummary:
         result = summary(first + second)
         assert (result.model, result.ranks, result.total_images_per_sec) == ("vgg16", 4, 400)
 
-    def test_a_tagged_rank_that_starts_again_is_a_new_run(self):
-        one = tagged({0: 100}) + f"[1,0]<stdout>:{total(400).splitlines()[1]}\n"
-        assert summary(one + tagged({0: 50})).images_per_sec == 200
-
-    def test_a_slow_rank_is_the_straggler(self):
-        result = summary(tagged({0: 100, 1: 99, 2: 60, 3: 101}))
-        assert result.stragglers == (2,)
-        assert result.skew == pytest.approx(41 / 90)
-
-    def test_a_loss_that_is_not_finite_is_seen(self):
-        result = summary(f"{step(1)}\n{step(10, loss='nan')}\n")
-        assert result.has_nan
-        assert not summary(run()).has_nan
-
-    def test_the_warm_up_ends_where_the_speed_stays(self):
-        times = [5, 4, *[1] * 18]  # seconds for ten steps
-        rates = [10 * (i + 1) / sum(times[: i + 1]) * 100 for i in range(20)]
-        text = "".join(step(10 * (i + 1), rate) + "\n" for i, rate in enumerate(rates))
-        assert summary(text).warm_up_steps == 20
-        assert warm_up_of(mean_rates(records(text))) == 20
-
     def test_an_empty_log_has_an_empty_summary(self):
         assert summary("") == Summary(rates={})
-
-    def test_it_goes_into_json_and_html(self):
-        result = dataclasses.replace(summary(run(ranks=2)), last_loss=float("nan"), model="<b>")
-        told = json.loads(json.dumps(result.to_dict(), allow_nan=False))
-        assert (told["last_loss"], told["rates"]) == ("NaN", {"0": 100.0, "1": 101.0})
-        assert "&lt;b&gt;" in result._repr_html_()
 
 
 class TestMeaning:
     def test_the_steady_speed_of_all_ranks_adds_up_with_its_error_and_jitter(self):
         steady = summary(tagged({0: 100, 1: 90, 2: 95, 3: 80})).steady
         assert (steady.images_per_sec, steady.uncertainty, steady.jitter) == (365, 4 * 1.8, 4 * 8.0)
+        result = summary(tagged({0: 100, 1: 90, 2: 95, 3: 80}))
+        assert (result.images_per_sec, result.per_process, result.per_device) == (365, 365 / 4, 365 / 4)
 
     def test_one_visible_rank_stands_for_all(self):
         assert str(summary(tagged({0: 100})).steady) == "400.0 ± 7.2 (jitter 32.0)"
@@ -146,14 +108,10 @@ class TestMeaning:
         rates = [10 * (i + 1) / sum(times[: i + 1]) * 100 for i in range(20)]
         result = summary("".join(step(10 * (i + 1), rate) + "\n" for i, rate in enumerate(rates)))
         assert result.steady.images_per_sec == pytest.approx(1000, rel=0.001)
-        assert result.rates[0] == result.steady.images_per_sec
+        assert (result.rates[0], result.warm_up_steps) == (result.steady.images_per_sec, 20)
         assert result.images_per_sec == pytest.approx(200 * 100 / 27, abs=0.1)
         assert "to step 20, left out" in str(result)
         assert repr(result) == str(result)
-
-    def test_the_speed_is_shared_out(self):
-        result = summary(tagged({0: 100, 1: 90, 2: 95, 3: 80}))
-        assert (result.per_process, result.per_device) == (365 / 4, 365 / 4)
 
     def test_a_process_with_several_devices_has_a_rate_for_each(self):
         header = HEADER.replace("horovod/", "/").replace("horovod", "replicated")
@@ -185,25 +143,14 @@ class TestMeaning:
 
     def test_all_stragglers_are_named_the_slowest_first(self):
         result = summary(tagged({0: 100, 1: 80, 2: 101, 3: 60, 4: 99}, steps=range(10, 70, 10)))
-        assert result.stragglers == (3, 1)
+        assert (result.stragglers, result.ranks) == ((3, 1), 5)  # more than were promised
+        assert result.skew == pytest.approx(41 / 88)
         assert "rank 3 (60.0), rank 1 (80.0)" in str(result)
 
     def test_devices_of_all_workers_are_counted_once(self):
         header = HEADER.replace("horovod/gpu:0', 'horovod/gpu:1', 'horovod/gpu:2', 'horovod/gpu:3", "{}")
         lines = [header.format(f"/job:worker/task:{rank}/gpu:0") for rank in (0, 1, 1)]
         assert summary("".join(lines)).devices == ("/job:worker/task:0/gpu:0", "/job:worker/task:1/gpu:0")
-
-    def test_losses_are_the_mean_of_the_ranks(self):
-        lines = [f"[1,{rank}]<stdout>:{step(s, loss=f'{9 - s / 10 + rank:.3f}')}" for s in range(10, 70, 10)
-                 for rank in (0, 1)]  # fmt: skip
-        result = summary("\n".join(lines) + "\n")
-        assert (result.first_loss, result.last_loss, result.loss_trend) == (8.5, 3.5, "falling")
-        assert "8.500 to 3.500, falling" in str(result)
-
-    def test_json_holds_the_speed_and_the_words(self):
-        told = json.loads(json.dumps(summary(tagged({0: 100, 1: 60})).to_dict(), allow_nan=False))
-        assert list(told["steady"]) == ["images_per_sec", "uncertainty", "jitter"]
-        assert (told["stragglers"], told["loss_trend"]) == ([1], None)
 
 
 def independent(rates, totals):
@@ -236,16 +183,19 @@ def test_the_summary_has_the_figures_of_every_metric_headline_first():
     assert "val_loss" in found._repr_html_()
 
 
-def test_the_figures_are_json():
-    told = summary("step 1: loss 1.5\nstep 2: loss nan\n").to_dict()
-    (loss,) = told["metrics"]
-    assert (loss["name"], loss["last"], loss["best"], loss["direction"]) == ("loss", "NaN", 1.5, "falls")
-    assert told["headline"] == "loss"
-
-
-def test_accuracies_of_step_lines_are_metrics():
-    found = summary("".join(step(n, accuracies=f"\t0.{n}0\t0.500") + "\n" for n in (10, 20)))
-    assert found.metric("top_1").best == 0.2
+def test_a_summary_goes_into_json_and_html():
+    log = (
+        tagged({0: 100, 1: 60}) + f"{step(30, loss='nan', accuracies=chr(9) + '0.125' + chr(9) + '0.500')}\n"
+    )
+    found = summary(log.replace("resnet50", "<b>"))
+    assert "&lt;b&gt;" in found._repr_html_()
+    told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert list(told["steady"]) == ["images_per_sec", "uncertainty", "jitter"]
+    assert (told["rates"].keys(), told["stragglers"], told["loss_trend"]) == ({"0", "1"}, [1], None)
+    assert (told["headline"], told["has_nan"]) == ("loss", True)
+    (loss,) = [metric for metric in told["metrics"] if metric["name"] == "loss"]
+    assert (loss["last"], loss["best"], loss["direction"]) == ("NaN", 7.087, "falls")
+    assert found.metric("top_1").best == 0.125
 
 
 def test_a_summary_needs_less_memory_than_an_object_for_each_line():
@@ -275,3 +225,34 @@ def test_a_summary_needs_less_memory_than_an_object_for_each_line():
 )
 def test_odd_rates_and_counts_leave_a_summary(text):
     assert summary(text).metrics
+
+
+def trend(losses):
+    return summarize([Measurement("loss", float(loss), step=n) for n, loss in enumerate(losses)]).loss_trend
+
+
+noise = random.Random(1)
+
+
+@pytest.mark.parametrize(
+    ("losses", "direction"),
+    [
+        ([3 - n / 50 + noise.gauss(0, 0.3) for n in range(50)], LossTrend.FALLING),
+        ([noise.gauss(0, 1) - n / 2000 for n in range(10_000)], LossTrend.FALLING),
+        ([7.0, 4.0, 3.0, 2.5, 2.3, 2.2, 2.2, 2.2], LossTrend.FALLING),
+        ([1.0, 1.1, 1.3, 1.2, 1.5, 1.9], LossTrend.RISING),
+        ([0.0] * 10, LossTrend.FLAT),
+        ([2.0, 2.2] * 10, LossTrend.FLAT),
+        ([6, 5, 3, 4, 1, 2], LossTrend.FLAT),  # by chance, with the correction for whole pairs
+        ([6, 5, 4, 3, 1, 2], LossTrend.FALLING),
+        ([4.0, 3.0, 2.0, 1.0, float("nan"), float("inf")], None),
+    ],
+    ids=["noisy", "many", "level", "climb", "still", "nowhere", "chance", "no chance", "too few"],
+)
+def test_the_trend_of_losses_is_told_where_chance_does_not_explain_it(losses, direction):
+    assert trend(losses) == direction
+
+
+def test_a_steps_loss_is_the_mean_of_its_ranks():
+    lines = [*step_numbers(10, 0, loss=1.0), *step_numbers(10, 1, loss=2.0)]
+    assert summarize(lines).last_loss == 1.5

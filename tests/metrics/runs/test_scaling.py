@@ -30,19 +30,22 @@ def test_the_ideal_starts_at_the_smallest_number_of_processes():
     assert table["efficiency_percent"].tolist() == [100, 50]
 
 
-def test_the_same_batch_for_each_process_is_weak_scaling(runs):
-    assert set(scaling(runs).frame()["scaling"]) == {"weak"}
-    assert "weak scaling, batch of 32 per process" in str(scaling(runs))
+STEPS = b"[1,%d]<stdout>:10\timages/sec: 5.0 +/- 0.0 (jitter = 0.0)\t1.000\n"
 
 
-def test_the_same_batch_in_all_is_strong_scaling():
-    found = scaling([log(1, 100, batch=64), log(4, 80, batch=16)])
-    assert set(found.frame()["scaling"]) == {"strong"}
-    assert "strong scaling, batch of 64 in all" in str(found)
-
-
-def test_batches_that_differ_otherwise_are_called_mixed():
-    assert set(scaling([log(1, 100, batch=64), log(4, 80, batch=8)]).frame()["scaling"]) == {"mixed"}
+@pytest.mark.parametrize(
+    ("logs", "kind", "words"),
+    [
+        ([log(1, 100), log(4, 80)], "weak", "weak scaling, batch of 32 per process"),
+        ([log(1, 100, batch=64), log(4, 80, batch=16)], "strong", "strong scaling, batch of 64 in all"),
+        ([log(1, 100, batch=64), log(4, 80, batch=8)], "mixed", ""),
+        ([log(1, 100, batch=16), log(2, 100, batch=16), log(2, 100, batch=32)], "mixed", ""),  # one ran once
+        ([read_metrics(STEPS % 0), read_metrics(STEPS % 0 + STEPS % 1)], "unknown", ""),
+    ],
+)
+def test_the_batches_tell_the_kind_of_scaling(logs, kind, words):
+    found = scaling(logs)
+    assert ([curve.growth.value for curve in found.curves], words in str(found)) == ([kind], True)
 
 
 def test_a_study_of_two_batch_sizes_is_two_curves():
@@ -54,27 +57,13 @@ def test_a_study_of_two_batch_sizes_is_two_curves():
     assert {curve.growth.value for curve in found.curves} == {"weak"}
 
 
-def test_without_batch_sizes_the_kind_is_unknown():
-    steps = b"[1,%d]<stdout>:10\timages/sec: 5.0 +/- 0.0 (jitter = 0.0)\t1.000\n"
-    found = scaling([read_metrics(steps % 0), read_metrics(steps % 0 + steps % 1)])
-    assert set(found.frame()["scaling"]) == {"unknown"}
-
-
-def test_each_model_is_a_curve():
-    found = scaling([log(count, 50, model=model) for count in (1, 2) for model in ("vgg16", "inception3")])
-    assert [curve.label for curve in found.curves] == ["vgg16", "inception3"]
-
-
 def test_repeated_runs_are_one_point_with_the_error_between_them():
     table = scaling([log(1, 90), log(1, 110), log(2, 100)]).frame()
     assert table["images_per_sec"].tolist() == [100, 200]
     assert table["uncertainty"].iloc[0] == pytest.approx(10)
     assert table["runs"].tolist() == ["log 1, log 2", "log 3"]
-
-
-def test_the_errors_of_both_speeds_make_that_of_the_efficiency():
     doubt = scaling([log(1, 100), log(2, 100)]).curves[0].points[1].efficiency_uncertainty
-    assert doubt == pytest.approx(100 * (2 * 0.018**2) ** 0.5)
+    assert doubt == pytest.approx(100 * (2 * 0.018**2) ** 0.5)  # of both speeds
 
 
 def test_one_number_of_processes_is_refused():
@@ -96,11 +85,9 @@ def test_the_figure_has_speeds_the_ideal_and_the_efficiency(runs):
     assert (list(ideal.get_ydata()), ideal.get_linestyle()) == ([100, 200, 400], "--")
     assert list(measured.get_ydata()) == [100, 180, 320]
     assert [label.get_text() for label in speeds.get_xticklabels()] == ["1", "2", "4"]
-
-
-def test_processes_without_gpus_are_called_processes():
-    ax = scaling([log(count, 10, device="cpu") for count in (1, 2)]).plot()
-    assert ax.get_xlabel() == "processes"
+    ax = Figure().add_subplot()
+    assert scaling([log(count, 10, device="cpu") for count in (1, 2)]).plot(ax=ax) is ax
+    assert (ax.get_xlabel(), len(ax.figure.axes)) == ("processes", 1)
 
 
 def test_many_models_and_a_wide_range_are_drawn():
@@ -108,12 +95,6 @@ def test_many_models_and_a_wide_range_are_drawn():
     found = scaling([log(count, 100, model=name) for count in (1, 8, 128) for name in names])
     assert figure_png(found.plot()).startswith(b"\x89PNG")
     assert found.plot().get_xscale() == "log"
-
-
-def test_given_axes_are_drawn_on(runs):
-    ax = Figure().add_subplot()
-    assert scaling(runs).plot(ax=ax) is ax
-    assert len(ax.figure.axes) == 1
 
 
 class Running:
@@ -149,11 +130,6 @@ def replicated(metrics):
         for r in metrics.records
         if not r.rank
     )
-
-
-def test_a_study_of_two_batch_sizes_one_of_which_ran_once_stays_one_curve():
-    found = scaling([log(1, 100, batch=16), log(2, 100, batch=16), log(2, 100, batch=32)])
-    assert [curve.growth.value for curve in found.curves] == ["mixed"]
 
 
 def test_before_the_first_number_there_is_a_table_and_a_sentence():
@@ -231,9 +207,6 @@ def test_where_only_rank_0_prints_the_jobs_tell_the_number_of_processes():
     found = scaling([QuietJob(1, 100), QuietJob(2, 190), QuietJob(4, 300)])
     assert found.frame()["processes"].tolist() == [1, 2, 4]
     assert found.frame()["efficiency_percent"].tolist() == [100, 95, 75]
-
-
-def test_a_comparison_counts_the_same_processes():
     assert compare([QuietJob(1, 100), QuietJob(2, 190)]).frame()["processes"].tolist() == [1, 2]
 
 

@@ -1,4 +1,4 @@
-"""Who is called a straggler: never by noise, whatever its kind, and soon where a rank is slow indeed."""
+"""The speed of warm ranks, and who is called a straggler: never by noise, soon where a rank is slow."""
 
 import math
 import random
@@ -7,9 +7,94 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.metrics.runs.mean_rates import MeanRate
-from batchai_magics.metrics.runs.steady_speed import RankHistory, common_warm_up, speeds
+from batchai_magics.metrics import read_metrics
+from batchai_magics.metrics.runs.mean_rates import MeanRate, mean_rates
+from batchai_magics.metrics.runs.steady_speed import (
+    Interval,
+    RankHistory,
+    common_warm_up,
+    intervals,
+    speeds,
+    steady_speed,
+    warm_up_steps,
+)
+from batchai_magics.metrics.runs.step_series import runs
 from batchai_magics.metrics.runs.stragglers import chance, stragglers
+from tests.metrics.log_text import run
+
+EVERY = 10
+
+
+def courses(series):
+    return {rank: RankHistory.of(steps) for rank, steps in series.items()}
+
+
+def printed_steps(seconds, rank=0, batch=100):
+    """Step lines of a process that takes these seconds for each ten steps, rounded as they are printed."""
+    records, spent = [], 0.0
+    for number, taken in enumerate(seconds, 1):
+        spent += taken
+        rate = round(number * EVERY * batch / spent, 1)
+        records.append(MeanRate(number * EVERY, rate, 1.5, 2.5))
+    return records
+
+
+def rates_of(found):
+    return [round(interval.images_per_sec) for interval in found]
+
+
+def test_blocks_undo_the_cumulative_mean():
+    told = printed_steps([1, 2, 4])
+    assert rates_of(intervals(told)) == rates_of(intervals(told[::-1])) == [1000, 500, 250]
+
+
+def test_lines_whose_rounding_blurs_the_speed_are_merged():
+    slow = printed_steps([1] * 40, batch=0.5)  # 5 images/sec: a printed tenth is 1 % of all steps so far
+    found = intervals(slow)
+    assert len(found) < len(slow) / 2
+    assert all(interval.images_per_sec == pytest.approx(5, rel=0.05) for interval in found)
+
+
+def test_a_long_run_has_a_hundred_blocks_at_most():
+    assert len(intervals(printed_steps([1] * 1000))) == 100
+
+
+@pytest.mark.parametrize(
+    ("seconds", "warm_up"),
+    [
+        ([5, 4, 3, *[1] * 17], 30),
+        ([*[1] * 18, 5, 1], 0),  # a late disturbance
+        ([*[1] * 8, *[2] * 12], 0),  # a fast beginning
+        ([*[5] * 5, *[1] * 5], 50),  # half of the run
+        ([1.01, 0.99, 1.02, 0.98] * 5, 0),  # noise
+        ([*[1 / 0.97] * 5, *[1] * 15], 0),  # hardly slower
+        ([*[1 / 0.94] * 5, *[1] * 15], 50),
+        ([1] * 4, 0),  # enough
+    ],
+)
+def test_warm_up_ends_where_the_steady_speed_begins(seconds, warm_up):
+    assert warm_up_steps(intervals(printed_steps(seconds))) == warm_up
+    assert warm_up_steps(intervals(printed_steps([*[5] * 6, *[1] * 5]))) != 60
+
+
+def test_all_steps_after_the_cut_count_and_one_alone_tells_nothing():
+    told = printed_steps([5, 5, 1, 3])
+    assert steady_speed(RankHistory.of(told), 20).images_per_sec == pytest.approx(500, rel=0.01)
+    assert steady_speed(RankHistory.of(told), 30) == steady_speed(RankHistory.of(told), None)
+
+
+def test_a_few_lines_tell_no_warm_up():
+    assert warm_up_steps([Interval(0, 10, 1.0)] * 3) is None
+    assert common_warm_up(courses(mean_rates(runs(read_metrics(run(ranks=2).encode()).records)[-1]))) is None
+
+
+def test_the_common_warm_up_is_that_of_half_of_the_ranks():
+    series = {
+        0: printed_steps([1] * 20),
+        1: printed_steps([5, 5, *[1] * 18]),
+        2: printed_steps([5, 5, *[1] * 18]),
+    }
+    assert common_warm_up(courses(series)) == 20
 
 
 def steady(rnd, spread=0.02):

@@ -1,4 +1,4 @@
-"""The steps of numbers over a whole run."""
+"""The steps of numbers over a whole run, and which attempts belong to one."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.metrics.measurement import LENGTH, Fact, Measurement
+from batchai_magics.metrics import Parser, plot
+from batchai_magics.metrics.measurement import FIT, LENGTH, Fact, Measurement
 from batchai_magics.metrics.measurement_table import MeasurementTable
+from batchai_magics.metrics.runs.step_series import runs
 from batchai_magics.metrics.runs.timeline import EpochCounter, Timeline, on_timeline
 
 
@@ -40,8 +42,9 @@ def test_a_missing_epoch_has_its_place():
     assert steps(*(number(step, epoch) for epoch in (1, 2, 4) for step in (1, 2)))[-2:] == [7, 8]
 
 
-def test_epochs_between_whole_ones_follow_each_other_in_their_order():
-    assert steps(*(number(step, epoch) for epoch in (0.5, 1.5, 2.5) for step in (1, 2))) == [1, 2, 3, 4, 5, 6]
+@pytest.mark.parametrize("epochs", [(0.5, 1.5, 2.5), (0.25, 0.5, 1)])
+def test_epochs_between_whole_ones_follow_each_other_in_their_order(epochs):
+    assert steps(*(number(step, epoch) for epoch in epochs for step in (1, 2))) == [1, 2, 3, 4, 5, 6]
 
 
 def test_a_counter_that_has_gone_back_once_is_counted_within_epochs_from_then_on():
@@ -81,11 +84,48 @@ def test_a_line_without_a_step_stands_at_the_end_of_its_epoch():
     assert steps(*late) == [1, 2, 3, 2, 4, 5, 6, 4, 6]
 
 
+def test_a_line_without_a_step_that_comes_late_stands_at_the_end_of_its_own_epoch():
+    late = [number(epoch=1, name="acc"), number(epoch=1, name="f1")]
+    last = [number(epoch=2, name="acc"), number(epoch=2, name="f1")]
+    for epochs in ((1, 2), (None, None)):
+        first, second = ([number(step, epoch) for step in (1, 2)] for epoch in epochs)
+        assert steps(*first, second[0], *late, second[1], *last) == [1, 2, 3, 2, 2, 4, 4, 4]
+
+
+def test_a_line_without_a_step_moves_with_the_end_of_its_epoch():
+    run = [number(1, 1), number(2, 1), number(1, 2), number(epoch=2, name="acc"), number(2, 2)]
+    assert placed_one_by_one(run) == steps(*run) == [1, 2, 3, 4, 4]
+
+
+def test_the_length_of_a_round_is_that_of_counters_that_begin_again_from_their_least_step():
+    def ends(epoch):
+        return [number(10 * epoch, name="global"), number(epoch=epoch, name="acc")]
+
+    rounds = [*map(number, (0, 1, 2)), *ends(1), *map(number, (1, 2)), *ends(2)]
+    assert steps(*rounds) == [0, 1, 2, 10, 2, 4, 5, 20, 5]
+
+
 def test_a_bar_below_the_line_that_ended_an_epoch_is_of_the_next_one():
     """In one stream, what has no epoch has that of the line above."""
     run = [number(step, late) for late in (None, 1, 2) for step in (1, 2)]
     ends = [number(epoch=epoch, name="acc") for epoch in (1, 2, 3)]
     assert steps(*run[:2], ends[0], *run[2:4], ends[1], *run[4:], ends[2]) == [1, 2, 2, 3, 4, 4, 5, 6, 6]
+
+
+def test_a_line_without_a_step_stands_where_training_is_if_the_end_of_its_epoch_is_unknown():
+    assert steps(number(1, 1), number(2, 1), number(epoch=1, name="acc")) == [1, 2, 2]
+    trained = [number(step, epoch) for epoch in (1, 2) for step in (1, 2)]
+    assert steps(*trained, number(epoch=3, name="acc")) == [1, 2, 3, 4, 4]
+
+
+def test_validations_at_steps_of_the_run_stay():
+    validation = [number(step, name="val_loss", phase="val") for step in (60, 120)]
+    assert steps(number(50), validation[0], number(100), validation[1]) == [50, 60, 100, 120]
+
+
+def test_steps_of_a_validation_are_counted_within_its_epoch_and_never_before_training():
+    validation = [number(step, 2, name="val_loss", phase="val") for step in (0, 2)]
+    assert steps(number(1, 1), number(2, 1), number(1, 2), *validation) == [1, 2, 3, 3, 4]
 
 
 def test_several_lines_of_an_epoch_stand_where_they_were_printed():
@@ -179,3 +219,49 @@ def test_a_validation_of_each_epoch_stands_where_training_was_when_its_steps_are
 def test_epochs_without_steps_are_numbered_and_begin_again_with_another_fit():
     run = MeasurementTable.of(number(epoch=epoch) for epoch in (1, 2, 2, 3, 1, 2, 4))
     assert EpochCounter().numbers(run) == {("loss", None): [1, 2, 3, 4, 1, 2, 5]}
+    mixed = MeasurementTable.of([number(epoch=1), number(7, 1), number(9), number(), number(epoch=2)])
+    assert EpochCounter().numbers(mixed) == {("loss", None): [1, 2]}
+    of_two = MeasurementTable.of([number(epoch=1), number(epoch=1, name="acc"), number(epoch=2)])
+    assert EpochCounter().numbers(of_two) == {("loss", None): [1, 2], ("acc", None): [1]}
+    folds = [Fact(FIT, "Fold 1"), number(epoch=1), Fact(FIT, "Fold 2"), number(epoch=1)]
+    assert EpochCounter().numbers(MeasurementTable.of(folds)) == {("loss", None): [1, 1]}
+
+
+def losses_of(text: str) -> list[list[float]]:
+    """The losses of each run of a log."""
+    parser = Parser()
+    found = runs(parser.feed(text.encode()) + parser.finish())
+    return [[each.value for each in run if isinstance(each, Measurement)] for run in found]
+
+
+def logged(*steps: int, attempt: int, key: str = "step") -> str:
+    """What an attempt logs at these steps: its number and the step as its loss."""
+    mark = f"[batchai] attempt {attempt} begins on node2: it reached its time limit\n" * (attempt > 1)
+    return mark + "".join(f'{{"{key}": {step}, "loss": {attempt}.{step}}}\n' for step in steps)
+
+
+def test_an_attempt_that_resumes_continues_the_run_and_one_that_begins_anew_is_another():
+    first = logged(1, 2, 3, attempt=1)
+    assert losses_of(first + logged(4, 5, attempt=2)) == [[1.1, 1.2, 1.3, 2.4, 2.5]]
+    assert losses_of(first + logged(1, attempt=2)) == [[1.1, 1.2, 1.3], [2.1]]
+
+
+def test_steps_that_a_resumed_attempt_repeats_are_counted_once():
+    text = logged(1, 2, 3, attempt=1) + logged(2, 3, attempt=2) + logged(3, 4, attempt=3)
+    assert losses_of(text) == [[1.1, 2.2, 3.3, 3.4]]
+
+
+def test_an_attempt_that_resumes_an_epoch_continues_the_run():
+    text = logged(1, 2, attempt=1, key="epoch") + logged(2, 3, attempt=2, key="epoch")
+    assert losses_of(text) == [[1.1, 2.2, 2.3]]
+
+
+def test_an_attempt_without_a_number_yet_keeps_those_before():
+    assert losses_of(logged(1, 2, attempt=1) + logged(attempt=2)) == [[1.1, 1.2]]
+
+
+def test_a_chart_marks_where_an_attempt_begins():
+    text = logged(1, 2, 3, attempt=1) + logged(3, 4, attempt=2) + logged(5, attempt=3)
+    parser = Parser()
+    ax = plot(parser.feed(text.encode()) + parser.finish())
+    assert [line.get_xdata()[0] for line in ax.lines if line.get_label() == "_attempt"] == [3, 5]
