@@ -16,7 +16,6 @@ from batchai_magics.follow import (
     QueueChanged,
     StateChanged,
 )
-from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
 from tests.metrics.log_text import step_lines
@@ -49,48 +48,18 @@ def test_events_tell_the_whole_story_and_end_with_the_final_state(world: World) 
     assert isinstance(seen[-1], StateChanged)
 
 
-def nodes_told(job: Job, go: Path, own: int) -> list[NodesChanged]:
-    """What is told of nodes by a job that runs until so many of its own, and two in all, are told at work.
-
-    The nodes of a cluster may be told as running a look before the job that begins on them is.
-    """
-    seen = []
-    for event in job.events():
-        if isinstance(event, NodesChanged):
-            seen.append(event)
-            if (event.counts.running_node_count, event.cluster.running_node_count) == (own, 2):
-                go.touch()
-    return seen
-
-
-def test_nodes_are_told_while_they_run(world: World, tmp_path: Path) -> None:
-    go = tmp_path / "go"
-    seen = nodes_told(world.submit("j --nodes 2", HOLDS.format(go=go)), go, own=2)
-    assert any(e.counts.running_node_count == 2 for e in seen)
-    assert (seen[-1].cluster.running_node_count, seen[-1].cluster.idle_node_count) == (0, 2)
-
-
 def test_a_jobs_own_nodes_are_told_not_those_of_its_cluster(world: World, tmp_path: Path) -> None:
     other = world.submit("other --nodes 1", "import time; time.sleep(1000)")
     until(lambda: other.state is ExecutionState.RUNNING)
     go = tmp_path / "go"
-    seen = nodes_told(world.submit("j --nodes 1", HOLDS.format(go=go)), go, own=1)
+    seen = []
+    for event in world.submit("j --nodes 1", HOLDS.format(go=go)).events():
+        if isinstance(event, NodesChanged):
+            seen.append(event)
+            if (event.counts.running_node_count, event.cluster.running_node_count) == (1, 2):
+                go.touch()  # a cluster's nodes may be told a look before the job that begins on them
     assert {e.counts.total for e in seen} == {0, 1}
-    assert seen[-1].counts.total == 0  # it has given them back
-
-
-def test_a_queued_job_is_told_what_it_waits_for(world: World) -> None:
-    first = world.submit("first --nodes 2", "import time; time.sleep(1000)")
-    until(lambda: first.state is ExecutionState.RUNNING)
-    for name in ("second", "third"):
-        world.submit(f"{name} --nodes 1")
-    low, high = (world.submit(f"{name} --nodes 1 --priority {name}") for name in ("low", "high"))
-    places = {job.name: Follower(world.backend, job.id).poll() for job in (low, high)}
-    seen = {name: [e for e in news if isinstance(e, QueueChanged)] for name, news in places.items()}
-    assert seen == {
-        "low": [QueueChanged(low.id, ("first",), ("high", "second", "third"))],
-        "high": [QueueChanged(high.id, ("first",), ())],
-    }
+    assert (seen[-1].counts.total, seen[-1].cluster.idle_node_count) == (0, 1)  # it has given them back
 
 
 def test_a_queued_job_is_told_of_the_jobs_before_it_in_other_experiments(world: World) -> None:

@@ -45,10 +45,6 @@ def bar(done):
     return BAR.format(percent=done * 100 // 30, done=done)
 
 
-def test_numbers_of_stderr_are_read(job):
-    assert rows(job.write(ERR, "INFO step 3: loss 0.5\n")) == [("loss", 0.5, 3, None)]
-
-
 def test_a_number_that_both_have_counts_once(job):
     assert len(job.write(OUT, "step 3: loss 0.5\nstep 4: loss 0.4\n")) == 2
     assert rows(job.write(ERR, "INFO step 3: loss 0.5\nINFO step 5: loss 0.4\n")) == [("loss", 0.4, 5, None)]
@@ -79,11 +75,8 @@ def test_counts_that_are_too_near_to_be_told_apart_by_time_are_told_apart_by_the
 def test_a_dict_of_a_job_without_a_bar_has_no_step(job):
     job.write(OUT, printed(0.5, 0.5), 102.0)
     assert rows(job.streams.flush()) == [("loss", 0.5, None, 0.5)]
-
-
-def test_a_dict_whose_times_are_unknown_has_no_step(job):
     job.write(ERR, bar(5) + "\n")
-    assert rows(job.write(OUT, printed(0.5, 0.5))) == [("loss", 0.5, None, 0.5)]
+    assert rows(job.write(OUT, printed(0.4, 1.0))) == [("loss", 0.4, None, 1.0)]  # of unknown time
 
 
 def test_a_match_that_is_no_number_is_told_of_once_for_both(job):
@@ -96,6 +89,9 @@ def test_a_name_and_step_that_are_printed_and_in_a_file_count_once_whatever_the_
     job.write(OUT, "step 3: loss 0.12\nstep 3: val_loss 0.5\n")
     found = job.write(FILES, '{"step": 3, "train/loss": 0.1234}\n{"step": 4, "train/loss": 0.1}\n')
     assert rows(found) == [("train/loss", 0.1, 4, None)]
+    job.streams.has_trainer_files = True
+    job.write(OUT, "".join(f"step {step}: loss 0.5\n" for step in range(5, 3000)))
+    assert rows(job.write(FILES, '{"step": 7, "loss": 0.5}\n')) == []
 
 
 def test_a_number_that_is_printed_after_it_was_read_from_a_file_counts_once(job):
@@ -107,12 +103,6 @@ def test_an_attempt_may_print_the_steps_again_that_a_file_has(job):
     job.write(FILES, '{"step": 3, "loss": 0.5}\n')
     printed = "[batchai] attempt 2 begins on node1: preempted\nstep 3: loss 0.4\n"
     assert [record.step for record in job.write(OUT, printed)[1:]] == [3]
-
-
-def test_a_large_log_is_compared_with_files_too(job):
-    job.streams.has_trainer_files = True
-    job.write(OUT, "".join(f"step {step}: loss 0.5\n" for step in range(3000)))
-    assert rows(job.write(FILES, '{"step": 7, "loss": 0.5}\n')) == []
 
 
 def test_a_replaced_file_is_read_anew(job):

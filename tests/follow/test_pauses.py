@@ -1,4 +1,4 @@
-"""How long the loop waits between two looks at a job."""
+"""The loop that waits: how long between two looks, and what it does while a backend does not answer."""
 
 from __future__ import annotations
 
@@ -8,13 +8,22 @@ from itertools import islice
 
 import pytest
 
-from batchai_magics.backends.base import FileRef, Pace
-from batchai_magics.errors import UnreachableError
-from batchai_magics.follow import Follower, changes, events
+from batchai_magics.backends.base import Pace
+from batchai_magics.errors import NotFoundError, UnreachableError
+from batchai_magics.follow import (
+    ConnectionLost,
+    ConnectionRestored,
+    Follower,
+    LogBytes,
+    StateChanged,
+    changes,
+    endings,
+    events,
+)
 from batchai_magics.follow.log_follower import MAX_CHUNKS
 from tests.follow.event_steps import Pauses, log, states
 from tests.widgets.scripted_cluster import ScriptedCluster
-from tests.widgets.scripted_job import JOB
+from tests.widgets.scripted_job import JOB, ScriptedBackend
 
 
 class Waits:
@@ -55,11 +64,6 @@ def test_a_follower_that_is_behind_reads_on_whatever_the_pace(backend):
     backend.write("x" * (MAX_CHUNKS + 1))
     follower = Follower(backend, JOB, clock=lambda: 0.0)
     assert [len(log(follower.poll())) for _ in range(2)] == [MAX_CHUNKS, 1]
-
-
-def test_the_loop_does_not_wait_while_there_is_more_to_read(backend):
-    backend.read_bytes = 1
-    backend.write("x" * (3 * MAX_CHUNKS))
     backend.finish()
     waits = Waits(1)
     assert states(list(events(backend, JOB, stop=waits.stop))) == ["succeeded"]
@@ -105,14 +109,6 @@ def test_a_backend_is_asked_no_sooner_than_its_pace_allows(backend):
     assert states(news) == ["succeeded"]
 
 
-def test_only_the_files_that_are_named_are_read(backend):
-    backend.write("out\n")
-    backend.write("err\n", "stderr.txt")
-    backend.finish()
-    seen = list(events(backend, JOB, files=[FileRef(JOB, "stderr.txt")]))
-    assert log(seen) == [("stderr.txt", b"err\n", False)]
-
-
 def test_what_is_read_each_second_is_told_when_it_has_changed(backend):
     waits = Waits(99)
     values = iter([1, 1, 2, UnreachableError("gone"), 2, 3])
@@ -125,3 +121,76 @@ def test_what_is_read_each_second_is_told_when_it_has_changed(backend):
 
     assert list(islice(changes(backend, read, wait=waits), 3)) == [1, 2, 3]
     assert waits.told == [1.0, 1.0, 1.0, 2.0, 1.0]
+
+
+class Shaky(ScriptedBackend):
+    """Answers, or not, as the test says."""
+
+    is_there = True
+
+    def show(self, id):
+        if not self.is_there:
+            raise UnreachableError("nobody listens", code="EndpointUnreachable")
+        return super().show(id)
+
+
+@pytest.fixture
+def shaky(tmp_path):
+    return Shaky(tmp_path)
+
+
+def away(backend):
+    backend.write("two\n")
+    backend.is_there = False
+
+
+def back(backend):
+    backend.write("three\n")
+    backend.is_there = True
+    backend.finish()
+
+
+def test_an_outage_is_told_once_and_no_byte_is_lost(shaky):
+    shaky.write("one\n")
+    waits = Waits(99, {1: lambda: away(shaky), 5: lambda: back(shaky)})
+    seen = list(events(shaky, JOB, stop=waits.stop))
+    told = [event for event in seen if isinstance(event, ConnectionLost | ConnectionRestored)]
+    log = b"".join(event.chunk.data for event in seen if isinstance(event, LogBytes))
+    assert (told, log) == (
+        [ConnectionLost(JOB, "nobody listens"), ConnectionRestored(JOB)],
+        b"one\ntwo\nthree\n",
+    )
+    assert isinstance(seen[-1], StateChanged)
+
+
+def test_the_longer_it_lasts_the_more_rarely_it_is_asked_but_never_too_rarely(shaky):
+    waits = Waits(99, {1: lambda: away(shaky), 14: lambda: back(shaky)})
+    list(events(shaky, JOB, stop=waits.stop))
+    delays = waits.told[1:13]
+    assert delays[:3] == pytest.approx([delays[0], 2 * delays[0], 4 * delays[0]])
+    assert delays == sorted(delays)
+    assert delays[-1] == 5.0
+
+
+def test_one_that_never_answered_is_an_error(shaky):
+    shaky.is_there = False
+    with pytest.raises(UnreachableError):
+        list(events(shaky, JOB))
+    with pytest.raises(UnreachableError):
+        list(endings(shaky, [JOB]))
+
+
+def test_the_end_of_a_job_is_seen_after_an_outage(shaky):
+    waits = Waits(99, {1: lambda: away(shaky), 3: lambda: back(shaky)})
+    assert [job for over in endings(shaky, [JOB], wait=waits) for job in over] == [JOB]
+
+
+def test_a_job_that_was_deleted_is_still_an_error(shaky):
+    def gone(id):
+        raise NotFoundError("gone", code="JobNotFound")
+
+    stream = events(shaky, JOB)
+    next(stream)
+    shaky.show = gone
+    with pytest.raises(NotFoundError):
+        list(stream)

@@ -103,7 +103,7 @@ def test_backends_do_not_share(clock):
     assert (len(one.asked), len(other.asked)) == (1, 1)
 
 
-def test_followers_of_many_jobs_ask_in_one_look(tmp_path, clock, monkeypatch):
+def test_followers_of_many_jobs_ask_in_one_look(tmp_path, clock):
     place, asked = ScriptedCluster(tmp_path), []
     for name in "abc":
         place.run(name)
@@ -113,7 +113,7 @@ def test_followers_of_many_jobs_ask_in_one_look(tmp_path, clock, monkeypatch):
         asked.append({id.name for id in ids})
         return plain(ids)
 
-    monkeypatch.setattr(place, "status", status)
+    place.status = status
     followers = [Follower(place, id, clock=clock) for id in (A, B, C)]
     for _ in range(2):
         clock.now += 1

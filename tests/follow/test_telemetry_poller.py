@@ -45,19 +45,17 @@ def telemetry(backend):
 
 
 def test_new_samples_are_told_once(backend, telemetry):
+    assert telemetry.poll(backend.job) == []
+    backend.now_s += TELEMETRY_POLL_S
     backend.times = [3.0, 4.0]
     assert telemetry.poll(backend.job) == [UsageSampled(JOB, record(3.0, 4.0))]
     backend.now_s += TELEMETRY_POLL_S
     backend.times = [3.0, 4.0, 5.0]
     assert telemetry.poll(backend.job) == [UsageSampled(JOB, record(5.0))]
-    assert backend.asked == [(JOB, 0.0), (JOB, 4.0)]
-
-
-def test_where_there_is_nothing_new_nothing_is_told(backend, telemetry):
-    assert telemetry.poll(backend.job) == []
+    assert backend.asked == [(JOB, 0.0), (JOB, 0.0), (JOB, 4.0)]
+    backend.telemetry = None  # nobody takes samples
     backend.now_s += TELEMETRY_POLL_S
-    backend.times = [0.5]
-    assert telemetry.poll(backend.job) == [UsageSampled(JOB, record(0.5))]
+    assert telemetry.poll(backend.job) == []
 
 
 @pytest.mark.parametrize(("look_s", "pause_s"), [(0.0, TELEMETRY_POLL_S), (30.0, 30.0)])
@@ -82,11 +80,6 @@ def test_the_last_ones_are_told_at_the_end_however_soon_it_comes(backend, teleme
 def test_a_job_that_waits_uses_nothing(backend, telemetry):
     assert telemetry.poll(resource(ExecutionState.QUEUED)) == []
     assert backend.asked == []
-
-
-def test_nothing_is_told_where_nobody_takes_samples(backend, telemetry):
-    backend.telemetry = None
-    assert telemetry.poll(backend.job) == []
 
 
 @pytest.mark.parametrize("with_use", [True, False])
