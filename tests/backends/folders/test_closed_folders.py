@@ -42,8 +42,9 @@ def test_a_folder_that_is_closed_or_read_only_is_removed(tmp_path: Path, backend
     (beside / "inside").chmod(0o700)
 
 
-def test_a_closed_folder_deeper_than_a_recursion_is_removed(tmp_path: Path) -> None:
-    deep = "import os\nfor _ in range(1500):\n    os.mkdir('d')\n    os.chdir('d')\n"
+@pytest.mark.parametrize("depth", [1500, 3000], ids=["recursion", "path"])
+def test_a_closed_folder_deeper_than_a_recursion_or_a_path_is_removed(tmp_path: Path, depth: int) -> None:
+    deep = f"import os\nfor _ in range({depth}):\n    os.mkdir('d')\n    os.chdir('d')\n"
     closed = "os.makedirs('a/b')\nos.chmod('a/b', 0)\nos.chmod('a', 0)"
     root = tmp_path / "run"
     root.mkdir()

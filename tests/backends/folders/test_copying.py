@@ -114,11 +114,6 @@ def test_a_small_file_leaves_nothing_of_a_larger_one_that_was_begun(storage, loc
     assert sorted(path.name for path in local_folder.iterdir()) == ["a", "big"]
 
 
-def test_a_file_that_went_from_its_share_is_told(storage, local_folder):
-    with pytest.raises(NotFoundError, match="gone"):
-        list(storage.fetch("data", [Copy(local_folder / "gone", "gone", 1)]))
-
-
 @pytest.mark.usefixtures("_in_pieces")
 def test_an_upload_in_pieces_goes_on_where_it_stopped(storage, local_folder, tmp_path):
     steps = up(storage, local_folder / "big")
@@ -134,21 +129,19 @@ def test_an_upload_in_pieces_goes_on_where_it_stopped(storage, local_folder, tmp
 
 
 @pytest.mark.parametrize("upload", UPLOADS)
-@pytest.mark.parametrize(("age_s", "is_left"), [(STALE_S - 3600, True), (STALE_S + 3600, False)])
-def test_the_next_upload_deletes_what_nobody_went_on_with_for_a_day(
-    storage, tmp_path, upload, age_s, is_left
-):
+def test_the_next_upload_deletes_what_nobody_went_on_with_for_a_day(storage, tmp_path, upload):
     storage.make("other")
     storage.begin("other", "big", 9)
     storage.write("other", "big", 0, BIG[:4])
     (part,) = files_in(tmp_path / "unfinished")
-    os.utime(part, (time.time() - age_s,) * 2)
-    UPLOADS[upload](FolderStorage(tmp_path / "shares", tmp_path / "unfinished"))
-    assert part.exists() is is_left
+    for age_s, is_left in ((STALE_S - 3600, True), (STALE_S + 3600, False)):
+        os.utime(part, (time.time() - age_s,) * 2)
+        UPLOADS[upload](FolderStorage(tmp_path / "shares", tmp_path / "unfinished"))
+        assert part.exists() is is_left
 
 
 @pytest.mark.usefixtures("_in_pieces")
-@pytest.mark.parametrize("damage", [b"", b"01", b"xxxx", b"0123456789xx", b"xxxxxxxxxx"])
+@pytest.mark.parametrize("damage", [b"", b"xxxx", b"0123456789xx"])
 def test_what_was_begun_of_another_file_is_thrown_away(storage, local_folder, tmp_path, damage):
     steps = up(storage, local_folder / "big")
     next(steps)
@@ -194,21 +187,21 @@ def test_a_link_on_a_share_is_written_where_it_leads_and_never_out_of_it(storage
     assert not (tmp_path / "new").exists()
 
 
-def test_what_is_no_file_does_not_come_down(storage, local_folder, tmp_path):
-    os.mkfifo(tmp_path / "shares/local/data/pipe")
-    with pytest.raises(StorageError, match="it is not a regular file"):
-        list(storage.fetch("data", [Copy(local_folder / "pipe", "pipe", 0)]))
-    with pytest.raises(NotFoundError):
-        list(storage.fetch("data", [Copy(local_folder / "nope", "nope", 0)]))
-    assert [path.name for path in local_folder.iterdir()] == ["big"]
-
-
 def test_groups_are_few_and_small(monkeypatch):
     monkeypatch.setattr(copying, "GROUP_FILES", 2)
     monkeypatch.setattr(copying, "GROUP_BYTES", 100)
     copies = [Copy(None, str(size), size) for size in (1, 1, 1, 99, 1000, 1)]
     sizes = [[copy.size_bytes for copy in group] for group in copying.groups(copies)]
     assert sizes == [[1, 1], [1, 99], [1000], [1]]
+
+
+def test_what_is_no_file_on_its_share_does_not_come_down(storage, local_folder, tmp_path):
+    os.mkfifo(tmp_path / "shares/local/data/pipe")
+    with pytest.raises(StorageError, match="it is not a regular file"):
+        list(storage.fetch("data", [Copy(local_folder / "pipe", "pipe", 0)]))
+    with pytest.raises(NotFoundError, match="gone"):
+        list(storage.fetch("data", [Copy(local_folder / "gone", "gone", 1)]))
+    assert [path.name for path in local_folder.iterdir()] == ["big"]
 
 
 def test_a_place_on_another_disk_is_reached_too(tmp_path, monkeypatch):

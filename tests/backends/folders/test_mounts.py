@@ -46,20 +46,18 @@ def test_each_kind_of_mount_has_its_folder() -> None:
         unmanagedFileSystems=[unmanaged_one],
     )
     usual = mounts.with_default(LAYOUT, None)
+    assert set(usual) == {"autoafs", "autobfs"}
     assert mounts.with_default(LAYOUT, made) == {
         **usual,
         "afs": Path("/home/shares/acc/data"),
         "bfs": Path("/home/containers/acc/boxes"),
         "nfs": Path("/home/fileservers/g/w/f/inner"),
     }
-
-
-def test_the_usual_mounts_are_there_unless_their_place_is_taken() -> None:
-    assert set(mounts.with_default(LAYOUT, None)) == {"autoafs", "autobfs"}
-    own = volumes(azureFileShares=[share("autoafs")])
-    assert mounts.with_default(LAYOUT, own)["autoafs"] == Path("/home/shares/acc/data")
-    inside = volumes(unmanagedFileSystems=[{"mountCommand": "m", "relativeMountPath": "autobfs/deep"}])
-    assert set(mounts.with_default(LAYOUT, inside)) == {"autoafs"}
+    taken = volumes(
+        azureFileShares=[share("autoafs")],
+        unmanagedFileSystems=[{"mountCommand": "m", "relativeMountPath": "autobfs/deep"}],
+    )
+    assert mounts.with_default(LAYOUT, taken) == {"autoafs": Path("/home/shares/acc/data")}
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,9 @@ def samples(tmp_path):
 
 def test_idle_gpus_stop_a_job_once_they_were_idle_for_the_time(tmp_path, samples):
     run = Measured(tmp_path, "gpu < 5% for 30m")
+    assert run.stopping.unmet(()) == [
+        'stop-if "gpu < 5% for 30m" had nothing to check: no GPU use was sampled'
+    ]
     samples([0], [1, 3])
     assert run.at(0) == ""
     samples([0], [0, 80], after_s=900)
@@ -81,27 +84,15 @@ def test_cpu_use_is_the_mean_over_the_ranks_of_all_nodes(tmp_path, samples):
     assert means.new_means() == {}
 
 
-def test_samples_of_an_earlier_attempt_do_not_count(tmp_path, samples):
-    samples([0], [1], after_s=-100)
-    assert UsageSamples(tmp_path, time.time()).new_means() == {}
-
-
 def test_a_torn_sample_is_skipped_and_an_unfinished_one_awaited(tmp_path, samples):
     (tmp_path / "0.jsonl").write_text('{"version": 1}\n{"t": 1\n')
+    samples([0], [1], after_s=-100)  # of an earlier attempt
     samples([0], [7])
     means = UsageSamples(tmp_path, time.time())
     assert means.new_means() == {"gpu": 7}
     with (tmp_path / "0.jsonl").open("a") as stream:
         stream.write('{"t": 99')
     assert means.new_means() == {}
-
-
-def test_gpus_that_are_never_sampled_are_told_of(tmp_path):
-    run = Measured(tmp_path, "gpu < 5% for 30m")
-    run.at(1e6)
-    assert run.stopping.unmet(()) == [
-        'stop-if "gpu < 5% for 30m" had nothing to check: no GPU use was sampled'
-    ]
 
 
 @pytest.mark.parametrize(
@@ -150,11 +141,8 @@ def test_the_cost_counts_the_nodes_of_all_attempts(tmp_path):
     run = Measured(tmp_path, "cost > 9.9", Price(2.0), times)
     assert run.at(0) == 'stop-if "cost > 9.9": it had cost 10.00'
     assert Measured(tmp_path, "cost > 10.5", Price(2.0), times).at(0) == ""
-
-
-def test_a_small_cost_is_no_zero(tmp_path):
-    run = Measured(tmp_path, "cost > 0.001", Price(2.0), (NodeTime(1, 0.0, 2.4),))
-    assert run.at(0) == 'stop-if "cost > 0.001": it had cost 0.0013'
+    small = Measured(tmp_path, "cost > 0.001", Price(2.0), (NodeTime(1, 0.0, 2.4),))
+    assert small.at(0) == 'stop-if "cost > 0.001": it had cost 0.0013'
 
 
 def test_a_cost_without_a_price_is_told_of(tmp_path):
