@@ -66,6 +66,12 @@ def machines(size: str = "Standard_NC6", idle: int = 0, **fields: object) -> Clu
     return replace(found, spec=found.spec.model_copy(update={"vm_size": size}), **fields)
 
 
+def scaled_to_zero(found: Cluster) -> Cluster:
+    """The cluster with automatic scale."""
+    scale = ScaleSettings(auto_scale=AutoScale(minimum_node_count=0, maximum_node_count=4))
+    return replace(found, spec=found.spec.model_copy(update={"scale_settings": scale}))
+
+
 def costs(backend: Priced, **settings: object) -> JobCosts:
     return JobCosts(backend, Settings(**settings))
 
@@ -84,6 +90,17 @@ def test_a_job_costs_its_node_time() -> None:
     found = costs(Priced(machines()), prices="standard_nc6=2").of_job(ended(nodes=2, hours=1.5))
     assert found == Cost(6.0, "USD")
     assert found.text == "6.00 USD"
+    partition = Priced(machines(partition="GPU"))
+    assert costs(partition, prices="gpu=1", currency="EUR").of_job(ended()) == Cost(3.0, "EUR")
+    assert costs(partition, prices="gpu=1").of_jobs([ended()] * 50) == Cost(150.0, "USD")
+    assert partition.shows == 2  # one look is for many jobs
+
+
+def test_without_a_price_there_is_no_cost_and_no_request() -> None:
+    backend = Priced(machines())
+    assert costs(backend).of_job(ended()) is None
+    assert backend.shows == 0
+    assert costs(backend, prices="Standard_NC12=1").of_job(ended()) is None
 
 
 def test_all_attempts_count_and_the_time_between_them_does_not() -> None:
@@ -97,29 +114,10 @@ def test_all_attempts_count_and_the_time_between_them_does_not() -> None:
     assert found.amount == pytest.approx(6.0)
 
 
-def test_a_partition_has_a_price_too() -> None:
-    found = costs(Priced(machines(partition="GPU")), prices="gpu=1", currency="EUR").of_job(ended())
-    assert found == Cost(3.0, "EUR")
-
-
 def test_the_users_price_comes_before_the_backends_own() -> None:
     paid = Priced(machines(), price=Price(5.0, "CHF"))
     assert costs(paid).of_job(ended()) == Cost(15.0, "CHF")
     assert costs(paid, prices="Standard_NC6=1").of_job(ended()) == Cost(3.0, "USD")
-
-
-def test_without_a_price_or_a_start_there_is_no_cost_and_no_request() -> None:
-    backend = Priced(machines())
-    assert costs(backend).of_job(ended()) is None
-    assert backend.shows == 0
-    assert costs(backend, prices="Standard_NC12=1").of_job(ended()) is None
-    assert costs(backend, prices="Standard_NC6=1").of_job(resource(ExecutionState.QUEUED)) is None
-
-
-def test_many_jobs_need_one_look_at_their_cluster() -> None:
-    backend = Priced(machines())
-    assert costs(backend, prices="Standard_NC6=1").of_jobs([ended()] * 50) == Cost(150.0, "USD")
-    assert backend.shows == 1
 
 
 def test_lists_and_json_show_the_cost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,18 +153,12 @@ def test_idle_nodes_that_cost_money_are_told_of() -> None:
         (machines(idle=3), ""),
         (machines(idle=3), "Standard_NC6=0"),
         (machines(idle=3, partition="gpu"), "gpu=2"),
+        (scaled_to_zero(machines(idle=3)), "Standard_NC6=2"),
     ],
-    ids=["none idle", "no price", "free", "a partition of Slurm"],
+    ids=["none idle", "no price", "free", "a partition of Slurm", "scaled to zero"],
 )
 def test_nothing_is_told_of_nodes_that_cost_nothing(found: Cluster, prices: str) -> None:
     assert not list(costs(Priced(), prices=prices).idle_notes([found]))
-
-
-def test_a_cluster_that_scales_to_zero_is_not_told_of() -> None:
-    scale = ScaleSettings(auto_scale=AutoScale(minimum_node_count=0, maximum_node_count=4))
-    shrinking = machines(idle=3)
-    spec = shrinking.spec.model_copy(update={"scale_settings": scale})
-    assert not list(costs(Priced(), prices="Standard_NC6=2").idle_notes([replace(shrinking, spec=spec)]))
 
 
 @pytest.mark.parametrize(("price", "least"), [(None, None), (Price(1.0), 0)], ids=["free", "paid"])

@@ -1,4 +1,4 @@
-"""The handle: what a notebook holds of a job, also after a restart."""
+"""The handle: what a notebook holds of a real job, also after a restart."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ import pytest
 
 from batchai_magics import cell
 from batchai_magics.commands.output.job_list import JobList
-from batchai_magics.errors import NotFoundError
+from batchai_magics.errors import BatchAIError, NotFoundError, StorageError
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.job_result import FILE, FOLDER
 from batchai_magics.jobs.submit import submit
+from batchai_magics.models.resources import Cluster
 from batchai_magics.models.states import ExecutionState
 from tests.patience import PATIENCE_S
-from tests.world import World
+from tests.world import World, world
 
+__all__ = ["world"]
 pytestmark = pytest.mark.slow
 
 
@@ -32,7 +35,9 @@ def test_a_long_log_is_read_whole_and_from_its_end(world: World, tmp_path) -> No
 
 
 def test_a_job_can_be_awaited(world: World) -> None:
-    job = world.submit("j", "print('x')")
+    job = world.submit("j", "import time\ntime.sleep(1)")
+    with pytest.raises(NotFoundError, match=r"no result yet: it is [\s\S]*job.wait"):
+        _ = job.result
 
     async def get():
         return await job
@@ -45,26 +50,23 @@ SCORED = r"j --metric 'score=score is (\S+)'"
 
 
 def test_a_job_keeps_the_patterns_that_it_was_submitted_with(world: World) -> None:
-    job = world.run(SCORED, "print('score is 0.5')")
+    first = world.run("j", "print('score is 0.5')")
+    job = world.run(SCORED, "print('score is 0.5')")  # the same run, whose cell gains a pattern
+    assert first.id == job.id
     found = Job(job.backend, job.id)
     assert list(found.metrics()["score"]) == [0.5]
     table = JobList([found.show()], found.backend).to_table()
     assert dict(zip(table.titles, table.rows[0], strict=True))["Metric"] == "score 0.5"
 
 
-def test_a_pattern_that_a_cell_gains_is_kept_with_its_run(world: World) -> None:
-    first = world.run("j", "print('score is 0.5')")
-    second = world.run(SCORED, "print('score is 0.5')")
-    assert second.id == first.id
-    assert Job(first.backend, first.id).patterns == {"score": r"score is (\S+)"}
-
-
 def test_a_script_finds_the_notebooks_variables_and_its_arguments(world: World) -> None:
-    script = "import sys\nfrom pathlib import Path\nprint(lr, sys.argv[1:], Path(__file__).name, __name__)\n"
+    script = "import sys\nfrom pathlib import Path\nresult = lr\n"
+    script += "print(lr, sys.argv[1:], Path(__file__).name, __name__)\n"
     for line in ("j --use lr --args -v", "k --use lr --args -v --toolkit custom"):
         request = cell.parse(line, script, settings=world.settings, notebook=cell.Notebook(names={"lr": 0.5}))
         job = submit(world.backend, request, world.settings).job.wait(PATIENCE_S)
         assert job.log() == f"0.5 ['-v'] {job.name}.py __main__\n", job.log(file="stderr.txt")
+        assert job.result == 0.5
 
 
 def test_a_failure_in_a_script_with_variables_names_its_line(world: World) -> None:
@@ -74,3 +76,48 @@ def test_a_failure_in_a_script_with_variables_names_its_line(world: World) -> No
     job = submit(world.backend, request, world.settings).job.wait(PATIENCE_S)
     assert job.error.place == "cell line 3"
     assert any("line 2, in <module>  ← line 3 of the cell" in line for line in job.error.lines), job.error
+
+
+def place_of(world, job):
+    (file,) = [file for file in job.files(FOLDER) if file.name == FILE]
+    return next(world.home.glob(f"shares/**/{job.show().output_path_segment}/outputs/result/{file.name}"))
+
+
+def test_what_rank_0_sets_comes_back(world: World) -> None:
+    script = "import os\nresult = {'rank': os.environ['PMI_RANK'], 'losses': (1, 2.5)}"
+    job = world.run("r --nodes 2 --processes 3", script)
+    assert job.result == {"rank": "0", "losses": (1, 2.5)}
+
+
+def test_a_cell_that_sets_none_is_told_how(world: World) -> None:
+    job = world.run("r", "print(1)")
+    with pytest.raises(NotFoundError, match=r"sets no `result`[\s\S]*assign a global"):
+        _ = job.result
+
+
+def test_a_value_that_cannot_come_back_fails_no_job_and_says_why(world: World) -> None:
+    job = world.run("r", "result = open('/dev/null')")
+    assert job.exit_code == 0
+    with pytest.raises(StorageError, match=r"_io\.TextIOWrapper is not plain data"):
+        _ = job.result
+
+
+def test_a_file_that_was_damaged_is_told_so(world: World) -> None:
+    job = world.run("r", "result = 1")
+    place_of(world, job).write_text("cos\nsystem\n(S'true'\ntR.")
+    with pytest.raises(StorageError, match="cannot be read: it is no JSON"):
+        _ = job.result
+
+
+def test_a_cluster_grows_for_a_job_that_asks_it_to(world: World) -> None:
+    with pytest.raises(BatchAIError, match="add --grow, or"):
+        world.submit("big --nodes 3")
+    request = cell.parse("big --nodes 3 --grow", "print(1)", settings=world.settings)
+    made = submit(world.backend, request, world.settings)
+    assert made.note == "Resizing cluster default to 3 nodes."
+    assert made.job.wait(PATIENCE_S).exit_code == 0
+    again = cell.parse("small --grow", "print(1)", settings=world.settings)
+    assert submit(world.backend, again, world.settings).note == ""
+    cluster = world.backend.show(world.cluster)
+    assert isinstance(cluster, Cluster)
+    assert cluster.spec.scale_settings.manual.target_node_count == 3

@@ -1,11 +1,13 @@
-"""The numbers of a log as columns for their charts."""
+"""The numbers of a log as columns for their charts, and the records of a job that goes on."""
+
+import gc
 
 import numpy as np
 import pytest
 
-from batchai_magics.jobs.log_numbers import NO_RANK, LogNumbers
-from batchai_magics.metrics import Parser, read_metrics
-from batchai_magics.metrics.measurement import ATTEMPT, Fact, Measurement
+from batchai_magics.jobs.log_numbers import NO_RANK, LogNumbers, RecordHistory
+from batchai_magics.metrics import Fact, Measurement, Parser, read_metrics
+from batchai_magics.metrics.measurement_table import MeasurementTable
 from tests.metrics.log_text import step_numbers
 
 
@@ -18,11 +20,6 @@ def points_of(text):
 def values(points, name):
     steps, _, numbers, *_ = points.series[name].columns(0, 99)
     return np.frombuffer(steps, np.float64).tolist(), np.frombuffer(numbers, np.float32).tolist()
-
-
-def test_the_rates_of_horovods_benchmark_can_be_drawn():
-    points = points_of("Iter #0: 10.0 img/sec per GPU\nIter #1: 12.5 img/sec per GPU\n")
-    assert values(points, "images_per_sec_per_device") == ([0, 1], [10, 12.5])
 
 
 def test_numbers_without_a_step_are_counted_for_each_rank():
@@ -55,10 +52,6 @@ def test_each_number_has_its_epoch_and_seconds_since_the_first():
     *_, epochs, times = points_of("".join(rows)).series["loss"].columns(0, 9)
     assert np.frombuffer(epochs, np.float32).tolist() == [1, 2]
     assert np.frombuffer(times, np.float32).tolist() == [0, 1]
-
-
-def test_numbers_of_epochs_alone_are_drawn_over_epochs():
-    assert points_of("epoch=1 loss=0.5\nepoch=2 loss=0.25\n").axis == "epoch"
 
 
 def test_numbers_without_a_position_are_drawn_in_order():
@@ -95,43 +88,65 @@ def test_another_run_of_tf_cnn_benchmarks_in_a_log_begins_no_segment(is_at_once)
 
 def test_a_number_that_no_column_holds_is_infinite_and_ends_nothing():
     points = LogNumbers()
-    points.add([*step_numbers(10, None, 1e300, -1e300), *step_numbers(20, None, loss=float("nan"))])
-    assert values(points, "images_per_sec") == ([10, 20], [np.inf, 1])
+    far = 10_000_000_000  # more than 32 bits
+    points.add([*step_numbers(10, None, 1e300, -1e300), *step_numbers(far, None, loss=float("nan"))])
+    assert values(points, "images_per_sec") == ([10, far], [np.inf, 1])
     losses = values(points, "loss")[1]
     assert (losses[0], np.isnan(losses[1])) == (-np.inf, True)
-
-
-def test_steps_that_32_bits_do_not_hold_are_drawn_where_they_are():
-    points = LogNumbers()
-    points.add([Measurement("loss", 0.5, step=10_000_000_000)])
-    assert values(points, "loss")[0] == [10_000_000_000]
 
 
 @pytest.mark.parametrize("is_at_once", [True, False])
 def test_the_first_step_of_a_later_attempt_is_marked(is_at_once):
     lines = [f"step {step}: loss = 0.5\n" for step in (10, 20)]
-    begin = "[batchai] attempt 2 begins on node-1 (node failure)\n"
-    parts = ["".join([*lines, begin, *lines])] if is_at_once else [*lines, begin, *lines]
+    begins = [f"[batchai] attempt {number} begins on node-1 (node failure)\n" for number in (1, 2, 3, 4)]
+    texts = [begins[0], *lines, begins[1], lines[1], begins[2], begins[3], lines[0]]  # the third printed none
+    parts = ["".join(texts)] if is_at_once else texts
     parser, points = Parser(), LogNumbers()
     for part in parts:
         points.add(parser.feed(part.encode()))
-    assert points.attempts == {2: 10}
+    assert points.attempts == {2: 20, 4: 10}
     points.restart()
     assert points.attempts == {}
 
 
-@pytest.mark.parametrize("is_at_once", [True, False])
-def test_each_attempt_is_marked_unless_it_printed_no_step(is_at_once):
-    lines = [f"step {step}: loss = 0.5\n" for step in (10, 20)]
-    begins = [f"[batchai] attempt {number} begins on node-1 (node failure)\n" for number in (2, 3, 4)]
-    parts = [*lines, begins[0], lines[1], begins[1], begins[2], lines[0]]
-    parser, points = Parser(), LogNumbers()
-    for part in ["".join(parts)] if is_at_once else parts:
-        points.add(parser.feed(part.encode()))
-    assert points.attempts == {2: 20, 4: 10}
+HEADER = Fact("model", "resnet50", None)
 
 
-def test_the_first_attempt_is_not_marked():
-    points = LogNumbers()
-    points.add([Fact(ATTEMPT, "1", None, 10), *step_numbers(1, 0, offset=20)])
-    assert points.attempts == {}
+def step_records(first, count):
+    return tuple(number for step in range(first, first + count) for number in step_numbers(step, 0))
+
+
+def measurements_alive():
+    return sum(isinstance(each, Measurement) for each in gc.get_objects())
+
+
+@pytest.mark.parametrize("loose", [1, 9000])
+def test_records_stay_in_the_order_in_which_they_came(loose):
+    history = RecordHistory()
+    parts = [
+        (HEADER,),
+        step_records(1, loose),
+        MeasurementTable.of([*step_records(5000, 3), HEADER]),
+        step_records(6000, 2),
+    ]
+    for part in parts:
+        history.add(part)
+    expected = [record for part in parts for record in part]
+    table = history.table
+    history.add(step_records(9000, 3))
+    assert (list(table), len(history)) == (expected, len(expected) + 12)  # what was asked for does not grow
+
+
+def test_what_was_forgotten_is_gone():
+    history = RecordHistory()
+    history.add(MeasurementTable.of(step_records(1, 3)))
+    history.add(step_records(4, 3))
+    history.clear()
+    assert (list(history.table), len(history)) == ([], 0)
+
+
+def test_no_record_stays_an_object_that_the_collector_visits():
+    history, before = RecordHistory(), measurements_alive()
+    for first in range(0, 5000, 1000):
+        history.add(step_records(first, 1000))
+    assert (len(history), measurements_alive() - before) == (20_000, 0)

@@ -7,7 +7,7 @@ import pytest
 
 from batchai_magics.backends.base import Chunk, Span, WriteTime
 from batchai_magics.jobs.log_tail import MergedLogTail
-from batchai_magics.jobs.merged_log import MAX_OPEN_BYTES, MERGED, STDERR, MergedLog, unmarked
+from batchai_magics.jobs.merged_log import MAX_OPEN_BYTES, STDERR, MergedLog, unmarked
 
 OUT, ERR = "stdout.txt", "stderr.txt"
 
@@ -69,14 +69,6 @@ class Logs:
 @pytest.fixture
 def logs():
     return Logs()
-
-
-def test_lines_come_in_the_order_of_their_writing(logs):
-    for file, line in ((OUT, b"1\n"), (ERR, b"2\n"), (ERR, b"3\n"), (OUT, b"4\n"), (ERR, b"5\n")):
-        logs.write(file, line)
-    logs.poll()
-    logs.end()
-    assert logs.text == b"1\n2\n3\n4\n5\n"
 
 
 def test_what_may_still_come_before_is_waited_for_until_the_next_look(logs):
@@ -208,7 +200,3 @@ def test_any_writing_read_in_any_pieces_gives_the_lines_in_order_and_again():
         assert logs.reread().data == logs.text
         at = dice.randrange(len(logs.text) + 1)
         assert logs.reread(at, 7).data == logs.text[at : at + 7]
-
-
-def test_no_file_has_its_name():
-    assert MERGED.startswith("/")

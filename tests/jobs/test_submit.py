@@ -62,9 +62,6 @@ def on_cluster(*, cluster="default", **changes):
 SETTINGS = Settings(provenance="none", subscription="s", resource_group="g", workspace="w", experiment="e")
 
 
-# runs of a name
-
-
 @pytest.mark.parametrize(
     ("there", "name", "further"),
     [
@@ -195,25 +192,17 @@ def test_the_name_of_a_trial_means_its_latest_run_and_a_job_comes_before_a_sweep
     assert after(tmp_path, "lr", *trials, "lr")[0].name == "lr"
 
 
-# what a cell makes
-
-
 def test_a_cell_makes_the_workspace_then_the_cluster_then_the_job(tmp_path):
     lab = Lab(tmp_path)
     submit(lab, on_cluster(), SETTINGS)
     assert lab.kinds() == [Kind.WORKSPACE, Kind.EXPERIMENT, Kind.CLUSTER, Kind.JOB]
-
-
-def test_no_default_cluster_is_made_in_another_workspace_for_a_cluster_that_is_named(tmp_path):
-    lab = Lab(tmp_path)
-    submit(lab, on_cluster(workspace="other", cluster="big"), SETTINGS)
-    assert Kind.CLUSTER not in lab.kinds()
-
-
-def test_a_cell_that_names_its_cluster_makes_no_default_one(tmp_path):
-    lab = Lab(tmp_path)
-    submit(lab, on_cluster(cluster="big"), SETTINGS)
-    assert lab.kinds() == [Kind.WORKSPACE, Kind.EXPERIMENT, Kind.JOB]
+    assert (lab.shares, lab.uploaded) == ([], {})
+    named = Lab(tmp_path)
+    submit(named, on_cluster(cluster="big"), SETTINGS)
+    assert named.kinds() == [Kind.WORKSPACE, Kind.EXPERIMENT, Kind.JOB]
+    elsewhere = Lab(tmp_path)
+    submit(elsewhere, on_cluster(workspace="other", cluster="big"), SETTINGS)
+    assert Kind.CLUSTER not in elsewhere.kinds()
 
 
 @pytest.mark.parametrize(
@@ -225,41 +214,12 @@ def test_a_job_of_an_exact_name_makes_only_the_defaults_that_it_is_in(tmp_path, 
     assert (lab.kinds(), submitted.job.name) == ([*made, Kind.JOB], "resnet")
 
 
-def test_the_default_cluster_is_as_the_settings_say(tmp_path):
-    lab = Lab(tmp_path)
-    settings = replace(SETTINGS, cluster_nodes=5, cluster_vm_size="Standard_NC6")
-    ensure_defaults(lab, settings)
-    cluster = lab.created[str(workspace_id(settings).child(Kind.CLUSTER, "default"))]
-    assert (cluster.target_node_count, cluster.vm_size) == (5, "Standard_NC6")
-
-
-def test_a_cluster_that_is_there_is_left_alone(tmp_path):
-    lab = Lab(tmp_path)
-    id = workspace_id(SETTINGS).child(Kind.CLUSTER, "default")
-    lab.created[str(id)] = "as it was"
-    ensure_defaults(lab, SETTINGS)
-    assert lab.created[str(id)] == "as it was"
-
-
 def test_files_are_on_the_share_before_the_job(tmp_path):
     lab = Lab(tmp_path)
     lab.create = lambda id, spec, **_: lab.created.update({str(id): dict(lab.uploaded)})
     submitted = submit(lab, request(uploads={"a/b.py": b"1"}), SETTINGS)
     assert lab.created[str(submitted.job.id)] == {("batchaishare", "a/b.py"): b"1"}
     assert lab.shares == ["batchaishare"]
-
-
-def test_a_cell_without_files_makes_no_share(tmp_path):
-    lab = Lab(tmp_path)
-    submit(lab, request(), SETTINGS)
-    assert (lab.shares, lab.uploaded) == ([], {})
-
-
-def test_the_handle_knows_the_cells_patterns(tmp_path):
-    assert submit(Lab(tmp_path), request(patterns={"a": "b"}), SETTINGS).job.patterns == {"a": "b"}
-
-
-# the backend
 
 
 def test_an_unknown_backend_gets_a_guess_or_the_list():

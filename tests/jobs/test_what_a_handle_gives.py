@@ -1,17 +1,22 @@
-"""What a handle gives, from a backend whose state and log the test writes itself."""
+"""What a handle and its model give, from a backend whose state and log the test writes itself."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from batchai_magics.cards.job_card import to_text
 from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.jobs import job_handle
 from batchai_magics.jobs import job_overview as job_overview_module
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.job_model import read_model
 from batchai_magics.jobs.job_overview import job_overview
+from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics import MetricsWarning
 from batchai_magics.models.states import ExecutionState
-from tests.widgets.scripted_job import FAILURE, JOB, ScriptedBackend, step_line
+from tests.widgets.scripted_job import FAILURE, JOB, ScriptedBackend, resource, step_line
 
 
 @pytest.fixture
@@ -21,7 +26,7 @@ def backend(tmp_path):
 
 @pytest.fixture
 def job(backend):
-    return Job(backend, JOB, patterns={"score": r"score=(\d+)"})
+    return Job(backend, JOB, patterns={"score": r"score=(\w+)"})
 
 
 class Clock:
@@ -39,15 +44,10 @@ class Clock:
 
 
 def test_waiting_ends_when_the_job_does(backend, job, monkeypatch):
+    backend.finish(ExecutionState.QUEUED)
     Clock(monkeypatch, 3.0, lambda: backend.finish(ExecutionState.FAILED, exit_code=3))
     assert job.wait(60) is job
     assert (job.is_done, job.state, job.exit_code) == (True, ExecutionState.FAILED, 3)
-
-
-def test_waiting_outlasts_the_queue(backend, job, monkeypatch):
-    backend.finish(ExecutionState.QUEUED)
-    Clock(monkeypatch, 3.0, backend.finish)
-    assert job.wait(60).is_done
 
 
 def test_waiting_gives_up_after_the_time_asked_and_not_before(job, monkeypatch):
@@ -60,20 +60,6 @@ def test_waiting_gives_up_after_the_time_asked_and_not_before(job, monkeypatch):
 def test_a_job_that_ends_in_time_is_no_error_however_late_that_is_seen(backend, job, monkeypatch):
     Clock(monkeypatch, 0.01, backend.finish)
     assert job.wait(0) is job
-
-
-def test_records_are_those_of_the_formats_and_of_the_users_patterns(backend, job):
-    backend.write("score=7\n" + step_line(3))
-    assert [(r.name, r.value, r.step) for r in job.records()][:2] == [
-        ("score", 7, None),
-        ("images_per_sec", 100, 3),
-    ]
-
-
-def test_a_file_below_a_folder_keeps_its_folder(backend, job, tmp_path):
-    (backend.folder / "a").mkdir()
-    backend.write("inner", "a/b.txt")
-    assert job.download("a/b.txt", tmp_path) == tmp_path / "a" / "b.txt"
 
 
 def test_a_missing_file_is_named_with_those_that_are(backend, job, tmp_path):
@@ -108,15 +94,11 @@ def test_metrics_warn_of_numbers_that_were_not_read(backend, job):
     backend.write("".join(f"after {i} rounds: {27 - i / 3:.2f} dB\n" for i in range(5)))
     with pytest.warns(MetricsWarning, match="not recognised as metrics"):
         assert job.metrics().empty
-
-
-def test_metrics_warn_of_a_match_that_is_no_number(backend):
-    backend.write("score=high\nscore=7\nscore=low\n")
-    job = Job(backend, JOB, patterns={"score": r"score=(\w+)"})
+    backend.write("score=7\nscore=low\n" + step_line(3))
     with pytest.warns(MetricsWarning) as caught:
-        assert list(job.metrics(tidy=True)["value"]) == [7]
+        assert list(job.metrics(tidy=True)["value"])[:2] == [7, 100]
     assert [str(warning.message) for warning in caught] == [
-        '--metric score matched "high", which is not a number, in the line: score=high'
+        '--metric score matched "low", which is not a number, in the line: score=low'
     ]
 
 
@@ -149,13 +131,81 @@ def test_the_number_of_processes_that_a_job_describes_needs_no_look_at_its_clust
     assert (job.process_count(), asked) == (3, [JOB])
 
 
-def test_a_job_that_describes_no_number_has_a_process_for_each_gpu(backend, job):
+def test_a_job_that_describes_no_number_has_a_process_for_each_gpu_that_it_uses(backend, job):
     describe(backend, None)
     assert job.process_count() == 4  # on two nodes of Standard_NC12
-
-
-def test_a_job_that_uses_some_gpus_of_its_nodes_has_a_process_for_each_of_those(backend, job):
-    describe(backend, None)
     spec = backend.job.spec.model_copy(update={"batchai_gpus": 1})
     backend.job = replace(backend.job, spec=spec)
     assert job.process_count() == 2
+
+
+def lines(*values):
+    return "".join(json.dumps(each) + "\n" for each in values)
+
+
+def headline(backend):
+    found = read_model(backend, resource()).metrics.headline
+    return found and (found.summary.label, found.summary.last_step, found.summary.last)
+
+
+def test_a_file_of_a_trainer_is_ahead_of_what_is_printed(backend):
+    backend.write(lines({"step": 3, "loss": 0.5}))
+    backend.write(lines({"step": 3, "loss": 0.5}, {"step": 5, "loss": 0.25}), file=TRAINER_LOG)
+    assert headline(backend) == ("loss", 5, 0.25)
+
+
+def test_a_number_in_both_is_the_printed_one(backend):
+    backend.write(lines({"step": 3, "loss": 0.5}))
+    backend.write(lines({"step": 3, "loss": 0.75}), file=TRAINER_LOG)
+    assert headline(backend) == ("loss", 3, 0.5)
+
+
+def test_stderr_counts_if_stdout_has_no_metrics(backend):
+    backend.write("started\n")
+    backend.write(lines({"step": 1, "loss": 0.5}), file="stderr.txt")
+    assert headline(backend) == ("loss", 1, 0.5)
+
+
+def test_numbers_that_were_not_read_are_told_unless_a_pattern_reads_them(backend):
+    assert read_model(backend, resource()).notices == ()
+    backend.write("".join(f"step {i} loss=0.{i}\na psnr of {i}.5 was seen\n" for i in range(5)))
+    model = read_model(backend, resource())
+    (notice,) = model.notices
+    assert "--metric 'psnr=" in notice
+    assert list(model.metrics) == ["loss"]
+    assert read_model(backend, resource(), {"quality": r"psnr of ([\d.]+)"}).notices == ()
+    notices = read_model(backend, resource(), {"psnr": "psnr (\\w+)"}).notices
+    assert 'matched "of", which is not a number' in notices[0]
+
+
+def test_progress_is_that_of_the_lowest_rank_each_of_whose_lines_is_one_stream(backend):
+    for rank, text in ((1, "st"), (0, "step 1/40\n"), (1, "ep 20/40\n")):
+        backend.write(text, rank=rank)
+    assert read_model(backend, resource()).progress.words == "step 1/40"
+    backend.write("hello\nstep 3", rank=0)
+    backend.write("step 30/40\n", rank=1)
+    backend.write("/40\n", rank=0)
+    assert read_model(backend, resource()).progress.words == "step 3/40"
+
+
+def test_each_log_is_read_once(backend):
+    backend.write("the wobble was 1.5 today\n")
+    reads, read = [], backend.read
+    backend.read = lambda file, *place: (reads.append((file.path, *place)), read(file, *place))[1]
+    model = read_model(backend, resource())
+    assert not model.metrics
+    _ = model.notices
+    assert len(reads) == len(set(reads))
+
+
+class WithoutLogs(ScriptedBackend):
+    def files(self, *_args, **_options):
+        pytest.fail("there is no log to read before a job has started")
+
+    read = tail = files
+
+
+def test_no_log_is_read_of_a_job_that_has_not_started(tmp_path: Path) -> None:
+    backend = WithoutLogs(tmp_path)
+    backend.job = resource(ExecutionState.QUEUED)
+    assert "queued" in to_text(job_overview(Job(backend, JOB)))
