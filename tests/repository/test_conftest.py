@@ -47,13 +47,30 @@ def test_interrupted():
 UNLOADED = "import pytest\npytest.importorskip('no_such_module')\n"
 
 
-def test_a_person_may_skip_tests_and_interrupt_them_and_only_slow_ones_start_processes(tmp_path):
+UNLUCKY = """
+import pathlib
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range({count}))
+def test_unlucky(number):
+    fail(f"unlucky-{{number}}", 1)
+def fail(name, count):
+    tried = pathlib.Path(name)
+    tries = len(tried.read_text()) if tried.exists() else 0
+    tried.write_text("x" * (tries + 1))
+    assert tries >= count, f"failure {{tries + 1}} of {{name}}"
+"""
+
+
+def test_a_person_may_skip_tests_and_interrupt_them_none_is_repeated_and_only_slow_ones_start_processes(
+    tmp_path,
+):
     def as_a_shell_does():
         """Starts a process in the background."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
-    done = run(tmp_path, SKIPS + STARTS, ci="", before=as_a_shell_does)
-    assert done.stdout.splitlines()[-1].startswith("2 failed, 2 passed, 2 skipped")
+    done = run(tmp_path, SKIPS + STARTS + UNLUCKY.format(count=1), ci="", before=as_a_shell_does)
+    assert done.stdout.splitlines()[-1].startswith("3 failed, 2 passed, 2 skipped")
+    assert (tmp_path / "unlucky-0").read_text() == "x"
     said = "a test without the mark `slow` starts a process: subprocess.Popen"
     assert f"RuntimeError: {said}" in done.stdout
     assert f"\n{said}" in done.stdout  # also where the error was caught
@@ -111,24 +128,36 @@ def test_what_collects_garbage_at_exit_finds_little_to_look_at(tmp_path):
     assert int((tmp_path / "left").read_text()) < 10_000
 
 
-UNLUCKY = """
-import pathlib
-@pytest.mark.slow
-@pytest.mark.parametrize("number", range({count}))
-def test_unlucky(number):
-    fail(f"unlucky-{{number}}", 1)
-def fail(name, count):
-    tried = pathlib.Path(name)
-    tries = len(tried.read_text()) if tried.exists() else 0
-    tried.write_text("x" * (tries + 1))
-    assert tries >= count, f"failure {{tries + 1}} of {{name}}"
-"""
-MORE = """
+DEFECT = """
 @pytest.mark.slow
 def test_defect():
     fail("defect", 2)
 def test_quick():
     fail("quick", 1)
+def test_killed():
+    if not pathlib.Path("killed").exists():
+        pathlib.Path("killed").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_slow_test_that_fails_once_in_ci_or_whose_worker_ended_is_tried_again_and_named(tmp_path):
+    imports = "import os, pathlib, signal\n"
+    done = run(tmp_path, imports + UNLUCKY.format(count=1) + DEFECT, "-n2", ci="1")
+    assert done.returncode == 1
+    *lines, closing = done.stdout.strip().splitlines()
+    assert closing.startswith("2 failed, 2 passed")
+    failed = {line.split("::")[1].split()[0] for line in lines if line.startswith("FAILED")}
+    assert failed == {"test_quick", "test_defect"}
+    failures, named = done.stdout.split("passed on the second try")
+    for name, told in (("defect", failures), ("unlucky-0", named)):
+        assert f"failure 1 of {name}" in told  # its first one, not that of its second try
+    assert (tmp_path / "quick").read_text() == "x"
+    assert "crashed while running" in named
+    assert f"with status {-signal.SIGKILL}" in named
+
+
+FIXTURE = """
 @pytest.fixture
 def server():
     fail("server", 1)
@@ -138,21 +167,8 @@ def test_server(server):
 """
 
 
-def test_a_slow_test_or_its_fixture_that_fails_once_in_ci_is_tried_again_and_named(tmp_path):
-    done = run(tmp_path, UNLUCKY.format(count=1) + MORE, "-n2", ci="1")
-    assert done.returncode == 1
-    *lines, closing = done.stdout.strip().splitlines()
-    assert closing.startswith("2 failed, 2 passed")
-    failed = {line.split("::")[1].split()[0] for line in lines if line.startswith("FAILED")}
-    assert failed == {"test_quick", "test_defect"}
-    failures, named = done.stdout.split("passed on the second try")
-    for name, told in (("defect", failures), ("unlucky-0", named), ("server", named)):
-        assert f"failure 1 of {name}" in told  # its first one, not that of its second try
-    assert (tmp_path / "quick").read_text() == "x"
-
-
-def test_three_slow_tests_are_tried_again_without_workers_too(tmp_path):
-    done = run(tmp_path, UNLUCKY.format(count=3), "-n0", ci="1")
+def test_three_slow_tests_or_their_fixtures_are_tried_again_without_workers_too(tmp_path):
+    done = run(tmp_path, UNLUCKY.format(count=2) + FIXTURE, "-n0", ci="1")
     assert done.returncode == 0, done.stdout
     named, closing = done.stdout.split("passed on the second try")[1].strip().rsplit("\n", 1)
     assert closing.startswith("3 passed")
@@ -164,28 +180,6 @@ def test_more_than_three_failures_of_slow_tests_are_not_tried_again(tmp_path):
     assert done.returncode == 1
     assert "4 failed" in done.stdout.strip().splitlines()[-1]
     assert {file.read_text() for file in tmp_path.glob("unlucky-*")} == {"x"}
-
-
-KILLED = """
-import os, pathlib, signal
-def test_killed():
-    if not pathlib.Path("killed").exists():
-        pathlib.Path("killed").touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-def test_a_test_whose_worker_ended_is_tried_again_and_named_with_the_workers_status(tmp_path):
-    done = run(tmp_path, KILLED, "-n1", ci="1")
-    assert done.returncode == 0, done.stdout
-    named = done.stdout.split("passed on the second try")[1]
-    assert "crashed while running" in named
-    assert f"with status {-signal.SIGKILL}" in named
-
-
-def test_no_test_is_repeated_on_a_persons_machine(tmp_path):
-    assert run(tmp_path, UNLUCKY.format(count=1), "-n0", ci="").returncode == 1
-    assert (tmp_path / "unlucky-0").read_text() == "x"
 
 
 INTERRUPTED_RUN = """
