@@ -103,9 +103,9 @@ def test_any_text_is_a_script_or_a_clear_error(body):
     assert data == body.encode()
 
 
-def test_the_order_of_files_makes_no_other_folder():
-    first, second = ({"a": b"1", "b": b"2"}, {"b": b"2", "a": b"1"})
-    assert files_folder(JOB, first) == files_folder(JOB, second)
+def test_the_content_of_files_and_not_their_order_makes_another_folder():
+    first, second, other = ({"a": b"1", "b": b"2"}, {"b": b"2", "a": b"1"}, {"a": b"1", "b": b"3"})
+    assert files_folder(JOB, first) == files_folder(JOB, second) != files_folder(JOB, other)
 
 
 names = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1)

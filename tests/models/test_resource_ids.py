@@ -28,18 +28,13 @@ def test_an_id_that_is_printed_is_read_again(id):
     assert ResourceId.parse(str(id)) == id
 
 
-def test_ids_are_read_in_any_letter_case():
-    assert ResourceId.parse(str(JOB).upper()).key == JOB.key
-
-
-def test_the_spelling_of_the_specifications_example_is_read():
-    text = str(WORKSPACE.child(Kind.CLUSTER, "c")).replace("workspaces", "workspace")
-    assert ResourceId.parse(text) == WORKSPACE.child(Kind.CLUSTER, "c")
-
-
-@pytest.mark.parametrize("around", ["{}/", " {}\n", "{} "])
-def test_a_slash_or_blanks_around_an_id_are_no_part_of_it(around):
-    assert ResourceId.parse(around.format(JOB)) == JOB
+@pytest.mark.parametrize(
+    "text",
+    [str(JOB).upper(), str(JOB).replace("workspaces", "workspace"), f"{JOB}/", f" {JOB}\n", f"{JOB} "],
+    ids=["upper case", "as in the specification's example", "slash", "line", "blank"],
+)
+def test_other_spellings_of_an_id_are_read(text):
+    assert ResourceId.parse(text).key == JOB.key
 
 
 @pytest.mark.parametrize(

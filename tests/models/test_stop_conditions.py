@@ -24,11 +24,8 @@ from batchai_magics.models.stop_conditions import Predicate, conditions_of, stop
     ],
 )
 def test_a_condition_is_read(text, metric, predicate, bound, held_s):
-    condition = stop_condition(text)
-    assert (condition.metric, condition.test, condition.bound, condition.held_s) == (
-        *(metric, predicate, bound),
-        held_s,
-    )
+    read = stop_condition(text)
+    assert (read.metric, read.test, read.bound, read.held_s) == (metric, predicate, bound, held_s)
 
 
 @pytest.mark.parametrize(

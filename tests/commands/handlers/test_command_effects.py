@@ -174,22 +174,3 @@ def test_a_job_with_mounts_of_its_own(do, tmp_path):
     assert {"afs", "bfs", "nfs"} <= set(job.log().split())
     assert [item["name"] for item in do("storage file list -s s-one --account-name acc").data] == ["a"]
     assert do("storage blob list -c c-one --account-name acc --query [].name").data == ["b"]
-
-
-@pytest.mark.slow
-def test_placeholders_are_filled_from_the_environment(do, tmp_path, monkeypatch):
-    do("cluster create -n default -s Standard_D2 -t 1")
-    monkeypatch.setenv("AZURE_BATCHAI_STORAGE_ACCOUNT", "acc")
-    monkeypatch.setenv("AZURE_BATCHAI_STORAGE_KEY", "a2V5")
-    share = {
-        "azureFileUrl": "https://<AZURE_BATCHAI_STORAGE_ACCOUNT>.file.core.windows.net/logs",
-        "accountName": "<AZURE_BATCHAI_STORAGE_ACCOUNT>",
-        "credentials": {"accountKey": "<AZURE_BATCHAI_STORAGE_KEY>"},
-        "relativeMountPath": "afs",
-    }
-    job = json.loads(write_job(tmp_path, "true").read_text())
-    job["properties"]["mountVolumes"]["azureFileShares"].append(share)
-    (tmp_path / "job.json").write_text(json.dumps(job))
-    made = do(f"job create -n hello -f {tmp_path}/job.json").value.wait(PATIENCE_S)
-    found = made.show().spec.mount_volumes.azure_file_shares[1]
-    assert (found.account_name, found.azure_file_url) == ("acc", "https://acc.file.core.windows.net/logs")

@@ -91,13 +91,6 @@ def test_a_plot_goes_to_the_file_that_is_named(do, log, tmp_path, count):
     assert target.read_text().startswith("<?xml")
 
 
-def test_a_stamp_on_a_line_is_told_as_the_time_of_its_numbers(do, tmp_path):
-    line = "10\timages/sec: 5.0 +/- 0.0 (jitter = 0.0)\t7.000\n"
-    (tmp_path / "kubectl.log").write_text(f"2019-03-02T10:25:35.25Z {line}{line}")
-    rows = do(f"metrics read {tmp_path / 'kubectl.log'} --tidy").data["records"]
-    assert [row["wall_time"] for row in rows] == ["2019-03-02T10:25:35.250+00:00"] * 4 + [None] * 4
-
-
 OWN = r"--metric 'recall=recall: (\S+)' --metric 'f1=f1 (?P<value>\S+) at (?P<step>\d+)'"
 
 
