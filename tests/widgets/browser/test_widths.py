@@ -140,7 +140,7 @@ def test_a_still_list_of_jobs_stays_within_a_narrow_cell(page, tmp_path):
 
 
 @pytest.mark.parametrize("table", [compare, scaling])
-def test_a_still_table_of_three_runs_scrolls_in_its_own_frame(page, table):
+def test_a_still_table_of_three_runs_stays_within_a_narrow_cell(page, table):
     runs = {
         name: read_metrics(study(ranks).encode()) for name, ranks in (("one", 1), ("two", 2), ("four", 4))
     }

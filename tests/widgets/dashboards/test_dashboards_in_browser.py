@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.widgets.lab import confirm
+from tests.world import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
@@ -57,7 +58,8 @@ def names(page):
 def test_a_cluster_is_seen_and_resized_after_one_question(lab):
     page = lab.page
     page.get_by_role("list", name="Nodes").get_by_role("listitem").nth(3).wait_for()
-    assert page.locator(".ba-tile-job").all_inner_texts()[:3] == ["third", "third", "ready for a job"]
+    tiles = page.locator(".ba-tile-job")
+    until(lambda: tiles.all_inner_texts()[:3] == ["third", "third", "ready for a job"])
     page.get_by_label("Number of nodes").fill("5")
     confirm(page, "Resize", "Yes, resize")
     page.get_by_text("Resize nc6 from 4 to 5 nodes?").wait_for(state="attached")
@@ -72,7 +74,7 @@ def test_a_cluster_is_seen_and_resized_after_one_question(lab):
 def test_jobs_are_sorted_filtered_opened_and_compared(lab):
     page = lab.page
     page.locator(".ba-spark:not([hidden])").nth(1).wait_for()
-    assert sorted(names(page)) == ["first", "second", "third"]
+    until(lambda: sorted(names(page)) == ["first", "second", "third"])
     assert page.locator("td[data-column='parameters']").all_inner_texts() == ["lr 0.3", "lr 0.2", "lr 0.1"]
     expect(page.locator(".ba-table td[data-column='tags']").nth(1)).to_have_text("best")
     are_compared_when_they_are_ticked(lab)
