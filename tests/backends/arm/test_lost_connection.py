@@ -103,43 +103,32 @@ class Watching(threading.Thread):
         return b"".join(piece.chunk.data for piece in pieces if piece.file.path == "stdout.txt")
 
 
-def test_who_follows_a_job_through_the_servers_death_reads_every_byte(site: Site, tmp_path: Path) -> None:
-    go = tmp_path / "go"
+def test_who_follows_or_waits_for_a_job_through_the_servers_death_reads_every_byte_and_is_told(
+    site: Site, tmp_path: Path
+) -> None:
+    go, said = tmp_path / "go", list[str]()
     job = site.submit("counts", COUNTS.format(go=go))
-    watching = Watching(job)
-    until(lambda: b"\n20\n" in watching.log)
+
+    def wait() -> None:
+        for part in watch_job(site.client(), job.id):
+            said.extend([part.text] if isinstance(part, Message) else [])
+
+    watching, waiting = Watching(job), threading.Thread(target=wait, daemon=True)
+    waiting.start()
+    until(lambda: b"\n20\n" in watching.log and any("started execution" in line for line in said))
     site.kill()
-    until(lambda: watching.has(ConnectionLost))
+    until(lambda: watching.has(ConnectionLost) and any("cannot be reached" in line for line in said))
     site.start()
-    until(lambda: watching.has(ConnectionRestored))
+    until(lambda: watching.has(ConnectionRestored) and "Connected again." in said)
     go.touch()
-    watching.join(PATIENCE_S)
+    for thread in (watching, waiting):
+        thread.join(PATIENCE_S)
+    assert said[-1].startswith("Job completed")
     lines = watching.log.decode().split()
     assert lines == [str(number) for number in range(len(lines))]
     assert [type(event) for event in watching.seen].count(ConnectionLost) == 1
     seal: Seal = job.backend.read(FileRef(job.id, "stdout.txt")).seal
     assert seal.size_bytes == len(watching.log)
-
-
-def test_a_wait_says_that_the_server_is_gone_and_that_it_is_back(site: Site, tmp_path: Path) -> None:
-    go = tmp_path / "go"
-    job = site.submit("waits", COUNTS.format(go=go))
-    said: list[str] = []
-
-    def wait() -> None:
-        for part in watch_job(job.backend, job.id):
-            said.extend([part.text] if isinstance(part, Message) else [])
-
-    thread = threading.Thread(target=wait, daemon=True)
-    thread.start()
-    until(lambda: any("started execution" in line for line in said))
-    site.kill()
-    until(lambda: any("cannot be reached" in line for line in said))
-    site.start()
-    until(lambda: "Connected again." in said)
-    go.touch()
-    thread.join(PATIENCE_S)
-    assert said[-1].startswith("Job completed")
 
 
 def test_an_upload_goes_on_where_the_killed_server_had_it(site: Site, tmp_path: Path) -> None:

@@ -50,24 +50,19 @@ for step in (1, 2):
     )
 
 
-def test_a_channel_of_the_settings_is_told_of_every_job_with_the_headline_that_the_user_chose(
-    world: World, webhook: Webhook
-) -> None:
-    world.settings = replace(world.settings, headline_metric="eval_accuracy", notify=webhook.url)
-    world.run("r", "print('step 1: loss=0.5 val_loss=0.7 val_accuracy=0.25')")
-    until(lambda: sent(world))
-    (body,) = webhook.received
-    assert body["headline"] == {"name": "val_accuracy", "value": 0.25, "step": 1}
-
-
 RAISES = "import sys\ndef load(batch):\n    return batch['labels']\nload({})"
 
 
-def test_lines_of_an_exception_are_told_if_asked_for(world: World, webhook: Webhook) -> None:
-    world.settings = replace(world.settings, notify_lines=True)
-    world.run(f"r --notify {webhook.url}", RAISES)
+def test_a_channel_of_the_settings_is_told_of_every_job_with_the_headline_and_lines_that_the_user_chose(
+    world: World, webhook: Webhook
+) -> None:
+    world.settings = replace(
+        world.settings, headline_metric="eval_accuracy", notify=webhook.url, notify_lines=True
+    )
+    world.run("r", f"print('step 1: loss=0.5 val_loss=0.7 val_accuracy=0.25')\n{RAISES}")
     until(lambda: sent(world))
     (body,) = webhook.received
+    assert body["headline"] == {"name": "val_accuracy", "value": 0.25, "step": 1}
     assert "Traceback (most recent call last):" in body["body"]
     assert "lines" in body["first_failure"]
 
