@@ -50,11 +50,6 @@ def test_a_warning_is_one_plain_line(home, tmp_path):
     assert shell("job", "list").stderr == f"WARNING: {home / 'state.db'} {text}\n"
 
 
-def test_help_goes_to_stdout(capsys):
-    assert main(["job", "-h"]) == 0
-    assert "list " in capsys.readouterr().out
-
-
 def test_the_help_begins_with_how_to_run_a_script(capsys):
     assert main(["--help"]) == 0
     _, _, _, start, first, *rest = capsys.readouterr().out.splitlines()

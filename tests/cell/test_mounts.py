@@ -1,4 +1,4 @@
-"""What `--mount` says becomes a mount of the job."""
+"""Mounts of a job: by `--mount`, and as recipes have them, whose storage account `az` filled in."""
 
 from __future__ import annotations
 

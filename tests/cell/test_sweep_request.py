@@ -1,4 +1,4 @@
-"""What a cell with `--sweep` submits: the trials, and the job of each."""
+"""What a cell with `--sweep` submits: the search space, the trials, and the job of each."""
 
 import math
 import shlex

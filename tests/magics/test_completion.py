@@ -1,4 +1,4 @@
-"""What the Tab key offers on lines and in cells."""
+"""What the Tab key offers on lines and in cells, quickly from the first time on."""
 
 from __future__ import annotations
 

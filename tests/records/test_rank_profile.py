@@ -1,4 +1,4 @@
-"""What ranks do in stacks that were sampled, and which rank differs."""
+"""What ranks do in stacks that were sampled, which rank differs, and the samples as files."""
 
 import json
 from xml.etree import ElementTree

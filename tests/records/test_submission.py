@@ -1,4 +1,4 @@
-"""The record of a submission as text, in both directions."""
+"""The record of a submission as text, and which records come with a job."""
 
 import json
 

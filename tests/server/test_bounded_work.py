@@ -1,4 +1,4 @@
-"""Requests that would cost much: refused with 4xx before the work is done."""
+"""Requests that would cost much: refused before the work is done, while others are answered."""
 
 from __future__ import annotations
 

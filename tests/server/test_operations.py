@@ -1,4 +1,4 @@
-"""Long-running operations outlive the server that began them."""
+"""Long-running operations: as their addresses tell them, and after the server that began them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`storage …`: what it makes, takes and gives, and that nothing leaves its bucket."""
+"""`storage …`: what it makes, takes and gives, and that nothing leaves its bucket, not by links either."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""The jobs of an experiment as text: many of them, and none."""
+"""The jobs of an experiment as text and as JSON: many of them, one, and none."""
 
 from __future__ import annotations
 

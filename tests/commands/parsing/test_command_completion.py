@@ -95,7 +95,7 @@ def test_what_the_line_says_is_known_for_the_names():
 
 
 def test_a_word_with_quotes_is_left_alone():
-    assert split_at_cursor("job show 'my'") is None
+    assert split_at_cursor("job show 'my'") is split_at_cursor("job create -f 'my fi") is None
     assert split_at_cursor("job show my") == (["job", "show"], "my")
     assert split_at_cursor("job show ") == (["job", "show"], "")
 
@@ -114,6 +114,14 @@ def test_a_word_with_quotes_is_left_alone():
         ("cluster list-nodes -n ", NameKind.CLUSTER),
         ("metrics read ", NameKind.PATH),
         ("metrics read a.log ", NameKind.PATH),
+        ("file-server show -n ", NameKind.FILE_SERVER),
+        ("cluster node exec -c one --node-id ", NameKind.NODE),
+        ("group show -n ", NameKind.GROUP),
+        ("storage account show -n ", NameKind.ACCOUNT),
+        ("storage file list -s ", NameKind.SHARE),
+        ("storage blob list -c ", NameKind.CONTAINER),
+        ("storage file upload --source ", NameKind.PATH),
+        ("job create -f one.json ", NameKind.PATH),
     ],
 )
 def test_names_are_offered_where_they_fit(text, live):
@@ -126,10 +134,6 @@ def test_a_job_cell_offers_its_options():
     assert cell("x --priority ")[0] == ["low", "normal", "high"]
     assert cell("x --cluster ")[1] is NameKind.CLUSTER
     assert cell("")[1] is NameKind.JOB
-
-
-def test_nothing_is_offered_inside_quotes():
-    assert split_at_cursor("job create -f 'my fi") is None
 
 
 def test_paths_are_offered_with_their_folder(tmp_path):
@@ -159,23 +163,6 @@ def test_a_slow_answer_comes_with_the_next_tab(context, do):
     assert list(lookup.names(expected)) == []
     answer.set()
     until(lambda: lookup.names(expected) == ["small"])
-
-
-@pytest.mark.parametrize(
-    ("text", "live"),
-    [
-        ("file-server show -n ", NameKind.FILE_SERVER),
-        ("cluster node exec -c one --node-id ", NameKind.NODE),
-        ("group show -n ", NameKind.GROUP),
-        ("storage account show -n ", NameKind.ACCOUNT),
-        ("storage file list -s ", NameKind.SHARE),
-        ("storage blob list -c ", NameKind.CONTAINER),
-        ("storage file upload --source ", NameKind.PATH),
-        ("job create -f one.json ", NameKind.PATH),
-    ],
-)
-def test_names_beside_jobs_and_clusters_are_offered(text, live):
-    assert line(text)[1] is live
 
 
 @pytest.mark.parametrize(

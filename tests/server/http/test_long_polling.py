@@ -1,4 +1,4 @@
-"""What is news to whom, how long they wait for it, and how often is looked for them."""
+"""Requests that wait for news: how long, how often is looked for them, and who shares a poll."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""So many requests at once and no more; each counted and written down."""
+"""So many requests at once and no more; each counted, and written to a log of bounded size."""
 
 from __future__ import annotations
 

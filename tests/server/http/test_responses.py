@@ -1,4 +1,4 @@
-"""Errors become answers: headers say how to come again, and the log alone has what a defect was."""
+"""Responses and errors as they go out; the log alone has what a defect was."""
 
 from __future__ import annotations
 

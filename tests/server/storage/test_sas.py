@@ -1,4 +1,4 @@
-"""What a signature opens: what it names, from where and how it says, and nothing else."""
+"""What a signature opens: by each part of what is signed, for how long, and nothing else."""
 
 from __future__ import annotations
 

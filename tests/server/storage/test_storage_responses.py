@@ -1,4 +1,4 @@
-"""Lists of names in pages: each name once, in order, and as XML that can be read."""
+"""Pages of names and ranges of bytes, as they go out."""
 
 from __future__ import annotations
 

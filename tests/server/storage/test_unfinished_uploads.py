@@ -1,4 +1,4 @@
-"""Files on their way: whole when each of their bytes has come, in whatever order, and given up cleanly."""
+"""Files on their way: whole when each byte has come, given up cleanly, swept after a server that is gone."""
 
 from __future__ import annotations
 
