@@ -52,7 +52,7 @@ class LineContext:
     phase_step: int | None = None  # if its heading tells it
     twin: tuple[str, float, str] | None = None  # a number of a phase, alone on the line above
     is_phase_new: bool = False  # nothing was read below its heading
-    table: MetricTable = field(default_factory=MetricTable)
+    table: MetricTable | None = None  # once a line may have been one of a table
     reported: dict[str, float] = field(default_factory=dict)  # the numbers that were read …
     reported_at: tuple[float | None, int | None] = (None, None)  # … at this epoch and step
     year: int | None = None  # of glog timestamps, which may omit it …
@@ -103,17 +103,18 @@ class LineContext:
     def enter_row(self, line: bytes, number: int) -> Row | None:
         """The step, the epoch and the numbers that a line of a table completes; None for other lines."""
         is_of_phase = self.phase is not None and number - self.phase_line <= _MAX_GAP
-        self.table.phase_above = self.phase if is_of_phase else None
-        self.table.is_below_heading = is_of_phase or number - self.heading_line <= _MAX_GAP
-        row = self.table.enter(line)
+        table = self.table = self.table or MetricTable()
+        table.phase_above = self.phase if is_of_phase else None
+        table.is_below_heading = is_of_phase or number - self.heading_line <= _MAX_GAP
+        row = table.enter(line)
         if row is None or not row.numbers:
             return row
         if row.step is not None or row.epoch is not None:
             self.note(row.step, row.epoch)
             return row._replace(epoch=self.epoch)
-        if self.table.is_bound and not self.is_known and self.epoch is None and self.step is None:
+        if table.is_bound and not self.is_known and self.epoch is None and self.step is None:
             return NOTHING
-        has_own_step = self.epoch is None or self.table.is_of_heading
+        has_own_step = self.epoch is None or table.is_of_heading
         return row._replace(step=self.step if has_own_step else None, epoch=self.epoch)
 
     def is_of_block(self, line: int) -> bool:
@@ -304,7 +305,7 @@ class RankContexts:
 
     def __init__(self) -> None:
         self._by_rank: dict[int | None, LineContext] = {}
-        self.has_table = False  # a table of the grammar is open
+        self.open_tables: set[int | None] = set()  # of the grammar, by rank
         self.held: dict[int | None, HeldDict] = {}  # by the rank that printed it
         self.lines = ProcessLines(lambda rank, number: self.of(rank).has_ended(number))
         self._bar_steps = BarSteps()
@@ -328,9 +329,15 @@ class RankContexts:
         """The numbers that are held at the end."""
         return [record for rank in [*self.held] for record in self.release(rank)]
 
-    def note_table(self) -> None:
-        """Note whether a table is still open."""
-        self.has_table = any(state.table.is_open for state in self._by_rank.values())
+    def enter_row(self, rank: int | None, line: bytes, number: int) -> Row | None:
+        """What a line of a rank's table completes; None for other lines."""
+        context = self.of(rank)
+        row = context.enter_row(line, number)
+        if context.table and context.table.is_open:
+            self.open_tables.add(rank)
+        else:
+            self.open_tables.discard(rank)
+        return row
 
     def of(self, rank: int | None) -> LineContext:
         """The state of one process."""
@@ -338,6 +345,7 @@ class RankContexts:
         if state is None:
             if len(self._by_rank) >= _MAX_RANKS:
                 self._by_rank.clear()
+                self.open_tables.clear()
             state = self._by_rank[rank] = LineContext()
         return state
 

@@ -120,7 +120,7 @@ class LineReader:
     def _is_uniform(self, block: Block) -> bool:
         """Whether lines tell those below no more than a position, and none takes its epoch from another."""
         contexts, plans = self._contexts, [group.plan for group in block.groups]
-        if block.single or contexts.has_table or contexts.held or not all(plan.is_simple for plan in plans):
+        if block.single or contexts.open_tables or contexts.held or not all(plan.is_simple for plan in plans):
             return False
         if sum(plan.layout.clock.glog_at >= 0 for plan in plans) > 1:
             return False  # the month of a line may tell the year of the next
@@ -143,7 +143,7 @@ class LineReader:
         row, count = 0, len(owners)
         while row < count:
             owner = owners[row]
-            if self._contexts.has_table or isinstance(owner, SkeletonPlans):
+            if self._contexts.open_tables or isinstance(owner, SkeletonPlans):
                 self._enter_alone(row, owner)
                 row += 1
             elif owner is None:
@@ -388,7 +388,7 @@ class LineReader:
     def _enter_table(self, row: int, owner: Owner) -> bool:
         """Read a line that may be one of a table; whether it is one."""
         is_opening = isinstance(owner, SkeletonPlans) and owner.opens_table
-        if not (self._contexts.has_table or is_opening):
+        if not (self._contexts.open_tables or is_opening):
             return False
         if isinstance(owner, PlanLines):
             if owner.plan.reading.kind is LineKind.BENCHMARK:
@@ -400,11 +400,9 @@ class LineReader:
             return False
         rank, (begin, told) = lines.rank_at(row), row_start(text)
         rank = told if rank is None else rank
-        context = self._contexts.of(rank)
-        if not (context.table.is_open or is_opening):
+        if not (rank in self._contexts.open_tables or is_opening):
             return False
-        found = context.enter_row(text[begin:], self._own_number(lines, row, rank))
-        self._contexts.note_table()
+        found = self._contexts.enter_row(rank, text[begin:], self._own_number(lines, row, rank))
         if found is None:
             return False
         step, epoch, numbers = found
