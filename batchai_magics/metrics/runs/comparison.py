@@ -14,6 +14,7 @@ from batchai_magics.metrics.charts.comparison_chart import OVER, draw_runs
 from batchai_magics.metrics.charts.figure import save_figure
 from batchai_magics.metrics.runs.compared_runs import Comparables, Run, read_runs
 from batchai_magics.metrics.runs.html_tables import ComparisonTable, comparison_html, comparison_table
+from batchai_magics.metrics.runs.mean_rates import MEAN_RATES
 from batchai_magics.metrics.runs.metric_traits import (
     NO_PREFERENCES,
     Direction,
@@ -238,7 +239,7 @@ def _row(run: Run, base: float | None) -> Mapping[str, Any]:
     summary, steady = run.summary, run.summary.steady
     cells = {
         **{name: getattr(summary, name, None) for name in COLUMNS},
-        **{name: getattr(steady, name, None) for name in ("images_per_sec", "uncertainty", "jitter")},
+        **{name: getattr(steady, name, None) for name in MEAN_RATES},
         "processes": run.process_count or None,
         "devices": summary.device_count,
         "speedup": steady.images_per_sec / base if steady and base else None,

@@ -57,7 +57,8 @@ class MeanRates(Sequence[MeanRate]):
 
 RatesByRank = Mapping[int, Sequence[MeanRate]]
 
-_OF_MEAN_RATES = ("images_per_sec", "uncertainty", "jitter")
+MEAN_RATES = ("images_per_sec", "uncertainty", "jitter")
+"""The names of a mean rate, its standard error and the scatter of single rates, all in images/sec."""
 
 
 def has_mean_rates(run: MeasurementTable) -> bool:
@@ -66,7 +67,7 @@ def has_mean_rates(run: MeasurementTable) -> bool:
 
 
 def _tell_mean_rates(lines: LineColumns) -> bool:
-    return {metric.name for metric in lines.metrics if metric.unit == RATE_UNIT}.issuperset(_OF_MEAN_RATES)
+    return {metric.name for metric in lines.metrics if metric.unit == RATE_UNIT}.issuperset(MEAN_RATES)
 
 
 def mean_rates(records: Iterable[Record]) -> RatesByRank:
@@ -77,7 +78,7 @@ def mean_rates(records: Iterable[Record]) -> RatesByRank:
     """
     run = MeasurementTable.of(records)
     means = [*filter(_tell_mean_rates, run.lines)]
-    told = ((lines, [lines.steps[0], *map(lines.value, _OF_MEAN_RATES)]) for lines in means)
+    told = ((lines, [lines.steps[0], *map(lines.value, MEAN_RATES)]) for lines in means)
     found: dict[Any, Sequence[MeanRate]] = {
         rank: MeanRates(*columns) for rank, columns in by_rank(told, unknown=0).items()
     }

@@ -19,7 +19,7 @@ from batchai_magics.metrics.measurement import (
     lines_of,
 )
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable
-from batchai_magics.metrics.runs.mean_rates import with_ranks
+from batchai_magics.metrics.runs.mean_rates import MEAN_RATES, with_ranks
 from batchai_magics.metrics.runs.metric_traits import traits_of
 from batchai_magics.metrics.runs.resumed_attempts import continued, continues, is_attempt
 from batchai_magics.metrics.runs.timeline import on_timeline
@@ -34,7 +34,6 @@ POSITIONS = ("step", "rank", "epoch")
 
 _MANY_CELLS = 1 << 24  # of a table whose columns are sparse if few of them have a value
 _SPARSE_SHARE = 8
-UNITS = {"images_per_sec": RATE_UNIT, "uncertainty": RATE_UNIT, "jitter": RATE_UNIT}
 
 
 def line_rows(records: Iterable[Record]) -> Iterator[dict[str, float | None]]:
@@ -192,7 +191,8 @@ def count_ranks(record: Fact) -> int:
 def records_of_frame(frame: pandas.DataFrame) -> list[Record]:
     """The records of a table, as `frame` or `tidy` makes it."""
     names = set(frame.columns)
-    is_tidy, units = {"metric", "value"} <= names, UNITS if UNITS.keys() <= names else {}
+    is_tidy, has_mean_rates = {"metric", "value"} <= names, names.issuperset(MEAN_RATES)
+    units = dict.fromkeys(MEAN_RATES if has_mean_rates else (), RATE_UNIT)
     rows = [{str(name): _known(cell) for name, cell in row.items()} for row in frame.to_dict("records")]
     if is_tidy:
         return [_value(row, row["metric"], row["value"]) for row in rows]
