@@ -67,11 +67,11 @@ def listening_addresses() -> Iterator[str]:
 def test_a_running_job_shows_no_secret_listens_on_loopback_alone_and_is_read_from_a_read_only_home(
     place: Place, ray: real_ray.RealRay, tmp_path: Path
 ) -> None:
-    secrets = [{"name": "TOKEN", "value": "quite-a-secret-4711"}]
-    job = place.start(f'test "$TOKEN" && {HOLD}', secrets=secrets, nodeCount=2)
+    secret = os.urandom(8).hex()  # no text of this file: a cell's record of uncommitted changes has that
+    job = place.start(f'test "$TOKEN" && {HOLD}', secrets=[{"name": "TOKEN", "value": secret}], nodeCount=2)
     place.is_up(job)
     for folder in (ray.folder, place.backend.runner.layout.home):
-        assert files_containing(folder, "quite-a-secret-4711") == []
+        assert files_containing(folder, secret) == []
     assert {address.removeprefix("::ffff:") for address in listening_addresses()} == {"127.0.0.1"}
     home = tmp_path / "read-only"
     home.mkdir()
