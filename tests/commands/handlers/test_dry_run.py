@@ -1,15 +1,18 @@
 """`job create --dry-run`: the same reader and the same words as the job magic."""
 
+import contextlib
 import json
 import re
 from dataclasses import replace
 
 import pytest
 
-from batchai_magics.backends.node import containers
 from batchai_magics.cell import parse
+from batchai_magics.commands.command_context import Context
+from batchai_magics.commands.command_runner import run
 from batchai_magics.commands.output.command_progress import LogOutput, Message
 from batchai_magics.commands.output.dry_run import dry_run_text
+from batchai_magics.commands.parsing.command_parser import parse as parse_line
 from batchai_magics.models.resource_ids import Kind, ResourceId
 
 ANYWHERE = ResourceId("0", "any", "any")
@@ -37,24 +40,26 @@ RECIPES = {
 @pytest.fixture
 def output_of(do):
     """What a line tells: lines about it, and text."""
+    return lambda line: told(do(line).parts)
 
-    def output_of(line):
-        parts = list(do(line).parts)
-        text = b"".join(part.data for part in parts if isinstance(part, LogOutput)).decode()
-        return [part.text for part in parts if isinstance(part, Message)], text
 
-    return output_of
+def told(parts):
+    parts = list(parts)
+    text = b"".join(part.data for part in parts if isinstance(part, LogOutput)).decode()
+    return [part.text for part in parts if isinstance(part, Message)], text
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_the_command_and_the_magic_read_a_file_alike(context, output_of, tmp_path, monkeypatch, recipe):
+def test_the_command_and_the_magic_read_a_file_alike(context, tmp_path, monkeypatch, recipe):
     monkeypatch.setenv("AZURE_BATCHAI_STORAGE_ACCOUNT", "acc")
-    monkeypatch.setattr(containers, "ENGINES", ())  # it would be started
+    local = replace(context.settings.sections["local"], container_command="docker")  # none is looked for
+    own = Context(replace(context.settings, sections={"local": local}))
     file = tmp_path / "job.json"
     file.write_text(json.dumps({"$schema": "https://x/job.json", "properties": {**ANY, **RECIPES[recipe]}}))
-    notes, text = output_of(f"job create -f {file} --dry-run")
-    request = parse(f"--file {file}", "", settings=context.settings)
-    assert (tuple(notes), text) == (request.notes, f"{dry_run_text(request, context.settings)}\n")
+    with contextlib.closing(own.backend):
+        notes, text = told(run(parse_line(["job", "create", "-f", str(file), "--dry-run"]), own).parts)
+        request = parse(f"--file {file}", "", settings=own.settings)
+        assert (tuple(notes), text) == (request.notes, f"{dry_run_text(request, own.settings)}\n")
 
 
 def test_it_writes_nothing(context, output_of, job_file):
