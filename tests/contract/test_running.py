@@ -81,7 +81,6 @@ def test_a_job_is_stopped_for_what_it_prints_with_the_reason(place: Place) -> No
 
 
 @pytest.mark.decided_by("nodes")
-@pytest.mark.sample
 @pytest.mark.needs("stop_conditions")
 def test_a_job_is_stopped_for_idleness_or_a_standstill_with_the_reason(place: Place) -> None:
     beats = """echo step 1 loss 0.5; while sleep 0.2; do echo waiting; done"""
