@@ -1,5 +1,6 @@
 import pytest
 from IPython.core.formatters import DisplayFormatter
+from matplotlib.figure import Figure
 
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics import figure_png, frame, plot, read_metrics, tidy
@@ -11,17 +12,6 @@ PNG = b"\x89PNG\r\n"
 
 def records(text):
     return read_metrics(text.encode()).records
-
-
-def test_the_axes_show_the_headline_and_the_speed_below():
-    ax = plot(records(run(ranks=2)))
-    assert [axes.get_ylabel() for axes in ax.figure.axes] == ["loss", "images/sec"]
-
-
-def test_each_rank_and_all_together_are_lines():
-    ax = plot(records(run(ranks=2)), metrics="images/sec")
-    assert [line.get_label() for line in ax.lines] == ["rank 0", "rank 1", "all ranks"]
-    assert list(ax.lines[-1].get_ydata()) == [201, 201, 201]
 
 
 def test_metrics_of_one_quantity_and_phase_have_colours_of_their_own():
@@ -37,15 +27,14 @@ def legend(ax):
 
 
 def test_the_first_panel_names_the_ranks_and_each_one_the_line_over_all_of_them():
-    losses, rates = plot(records(run(ranks=2))).figure.axes
+    given = Figure().add_subplot()
+    assert plot(records(run(ranks=2)), ax=given) is given
+    losses, rates = given.figure.axes  # the headline, and the speed on a twin
+    assert labels(given) == ["loss", "images/sec"]
     assert legend(losses) == ["rank 0", "rank 1", "mean of the ranks"]
     assert legend(rates) == ["all ranks"]
-
-
-@pytest.mark.parametrize("order", [(0, 1), (1, 0)])  # in which they print
-def test_ranks_are_named_in_their_order_where_there_is_no_speed(order):
-    text = "".join(f"[1,{rank}]<stdout>:Step #{step}\tLoss: 1.5\n" for step in (10, 20) for rank in order)
-    assert legend(plot(records(text))) == ["rank 0", "rank 1", "mean of the ranks"]
+    assert [line.get_label() for line in rates.lines] == ["rank 0", "rank 1", "all ranks"]
+    assert list(rates.lines[-1].get_ydata()) == [201, 201, 201]
 
 
 def test_a_band_stands_for_many_ranks():
@@ -70,14 +59,9 @@ def test_a_frame_draws_what_its_records_draw():
     found = records(run(ranks=2) + f"[1,7]<stdout>:{step(30)}\n")
     lines = [line.get_xydata().tolist() for line in plot(found).lines]
     assert [line.get_xydata().tolist() for line in plot(frame(found)).lines] == lines
-
-
-def test_given_axes_are_drawn_on_with_the_speed_on_a_twin():
-    from matplotlib.figure import Figure
-
-    ax = Figure().add_subplot()
-    assert plot(records(run()), ax=ax) is ax
-    assert [axes.get_ylabel() for axes in ax.figure.axes] == ["loss", "images/sec"]
+    again = plot(tidy(records(KERAS)), metrics=["val_acc", "time"])
+    assert again.lines[0].get_ydata().tolist() == [0.1, 0.2]
+    assert labels(again) == ["val_acc", "time"]  # a timer is drawn if it is named
 
 
 def labels(ax):
@@ -90,11 +74,7 @@ def test_only_what_a_log_has_gets_a_panel():
     assert labels(plot(records(losses))) == ["loss"]
     assert labels(plot(records(rates))) == ["images_per_sec_per_device"]
     assert plot(records(losses)).get_xlabel() == "step"
-
-
-def test_a_log_without_speed_and_loss_is_drawn_by_its_other_numbers():
-    lines = "".join(f"step={step} acc={step / 100:.2f} lr=0.1\n" for step in (10, 20, 30))
-    ax = plot(records(lines))
+    ax = plot(records("".join(f"step={step} acc={step / 100:.2f} lr=0.1\n" for step in (10, 20, 30))))
     assert labels(ax) == ["acc", "lr"]
     assert ax.lines[0].get_xydata().tolist() == [[10, 0.1], [20, 0.2], [30, 0.3]]
 
@@ -122,10 +102,6 @@ def test_training_and_validation_of_a_quantity_are_one_panel():
         [[100, 2], [200, 1]],
         [[100, 3], [200, 2]],
     ]
-
-
-def test_timers_are_drawn_if_they_are_named():
-    assert labels(plot(records(KERAS), metrics=["time", "val_acc"])) == ["time", "val_acc"]
 
 
 def test_an_unknown_metric_is_refused_with_those_there_are():
@@ -156,27 +132,15 @@ def test_wrong_options_are_refused(wrong):
         plot(records(KERAS), **wrong)
 
 
-def test_a_tidy_frame_draws_what_its_records_draw():
-    found = records(KERAS)
-    again = plot(tidy(found), metrics="val_acc")
-    assert again.lines[0].get_ydata().tolist() == [0.1, 0.2]
-
-
 @pytest.mark.parametrize("text", ["", "hello\n", "Step #10\tLoss: nan\n", "Model: lenet\n"])
 def test_a_log_with_nothing_to_draw_says_so_in_a_sentence(text):
     ax = plot(records(text))
     assert [words.get_text() for words in ax.texts] == [NOTHING]
     assert not ax.axison
     assert not is_drawable(records(text))
+    given = plot([], ax=Figure().add_subplot())
+    assert ([words.get_text() for words in given.texts], len(given.figure.axes)) == ([NOTHING], 1)
     assert figure_png(ax).startswith(PNG)
-
-
-def test_a_sentence_stands_on_given_axes_too():
-    from matplotlib.figure import Figure
-
-    ax = plot([], ax=Figure().add_subplot())
-    assert [words.get_text() for words in ax.texts] == [NOTHING]
-    assert len(ax.figure.axes) == 1
 
 
 def test_the_rate_of_all_processes_is_one_line():
@@ -212,17 +176,6 @@ def test_pyplot_knows_nothing_of_the_figure():
 
 @pytest.mark.parametrize(("cut", "words"), [(1, "warm-up, 1 step"), (1200, "warm-up, 1,200 steps")])
 def test_the_warm_up_is_shaded_and_says_how_long_it_is(cut, words):
-    from matplotlib.figure import Figure
-
     ax = Figure().add_subplot()
     shade_warm_up(ax, cut)
     assert [text.get_text() for text in ax.texts] == [words]
-
-
-def test_each_fit_of_a_script_is_a_line_of_its_own():
-    text = "".join(
-        f"Epoch {epoch}: loss={loss}\n" for fit in (0.9, 0.5) for epoch, loss in ((1, fit), (2, fit / 2))
-    )
-    (panel,) = plot(records(text)).figure.axes
-    assert [line.get_ydata().tolist() for line in panel.lines] == [[0.9, 0.45], [0.5, 0.25]]
-    assert len({line.get_color() for line in panel.lines}) == 1

@@ -117,8 +117,8 @@ def test_segments_are_named_by_the_headings_above_them_or_their_number():
         "Fold 1",
         "Fold 2",
     ]  # printed again, it begins nothing
-    nested = ["Seed 1", "Fold 1", 1, "Fold 2", 1, "Seed 2", "Fold 1", 1, "Refit", 1]
-    assert names(*nested) == ["Seed 1, Fold 1", "Seed 1, Fold 2", "Seed 2, Fold 1", "Refit"]
+    nested = ["Seed 1", "Fold 1", 1, "Fold 2", 1, "Seed 2", 1, "Fold 1", 1, "Refit", 1]
+    assert names(*nested) == ["Seed 1, Fold 1", "Seed 1, Fold 2", "Seed 2", "Seed 2, Fold 1", "Refit"]
     assert names("Fold 1", 2, 1, "Fold 2", 1) == ["Fold 1", "2", "Fold 2"]
     assert names("Fold 1", 2, "Fold 2", 1, "Fold 1", 1) == ["Fold 1", "Fold 2", "Fold 1, 3"]
 
