@@ -76,18 +76,14 @@ def test_the_git_state_is_recorded_without_a_program_of_the_repository(repositor
     assert not (tmp_path / "sprung").exists()
 
 
-def test_a_filter_that_cannot_be_switched_off_is_a_problem(repository, trap, tmp_path):
+@pytest.mark.parametrize(
+    "before", ["", f'[filter "long"]\n clean = {"x" * (1 << 21)}\n'], ids=["named", "far below"]
+)
+def test_a_filter_that_cannot_be_switched_off_is_a_problem(repository, trap, tmp_path, before):
+    name = "last" if before else "a=b"
     with (repository / ".git/config").open("a") as config:
-        config.write(f'[filter "a=b"]\n clean = {trap}\n')
-    (repository / ".gitattributes").write_text("*.py filter=a=b\n")
-    assert GitCheckout(repository).state.problem
-    assert not (tmp_path / "sprung").exists()
-
-
-def test_a_configuration_too_long_to_find_every_filter_is_a_problem(repository, trap, tmp_path):
-    with (repository / ".git/config").open("a") as config:
-        config.write(f'[filter "long"]\n clean = {"x" * (1 << 21)}\n[filter "last"]\n clean = {trap}\n')
-    (repository / ".gitattributes").write_text("*.py filter=last\n")
+        config.write(f'{before}[filter "{name}"]\n clean = {trap}\n')
+    (repository / ".gitattributes").write_text(f"*.py filter={name}\n")
     assert "cannot be switched off" in GitCheckout(repository).state.problem
     assert not (tmp_path / "sprung").exists()
 

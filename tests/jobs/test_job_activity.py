@@ -32,6 +32,7 @@ def test_the_words_of_the_place_where_it_is_to_run_come_first():
     feed = JobModel()
     words = "too few of its nodes are free; Slurm expects it to start on 2026-11-22 at 14:05:59"
     feed.take(StateChanged(replace(resource(ExecutionState.QUEUED), waiting=words)))
+    feed.take(QueueChanged(JOB, ("a",), ()))
     assert feed.activity == f"Waiting for 2 nodes of nc6: {words}."
 
 
@@ -56,11 +57,6 @@ def test_attempts_are_told_in_the_head_with_what_the_next_one_waits_for():
             "Waiting for 2 nodes of nc6: a and b are using its nodes; c is ahead in the queue.",
         ),
         (
-            QueueChanged(JOB, (), tuple("abcde")),
-            TWO_IDLE,
-            "Waiting for 2 nodes of nc6: 5 jobs are ahead in the queue.",
-        ),
-        (
             QueueChanged(JOB, (), ("a", "x/b", "x/c", "y/d")),
             TWO_IDLE,
             "Waiting for 2 nodes of nc6: 4 jobs (2 of experiment x and 1 of experiment y) are ahead"
@@ -81,13 +77,6 @@ def test_a_queued_job_says_what_it_waits_for(queue, cluster, words):
         if event:
             feed.take(event)
     assert feed.activity == words
-
-
-def test_what_the_place_itself_says_comes_before_what_the_queue_looks_like():
-    feed = JobModel()
-    feed.take(StateChanged(replace(resource(ExecutionState.QUEUED), waiting="a limit is reached")))
-    feed.take(QueueChanged(JOB, ("a",), ()))
-    assert feed.activity == "Waiting for 2 nodes of nc6: a limit is reached."
 
 
 def test_a_job_that_starts_after_another_one_waits_for_that_and_not_for_nodes():

@@ -43,17 +43,6 @@ def executed(job, name="analysis.ipynb"):
     return nbformat.read(job.download(name, "saved", directory_id="artifacts"), 4)
 
 
-PACKAGE = Path(batchai_magics.__file__).parent
-
-
-def test_the_program_of_a_rank_loads_no_grammar_of_addresses():
-    path = os.pathsep.join(str(PACKAGE / folder) for folder in ("cell", "models"))
-    code = "import run_notebook, sys; print('lark' in sys.modules)"
-    env = {**os.environ, "PYTHONPATH": path}
-    ran = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
-    assert ran.stdout == "False\n"
-
-
 def test_cells_run_in_one_kernel_with_parameters_behind_the_tagged_cell(home):
     write("lr, name = 0.5, 'sgd'", "print('rate', lr, name)\nlr * 2", tagged=0)
     job = batchai_magics.run("analysis.ipynb", parameters={"lr": 0.1, "name": "adam"}).wait(PATIENCE_S)
@@ -92,13 +81,6 @@ def test_a_failing_cell_is_named_with_its_line_and_earlier_cells_are_saved(home)
     assert first.outputs[0].text == "kept\n"
     assert second.outputs[0].ename == "ZeroDivisionError"
     assert not third.outputs
-
-
-def test_a_killed_run_keeps_the_cells_that_ran(home):
-    write("print('kept')", "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nsignal.pause()")
-    job = batchai_magics.run("analysis.ipynb").wait(PATIENCE_S)
-    assert job.show().has_failed
-    assert executed(job).cells[0].outputs[0].text == "kept\n"
 
 
 @pytest.mark.parametrize(
@@ -180,3 +162,21 @@ def test_parameters_are_refused_for_a_script(home):
     write("print(1)")
     with pytest.raises(UsageError, match="a notebook takes parameters"):
         batchai_magics.run("analysis.ipynb", args=["--lr", 1])
+
+
+PACKAGE = Path(batchai_magics.__file__).parent
+
+
+def test_the_program_of_a_rank_loads_no_grammar_of_addresses():
+    path = os.pathsep.join(str(PACKAGE / folder) for folder in ("cell", "models"))
+    code = "import run_notebook, sys; print('lark' in sys.modules)"
+    env = {**os.environ, "PYTHONPATH": path}
+    ran = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert ran.stdout == "False\n"
+
+
+def test_a_killed_run_keeps_the_cells_that_ran(home):
+    write("print('kept')", "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nsignal.pause()")
+    job = batchai_magics.run("analysis.ipynb").wait(PATIENCE_S)
+    assert job.show().has_failed
+    assert executed(job).cells[0].outputs[0].text == "kept\n"

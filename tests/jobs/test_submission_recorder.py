@@ -97,14 +97,17 @@ def test_a_description_is_recorded_with_its_arguments(tmp_path):
     assert (record.arguments, labels.parameters) == (settings["commandLine"], {"lr": 0.1})
 
 
-@pytest.mark.parametrize("how", ["option", "setting"])
-def test_without_provenance_only_tags_are_recorded(tmp_path, how):
-    option, setting = ("--no-provenance", "full") if how == "option" else ("", "none")
-    asked, settings = (
-        request(tmp_path, f"train --tag a {option}", lr=1),
-        replace(SETTINGS, provenance=setting),
-    )
-    files = record_files(asked, checkout_for(asked, settings))
+def test_what_git_prints_on_a_detached_head_is_read_without_secret_files():
+    text = "# branch.oid abc\0# branch.head (detached)\0? new file\0"
+    assert with_status(GitState(), text, "") == GitState("abc", untracked=("new file",))
+    diff = "diff --git a/a/.env b/a/.env\n+A=hush\ndiff --git a/b.py b/b.py\n+b\n"
+    assert with_status(GitState(), "", diff).diff == "diff --git a/b.py b/b.py\n+b\n"
+
+
+@pytest.mark.parametrize(("option", "setting"), [("--no-provenance", "full"), ("", "none")])
+def test_without_provenance_only_tags_are_recorded(tmp_path, option, setting):
+    asked = request(tmp_path, f"train --tag a {option}", lr=1)
+    files = record_files(asked, checkout_for(asked, replace(SETTINGS, provenance=setting)))
     assert (set(files), json.loads(files[LABELS])) == ({LABELS}, {"tags": ["a"]})
 
 
@@ -143,16 +146,6 @@ def test_a_huge_diff_is_cut(checkout):
 def test_a_git_that_hangs_delays_no_submission(checkout, monkeypatch):
     monkeypatch.setattr(submission_recorder, "TIMEOUT_S", 0.0)
     assert "in time" in GitCheckout(checkout).state.problem
-
-
-def test_the_output_of_git_on_a_detached_head_is_read():
-    text = "# branch.oid abc\0# branch.head (detached)\0? new file\0"
-    assert with_status(GitState(), text, "") == GitState("abc", untracked=("new file",))
-
-
-def test_a_tracked_secret_is_not_in_the_diff():
-    diff = "diff --git a/a/.env b/a/.env\n+A=hush\ndiff --git a/b.py b/b.py\n+b\n"
-    assert with_status(GitState(), "", diff).diff == "diff --git a/b.py b/b.py\n+b\n"
 
 
 class Recording:

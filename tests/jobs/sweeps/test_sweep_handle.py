@@ -44,27 +44,22 @@ def test_a_grid_has_a_job_for_each_combination_and_a_row_with_its_values(lab: Sw
         lab.found("t")
 
 
-def test_the_results_have_all_metrics_and_no_other_values_of_parameters(lab: SweepLab):
-    printed = "print('step 1 val_loss 0.5 accuracy 0.75 lr 0.001')"
-    sweep = lab.run('s --sweep "lr=0.2" --best "min val_loss"', printed)
-    (row,) = sweep.rows()
-    assert (row["lr"], row["val_loss"], row["accuracy"]) == (0.2, 0.5, 0.75)
-    assert list(row) == ["trial", "lr", "state", "attempts", "val_loss", "best_val_loss", "accuracy"]
-
-
 def test_a_trial_that_runs_has_progress_and_all_metrics_that_it_has_printed(lab: SweepLab, tmp_path):
     go = tmp_path / "go"
-    printed = "print('epoch 1/4 val_loss 0.5 accuracy 0.75', flush=True)"
+    printed = "print('epoch 1/4 val_loss 0.5 accuracy 0.75 lr 0.001', flush=True)"
     sweep = lab.submit('s --sweep "lr=0.2" --best "min val_loss"', printed + WAITS_FOR_FILE.format(go=go))
     until(lambda: sweep.result(sweep.trials()[0]).value == 0.5)
     (trial,) = sweep.trials()
     progress = sweep.progress(trial)
     assert progress
     assert progress.words == "epoch 1/4"
-    assert [(each.name, each.last) for each in sweep.result(trial).others] == [("accuracy", 0.75)]
+    assert ("accuracy", 0.75) in [(each.name, each.last) for each in sweep.result(trial).others]
     go.touch()
     sweep.wait(PATIENCE_S)
     assert sweep.progress(sweep.trials()[0]) is None
+    (row,) = sweep.rows()  # no other value of a parameter
+    assert (row["lr"], row["val_loss"], row["accuracy"]) == (0.2, 0.5, 0.75)
+    assert list(row) == ["trial", "lr", "state", "attempts", "val_loss", "best_val_loss", "accuracy"]
 
 
 SEEDED = """
@@ -85,15 +80,8 @@ def test_the_results_of_seeds_are_grouped_and_the_best_has_the_best_mean(lab: Sw
         (0.5, 3, 0.37, "within the spread of seeds"),
     ]
     assert sweep.best.name == "s-t1"  # not the lucky one of the third group
-    more = lab.run('s --sweep "lr=0.2,0.21,0.5" --seeds 4 --best "min val_loss"', script)
-    assert [row["seeds"] for row in more.groups().to_dict("records")] == [4, 4, 4]
-    assert len(more.trials()) == 12
-
-
-def test_a_seed_that_failed_counts_for_no_mean(lab: SweepLab):
-    script = SEEDED + "raise SystemExit(noise == 0.01)"
-    sweep = lab.run('s --sweep "lr=0.2" --seeds 2', script)
-    assert sweep.groups().loc[0, "seeds"] == 1
+    failing = SEEDED + "raise SystemExit(noise == 0.01)"
+    assert lab.run('failing --sweep "lr=0.2" --seeds 2', failing).groups().loc[0, "seeds"] == 1
 
 
 def test_the_same_cell_continues_the_sweep_and_new_values_are_new_trials_of_it(lab: SweepLab):
