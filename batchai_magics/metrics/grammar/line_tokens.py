@@ -252,7 +252,7 @@ def _is_explained(scan: LineScan, word: str) -> bool:
     """Whether a word before the place where the scan is stands on lines of metrics."""
     if word in _FILLERS or word in ("n/a", "na", "none") or not any(map(str.isalnum, word)):
         return True
-    if word == "time" and numbers.DURATION.match(scan.text, scan.at + 1, scan.end):
+    if word in ("time", "eta", "remaining") and numbers.DURATION.match(scan.text, scan.at + 1, scan.end):
         return True
     return bool(scan.numbers) and (word == "in" or word.startswith("#"))  # `best_reward: 191.2 in #1`
 

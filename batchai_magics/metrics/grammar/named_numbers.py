@@ -38,6 +38,7 @@ _SENTENCE = re.compile(r"[A-Za-z ]{0,40}[a-z]{5,}\. ")  # `complete. Loss: 0.5`,
 _ASIDES = re.compile(  # `cv_agg's train l2`, `the accuracy`, `accuracy of the model`
     r"\w+'s (?=(?:train|valid|test)\b)|(?i:^the )(?=\w)| of the (?:model|network|classifier)\b"
 )
+_IN_PARENTHESES = re.compile(rb"\d%?[ ]?\(\Z")
 _COUNTED = re.compile(rb"[ ]\d+ / \d+\Z")
 _COUNT_OF_BAR = re.compile(rb"[ ]\d{1,18}/\d")
 _IS_SEAM = re.compile(r"/sec(?!ond)[A-Za-z]| #|_sec[A-Z]")  # two lines without a newline between
@@ -213,6 +214,8 @@ def add_number(scan: LineScan, raw: str, found: re.Match[bytes], *, is_signed: b
         scan.excluded += 1
         return
     phase = _phase_after(scan, raw, base, phase)
+    if phase is None and _IN_PARENTHESES.search(scan.text, scan.begin, found.start()) and scan.numbers:
+        phase = scan.numbers[-1].phase  # `val: 0.25 (acc 0.5)`
     name, unit = _name_and_unit(scan.group + base, base, unit)
     if (phase == TRAIN and name == base != "metric") or has_inner_phase(raw):
         name = raw

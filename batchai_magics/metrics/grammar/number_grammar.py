@@ -149,7 +149,7 @@ RATE = re.compile(
 
 PLAIN = re.compile(NUMBER + rb"(?:[:/.\-]\d+)*[%\w]*")
 COMMENT = re.compile(
-    rb"\((?!" + _PAIRS + rb")[^()\n]{0,80}\)|new best(?=[ \t]*\Z)|stalled \d+ times(?=[ ]\()"
+    rb"\((?!" + _PAIRS + rb")[^()\n]{0,80}\)|(?:new )?best(?=[ \t*!]*\Z)|stalled \d+ times(?=[ ]\()"
 )
 WORD = re.compile(rb"[^\s,;|()\[\]{}:=]+:?")
 SEPARATOR = re.compile(

@@ -111,7 +111,8 @@ _TUPLE_NAME = re.compile(  # as Python 2 prints it
     rb"'([^'\n]{1,60}?)[ ]?[:=]?[ ]?',(?=[ ]*(?:[-+]?\.?\d|nan|inf))"
 )
 _WINDOW = re.compile(  # `mean reward over the last 100 episodes: 21.3`
-    rb"[ ]\(?(?:(?:over|of|in|for)[ ](?:the[ ])?)?(?:last|past|previous)[ ]"
+    rb"(?:(?:(?<=loss)|(?<=eward)|(?<=eturn)|(?<=score)|(?<=ccuracy))[ ]over[ ]"
+    rb"|[ ]\(?(?:(?:over|of|in|for)[ ](?:the[ ])?)?(?:last|past|previous)[ ])"
     rb"\d{1,9}(?:[ ][a-z]{1,12})?\)?(?=[ ]?[:=])"
 )
 _MARK = b"\xef\xbb\xbf"  # of the byte order
@@ -142,7 +143,7 @@ def plain_line(text: bytes) -> bytes:
         text = _TUPLE_NAME.sub(_told_by_tuple, text)
     if b"> " in text:
         text = _ARROW.sub(lambda found: found[0][:-2] + b"= ", text)
-    if b"st " in text or b"previous " in text:
+    if b" over " in text or b"st " in text or b"previous " in text:
         text = _WINDOW.sub(lambda found: b" " * len(found[0]), text)
     if b"," in text and has_decimal_commas(text):
         text = _COMMA.sub(lambda found: found[0].replace(b",", b"."), text)

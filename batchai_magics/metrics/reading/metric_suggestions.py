@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from batchai_magics.metrics.measurement_table import MeasurementTable
 
 MIN_LINES = 3  # lines of one shape with different numbers
-_MIN_TRAINING_LINES = 2  # if a word of training is beside them
+_MIN_TRAINING_LINES = 2  # if a word of training or a position is beside them
 MAX_SCAN_BYTES = 1 << 20  # of a log
 _MAX_SHAPES = 64
 _MAX_SKELETONS, _MAX_ALIKE = 1024, 16  # bounds how many lines are searched
@@ -33,6 +33,7 @@ _VALUE, _STEP = f"({_ANY_NUMBER})", r"(?P<step>\d+)"
 _AT = re.compile(  # what is before a step that is behind its number
     r"(?i)(?:@|#|\b(?:at|after|steps?|epochs?|iterations?|iters?|rounds?|batch|updates?|episodes?))\W{0,4}\Z"
 )
+_PLACED = re.compile(r"(?i)(?<![a-z])(?:step|epoch|iter|iteration|episode|round)s?\W{0,4}\d")
 _SPENT = re.compile(  # beside what looks like a measure and is none
     r"(?i)\btime cost|\bbest\b|copypaste|\bsaved\b"
 )
@@ -167,7 +168,7 @@ def _is_told(name: str, line: str, shape: _LineShape, number: int, known: Collec
             return False
     if not (b"." in shape.numbers[number] or (is_of_training and may_be_integer(name))):
         return False
-    return shape.count >= (_MIN_TRAINING_LINES if is_of_training else MIN_LINES)
+    return shape.count >= (_MIN_TRAINING_LINES if is_of_training or _PLACED.search(line) else MIN_LINES)
 
 
 def _step_of(line: str, places: Sequence[tuple[int, int]], number: int, shape: _LineShape) -> int | None:

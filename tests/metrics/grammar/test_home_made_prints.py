@@ -27,6 +27,13 @@ LINES = {
         "ce": 0.5,
         "kd": 0.25,
     },
+    "Epoch 3/9, 12.3s - train: 0.25 (acc 0.75) - val: 0.375 (acc 0.625)": {
+        "epoch": 3,
+        "metric": 0.25,
+        "acc": 0.75,
+        "val_metric": 0.375,
+        "val_acc": 0.625,
+    },
     "Epoch 3: train loss 0.25 (val loss 0.5)": {"epoch": 3, "train_loss": 0.25, "val_loss": 0.5},
     "Epoch 3 dice: 0.75 (threshold: 0.5)": {"epoch": 3, "dice": 0.75},
     "Epoch 3 loss: 0.5 (avg: 0.75)": {"epoch": 3, "loss": 0.5},
@@ -86,6 +93,9 @@ LINES = {
     },
     "Episode 12 finished after 200 timesteps, total reward: 21.5": {"step": 12, "total_reward": 21.5},
     "Frame 10000: mean reward over last 100 episodes = -19.5": {"step": 10000, "mean_reward": -19.5},
+    "Step 300, average loss over 100 steps: 0.25": {"step": 300, "average_loss": 0.25},
+    "Epoch 3 | val_loss 0.25 *best*": {"epoch": 3, "val_loss": 0.25},
+    "iter 300/1000 eta 0:12:34 loss 0.25 | 12:34:56": {"step": 300, "loss": 0.25},
     "epoch:3,训练集损失为0.25,测试集准确率为91.5%": {"epoch": 3, "train_loss": 0.25, "test_accuracy": 91.5},
     "迭代次数：100，当前损失值：0.25": {"step": 100, "loss": 0.25},
     "【验证】第 3 轮，平均损失：0.25，准确率：51.5%": {

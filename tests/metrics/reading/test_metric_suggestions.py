@@ -87,7 +87,10 @@ def test_what_is_no_measure_is_not_suggested(form):
     assert not is_noticed(lines(form))
 
 
-@pytest.mark.parametrize(("name", "wanted"), [("drag", [False, False, True]), ("psnr", [False, True, True])])
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [("drag", [False, False, True]), ("Epoch 7, drag", [False, True, True]), ("psnr", [False, True, True])],
+)
 def test_three_lines_are_a_series_and_two_of_a_word_of_training(name, wanted):
     lines = [f"{name}: 27.{number}\n".encode() for number in (1, 2, 3)]
     assert [is_noticed(b"".join(lines[:count])) for count in (1, 2, 3)] == wanted
