@@ -86,14 +86,15 @@ def test_the_button_beside_the_resource_use_profiles_the_ranks(page, world):
     )  # of two ranks, one waits as much as the other computes
     expect(page.locator(".ba-profile-sentence")).to_contain_text(difference)
     expect(page.get_by_role("button", name="Profile", exact=True)).to_be_enabled()
+    job.cancel()
+    expect(page.get_by_role("button", name="Profile", exact=True)).to_be_hidden()
+    expect(page.get_by_role("region", name="profile of the ranks")).to_be_visible()
     for theme in ("light", "dark"):
         page.emulate_media(color_scheme=theme)
         assert violations(page, "body", is_recoloured=theme == "dark") == []
     page.get_by_role("tab", name="Files").click()
     page.get_by_role("button", name=".svg").click()
     expect(page.locator(".ba-body img")).to_be_visible()
-    job.cancel()
-    expect(page.get_by_role("button", name="Profile", exact=True)).to_be_hidden()
     served.close()
 
 
