@@ -37,6 +37,7 @@ def test_they_are_different_and_none_that_the_system_gives(
         ephemeral_range.write_text(told, encoding="ascii")
     found = free_ports(300, "127.0.0.1")
     assert lowest <= min(found) <= max(found) <= highest
+    assert max(found) - min(found) > (highest - lowest) / 2  # all over the range
     assert len(set(found)) == 300
 
 

@@ -68,7 +68,7 @@ def test_what_one_rank_puts_the_others_get() -> None:
 def test_names_are_published_looked_up_and_taken_back() -> None:
     to = manager()
     assert "rc=0" in replies_to(to, "cmd=publish_name service=s port=a#port$1")[0]
-    assert "port=a#port$1" in replies_to(to, "cmd=lookup_name service=s", rank=1)[0]
+    assert "port=a#port$1" in replies_to(to, "cmd=lookup_name service=s", rank=1)[0].split()
     assert "rc=0" in replies_to(to, "cmd=unpublish_name service=s")[0]
     assert "rc=-1" in replies_to(to, "cmd=lookup_name service=s", rank=1)[0]
 
