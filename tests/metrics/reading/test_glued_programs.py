@@ -124,10 +124,11 @@ def test_a_similar_text_gives_nothing(line):
 
 
 # Of lines that are glued, one may say where training is (`Iteration 100`) and another name a number
-# (`* Acc@1 high Acc@5 89.078`): that is a metric. So all are left out to which only one of both is missing.
+# (`* Acc@1 high Acc@5 89.078`): that is a metric. So all are left out to which only one of both is missing,
+# or that are metrics behind another first word (`fastBest model: epoch 3 loss 0.25`).
 COMPLETIONS = (
     *("step 3: {}", "step 3: loss {}", "{} step 3"),
-    *("{}loss: 0.5", "{} loss: 0.5", "{}, loss: 0.5", "loss: 0.5 {}"),
+    *("{}loss: 0.5", "{} loss: 0.5", "{}, loss: 0.5", "loss: 0.5 {}", "x{}"),
 )
 
 
