@@ -104,12 +104,10 @@ class GitProcess:
             said = self._errors.read(_BLOCK).decode("utf-8", "replace").strip().partition("\n")[0]
             return GitOutput(problem=f"git failed: {said.removeprefix('fatal: ')[:_MAX_PROBLEM]}")
 
-    def close(self) -> None:
-        """Ends it, if its output was not wanted after all."""
-        self._errors.close()
+    def kill(self) -> None:
+        """Ends it, if its output is not wanted after all; who waits for that gets a problem."""
         if self._child:
-            with self._child as child:
-                child.kill()
+            self._child.kill()
 
 
 def _read(stream: IO[bytes], most: int, blocks: list[bytes]) -> None:

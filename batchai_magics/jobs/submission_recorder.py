@@ -9,9 +9,9 @@ import os
 import pickle
 import platform
 import re
+import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,7 +53,7 @@ from batchai_magics.version import __version__
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-TIMEOUT_S = 2.0  # for both processes, from the first one's start; a submission never waits longer
+TIMEOUT_S = 2.0  # for all processes, from the first one's start; a submission never waits longer
 MAX_OUTPUT = 4 * MAX_DIFF  # bytes
 MAX_UNTRACKED = 100
 _NO_COMMIT = 128  # exit status of `git diff HEAD` before the first commit
@@ -75,48 +75,54 @@ _CHANGED = re.compile(rb"(?:^|\0)[12u] ")  # a tracked file in the status; witho
 
 
 class GitCheckout:
-    """The git state of a folder as of now: its status is read from the start, beside whatever else is done.
+    """The git state of a folder as of now: a thread reads it from the start, beside whatever else is done.
 
-    As a context manager, it ends that process if the state is not wanted after all. There is none outside a
-    repository.
+    As a context manager, it ends the process that still runs if the state is not wanted after all.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._root = work_tree_of(folder)
         self._deadline = time.monotonic() + TIMEOUT_S
-        self._remote = ""
-        self._options: tuple[str, ...] | None = None
-        self._status: GitProcess | None = None
-        if self._root:
-            settings = RepositorySettings.read(self._root)
-            self._remote = _LOGIN.sub("", settings.remote)
-            self._options = settings.without_filters
-            if self._options is not None:
-                self._status = GitProcess(self._root, _STATUS, self._options)
+        self._process: GitProcess | None = None
+        self._is_over = False
+        self._state: GitState | None = None
+        self._thread: threading.Thread | None = None
+        if root := work_tree_of(folder):
+            self._thread = threading.Thread(target=self._read, args=(root,), name="batchai-git", daemon=True)
+            self._thread.start()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._status:
-            self._status.close()
+        self._is_over = True
+        if self._process:
+            self._process.kill()
 
-    @cached_property
+    @property
     def state(self) -> GitState | None:
         """The state; None outside a repository. Blocks until `git` is done or times out."""
-        if self._root is None:
-            return None
-        state = GitState(remote=self._remote)
-        if self._status is None or self._options is None:
-            return state._replace(problem="git failed: the filters of the repository cannot be switched off")
-        status, diff = self._output(self._status), GitOutput()
-        if _CHANGED.search(status.data):
-            diff = self._output(GitProcess(self._root, _DIFF, self._options), accepted=(0, _NO_COMMIT))
+        if self._thread:
+            self._thread.join()
+        return self._state
+
+    def _read(self, root: Path) -> None:
+        settings = RepositorySettings.read(root)
+        state, options = GitState(remote=_LOGIN.sub("", settings.remote)), settings.without_filters
+        if options is None:
+            problem = "git failed: the filters of the repository cannot be switched off"
+            self._state = state._replace(problem=problem)
+            return
+        status, diff = self._output(GitProcess(root, _STATUS, options)), GitOutput()
+        if _CHANGED.search(status.data) and not self._is_over:
+            diff = self._output(GitProcess(root, _DIFF, options), accepted=(0, _NO_COMMIT))
         if problem := status.problem or diff.problem:
-            return state._replace(problem=problem)
-        return with_status(state, *(output.data.decode("utf-8", "replace") for output in (status, diff)))
+            self._state = state._replace(problem=problem)
+        else:
+            texts = (output.data.decode("utf-8", "replace") for output in (status, diff))
+            self._state = with_status(state, *texts)
 
     def _output(self, process: GitProcess, *, accepted: Collection[int] = (0,)) -> GitOutput:
+        self._process = process
         return process.output(self._deadline - time.monotonic(), accepted=accepted, most=MAX_OUTPUT)
 
 

@@ -2,8 +2,10 @@
 
 import json
 import subprocess
+import threading
 from dataclasses import replace
 
+import psutil
 import pytest
 
 from batchai_magics import cell
@@ -22,6 +24,7 @@ from batchai_magics.models.runs.labels import Labels
 from batchai_magics.records.record_checks import check_submitted
 from batchai_magics.records.record_files import LABELS, SUBMISSION
 from batchai_magics.records.submission import GitState, Submission
+from tests.world import until
 
 SCRIPT = "print({lr}, data)\n"
 SETTINGS = Settings()
@@ -146,6 +149,34 @@ def test_a_huge_diff_is_cut(checkout):
 def test_a_git_that_hangs_delays_no_submission(checkout, monkeypatch):
     monkeypatch.setattr(submission_recorder, "TIMEOUT_S", 0.0)
     assert "in time" in GitCheckout(checkout).state.problem
+
+
+@pytest.mark.slow
+def test_the_git_state_is_that_of_the_start_however_late_it_is_asked_for(checkout):
+    (checkout / "a.py").write_text("two = 2\n")
+    early = GitCheckout(checkout)
+    until(lambda: "batchai-git" not in {thread.name for thread in threading.enumerate()})
+    (checkout / "a.py").write_text("three = 3\n")
+    assert "+two = 2\n" in early.state.diff
+
+
+HANGS = """#!/bin/sh
+case "$*" in *config*) exit 1 ;; esac
+echo $$ > {folder}/new && mv {folder}/new {folder}/pid
+exec sleep 1000
+"""
+
+
+@pytest.mark.slow
+def test_a_git_whose_state_is_not_wanted_after_all_is_ended(checkout, monkeypatch, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bin")
+    (folder / "git").write_text(HANGS.format(folder=folder))
+    (folder / "git").chmod(0o700)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    with GitCheckout(checkout):
+        until((folder / "pid").exists)
+    pid = int((folder / "pid").read_text())
+    until(lambda: not psutil.pid_exists(pid))
 
 
 class Recording:
