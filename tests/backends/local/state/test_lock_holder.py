@@ -95,6 +95,15 @@ def test_others_can_write_and_its_job_runs_on(still: Still, holder: subprocess.P
     assert still.state(job)["state"] == "running"
 
 
+def test_others_can_write_while_a_preparer_was_stopped(still: Still, holder: subprocess.Popen[str]) -> None:
+    still.cluster()
+    still.prepare()
+    still.change("UPDATE node SET preparer = ?", process.identity(holder.pid))
+    stop_in_transaction(holder)
+    opened(still).create(still.workspace.child(Kind.EXPERIMENT, "other"), ExperimentSpec())
+    assert holder.poll() is None
+
+
 def test_a_process_that_only_has_its_pid_stays_stopped(still: Still, holder: subprocess.Popen[str]) -> None:
     pid, started, boot = process.identity(holder.pid).split(":")
     supervised(still, holder, f"{pid}:{int(started) + 1}:{boot}")

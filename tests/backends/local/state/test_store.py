@@ -248,6 +248,51 @@ def test_an_interrupt_as_a_transaction_begins_leaves_none_open(store: Store, pat
     assert count(store) == 2
 
 
+@pytest.mark.parametrize("begin", ["snapshot", "write"])
+def test_a_transaction_begins_after_one_that_was_left_open(store: Store, begin: str) -> None:
+    with store.read() as db:
+        db.execute("BEGIN")  # as an interrupt leaves it
+    with getattr(store, begin)():
+        pass
+    with store.write() as db:
+        assert db.execute("PRAGMA quick_check").fetchone()
+
+
+class Unlocking(Store):
+    """A store that waits a moment for a lock, and ends the other's transaction when it has waited twice."""
+
+    def __init__(self, path: Path, other: sqlite3.Connection | None = None) -> None:
+        super().__init__(path, stuck_s=0.005)
+        self.other, self.timeouts_ms = other, list[int]()
+
+    def unlock(self, db: sqlite3.Connection) -> None:
+        assert self.other, "nobody has locked it"
+        self.timeouts_ms.append(timeout_ms(db))
+        if len(self.timeouts_ms) == 2:
+            self.other.execute("ROLLBACK")
+
+
+def timeout_ms(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA busy_timeout").fetchone()[0])
+
+
+def test_a_lock_is_tried_again_each_time_something_was_done_about_it(store: Store, path: Path) -> None:
+    with store.read() as other:
+        other.execute("BEGIN IMMEDIATE")
+    waiting = Unlocking(path, other)
+    with waiting.write() as db:
+        assert timeout_ms(db) == 1000 * database_file.BUSY_S  # that of all statements
+    assert waiting.timeouts_ms == [5, 5]
+
+
+def test_what_is_no_lock_is_told_at_once(path: Path) -> None:
+    store = Unlocking(path)
+    with store.read() as db:
+        db.execute("PRAGMA query_only = ON")
+    with pytest.raises(StorageError, match="readonly database"), store.write():
+        pytest.fail("a transaction where nothing can be written")
+
+
 def test_what_an_interrupt_left_half_read_keeps_nobody_from_writing(store: Store, path: Path) -> None:
     """A notebook keeps the traceback, which has the rows that nobody has read yet."""
     with store.write() as db:

@@ -157,6 +157,25 @@ def test_the_baseline_is_the_run_that_was_pinned_last(still: Still) -> None:
     assert RunRecords(still.context()).baseline(first.parent) == "two"
 
 
+def test_each_owner_has_their_baseline_again(still: Still) -> None:
+    still.cluster()
+    jobs = [still.job(name, owner=name[0]) for name in ("a1", "b1", "a2")]
+    for job in jobs:
+        RunRecords(still.context()).relabel(job, LabelChange(("baseline",)))
+    found_again(still)
+    assert set(RunRecords(still.context()).labels(jobs)) == {job.key for job in jobs[1:]}
+
+
+def test_a_baseline_that_was_given_up_stays_so(still: Still) -> None:
+    still.cluster()
+    first = still.job("one")
+    RunRecords(still.context()).relabel(first, LabelChange(("baseline",)))
+    still.job("two")  # whose folder has a copy of the experiment with its baseline
+    RunRecords(still.context()).relabel(first, LabelChange(remove=("baseline",)))
+    found_again(still)
+    assert RunRecords(still.context()).baseline(first.parent) == ""
+
+
 def test_a_cluster_is_as_large_as_the_newest_job_knew_it(still: Still) -> None:
     cluster = still.cluster(scale=manual(1))
     still.job("early")
