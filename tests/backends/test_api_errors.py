@@ -5,12 +5,25 @@ import errno
 import pytest
 
 from batchai_magics.backends.base import api_errors
-from batchai_magics.errors import DISK_FULL, ConflictError, StorageError
+from batchai_magics.errors import DISK_FULL, ConflictError, NotFoundError, StorageError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 
 WORKSPACE = ResourceId("s", "g", "first", Kind.WORKSPACE, "first")
 EXPERIMENT = WORKSPACE.child(Kind.EXPERIMENT, "exp1")
 JOB = EXPERIMENT.child(Kind.JOB, "job")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "code"),
+    [
+        (api_errors.node_not_found("n"), NotFoundError, "NodeNotFound"),
+        (api_errors.account_taken("a"), ConflictError, "StorageAccountAlreadyTaken"),
+        (api_errors.does_not_end(JOB), ConflictError, "JobNotTerminated"),
+        (api_errors.not_low_priority(JOB), ConflictError, "NotLowPriority"),
+    ],
+)
+def test_a_refusal_has_its_kind_and_code(error, kind, code):
+    assert (type(error), error.code) == (kind, code)
 
 
 def test_what_is_there_in_its_place_is_named():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -197,6 +198,14 @@ def test_the_mpirun_named_after_open_mpi_goes_before_any_other(tmp_path: Path, m
 
 
 # -- MPI -----------------------------------------------------------------------
+
+
+def test_ranks_share_memory_and_those_in_containers_a_loopback_connection() -> None:
+    boxed = plan("x")._replace(containers=Containers(Image("tf"), ("docker",)))
+    assert mpi_launchers.transport(boxed)["FI_PROVIDER"] == "tcp"
+    assert mpi_launchers.transport(boxed)["FI_TCP_IFACE"].startswith("lo")
+    if sys.platform == "linux":
+        assert mpi_launchers.transport(plan("x"))["FI_PROVIDER"] == "shm"
 
 
 @pytest.mark.parametrize(

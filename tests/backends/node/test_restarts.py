@@ -45,6 +45,12 @@ def test_a_deadline_that_is_shortened_tells_what_shortened_it() -> None:
     assert deadline.outcome == PREEMPTED
 
 
+def test_a_deadline_is_not_waited_for_longer_than_until_its_warning_or_the_next_look() -> None:
+    assert Deadline(Limits(wall_s=10.0, warn_s=9.9)).patience_s <= 0.1
+    assert Deadline(Limits(wall_s=0.1)).patience_s <= 0.1
+    assert Deadline(Limits(wall_s=10.0)).patience_s <= 1.0
+
+
 @pytest.mark.parametrize(
     ("outcome", "limit", "number", "reason"),
     [

@@ -3,6 +3,7 @@
 from batchai_magics.backends.service.stored_descriptions import (
     fingerprint,
     with_image,
+    with_setup_suffix,
 )
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.job_spec import JobSpec
@@ -16,6 +17,19 @@ CLUSTER = WORKSPACE.child(Kind.CLUSTER, "c")
 def test_another_secret_makes_no_other_description():
     other = job_body(secrets=[{"name": "TOKEN", "value": "other"}])
     assert fingerprint(JobSpec.from_wire(other)) == fingerprint(JobSpec.from_wire(job_body()))
+
+
+def test_the_logs_of_a_setup_task_lie_where_the_service_put_them_which_makes_no_other_description():
+    asked = ClusterSpec.from_wire(cluster_body())
+    made = with_setup_suffix(asked, CLUSTER, "guid")
+    assert made.node_setup.setup_task.std_out_err_path_suffix == "s/g/workspaces/w/clusters/c/guid"
+    assert fingerprint(made) == fingerprint(asked)
+
+
+def test_the_image_of_nodes_is_the_default_one_where_none_is_named():
+    image = with_image(ClusterSpec.from_wire(cluster_body())).virtual_machine_configuration.image_reference
+    assert (image.publisher, image.offer) == ("Canonical", "UbuntuServer")
+    assert (image.sku, image.version) == ("16.04-LTS", "latest")
 
 
 def test_a_named_image_is_kept_and_is_the_latest_one_unless_it_says_which():
