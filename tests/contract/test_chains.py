@@ -61,6 +61,7 @@ def test_all_that_follow_a_job_that_fails_end_with_its_name(place: Place) -> Non
     assert (code, "second did not succeed" in text) == ("DependencyFailed", True)
     code, text = error_of(place, place.start(name="at-once", **after(either_way, first)))
     assert (code, "first did not succeed" in text) == ("DependencyFailed", True)
+    assert place.run(name="any-at-once", **after_any(first)).state is ExecutionState.SUCCEEDED
 
 
 @pytest.mark.sample

@@ -46,6 +46,13 @@ def test_long_idle_nodes_stay_while_there_is_a_queue(still: Still) -> None:
     assert adjusted(still, cluster) == 2
 
 
+def test_a_cluster_grows_to_what_the_whole_queue_asks_for(still: Still) -> None:
+    cluster = grown(still, "fresh")
+    still.job("a", 2)
+    still.job("b", 1)
+    assert adjusted(still, cluster) == 3
+
+
 @pytest.mark.slow
 def test_nodes_that_are_busy_are_not_counted_for_the_queue(still: Still) -> None:
     cluster = grown(still, "fresh")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,6 +90,19 @@ def waiting(still: Still) -> dict[str, str]:
         statuses, _ = run_status.run_statuses(db, still.layout, [row["guid"] for row in rows])
     named = {row["key"].rpartition("/")[2]: each.waiting for row, each in zip(rows, statuses, strict=True)}
     return {name: text for name, text in named.items() if text}
+
+
+def test_a_job_named_twice_is_waited_for_once_and_its_failure_counts_for_who_needs_its_success(
+    still: Still,
+) -> None:
+    still.cluster()
+    first = still.job("first")
+    twice = still.job("twice", batchaiAfter=[str(first)], batchaiAfterAny=[str(first)])
+    assert len(json.loads(still.state(twice)["after"])) == 1
+    still.fail(first)
+    assert still.state(twice)["state"] == "failed"
+    late = still.job("late", batchaiAfterAny=[str(first)])
+    assert (still.state(late)["state"], still.state(late)["after"]) == ("queued", "[]")
 
 
 def test_a_queue_has_a_limit_for_each_user(still: Still) -> None:

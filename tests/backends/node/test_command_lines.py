@@ -41,6 +41,19 @@ def test_an_engine_gets_folders_and_names_of_variables_and_the_command_as_one_wo
     assert all(f"--env={name} " in line for name in containers.FORWARDED_VARIABLES)
 
 
+def test_enroot_imports_an_image_once_for_all_processes_of_a_job() -> None:
+    line = container("enroot").command("echo hi")
+    file = '"$AZ_BATCHAI_SHARED_JOB_TEMP/.image.sqsh"'
+    image = "'docker://me.azurecr.io#tf:1'"
+    assert f"enroot import --output {file}.part {image} && mv {file}.part {file}" in line
+    assert f"9>{file}.lock || exit; " in line
+    assert "; exec enroot start --rw '--mount=/home me:/home me' --env=" in line
+    assert line.endswith(f""" "$@" {file} /bin/bash -c 'cd "$0" && {{ echo hi\n}}' "$PWD\"""")
+    assert container("enroot").removals == []
+    assert " --env=PMI_FD " in container("enroot", is_rank=True).command("x")
+    assert "docker://tf:1" in container("enroot", Image("tf:1")).command("x")
+
+
 def test_apptainers_processes_end_with_their_command_and_need_no_removal() -> None:
     apptainer = container("/usr/bin/apptainer")
     assert apptainer.command("x") == (

@@ -67,6 +67,7 @@ def test_parameters_have_a_line_of_their_own_and_are_no_metrics():
     text = printed(params={"lr": 0.1, "model": "resnet", "data": Path("/data")})
     assert json.loads(text)["params"] == {"lr": 0.1, "model": "resnet", "data": "/data"}
     assert read(text) == {}
+    assert read(printed(step=1, params=25_557_032)) == {"params": 25_557_032}  # their number is one
 
 
 def test_recorded_parameters_have_the_numbers_of_numpy_and_no_secrets(monkeypatch, tmp_path, job_module):

@@ -121,6 +121,14 @@ def test_a_bar_that_is_drawn_without_a_pause_is_due_soon(tmp_path: Path, clock, 
     assert out.due_s is None
 
 
+def test_a_lone_process_shows_its_unfinished_line_soon(tmp_path: Path, clock) -> None:
+    out = stream(tmp_path, is_shared=False)
+    out.feed(b"password: ")
+    assert (out.due_s, written(tmp_path)) == (100.0 + output_streams.IDLE_S, b"")
+    out.write_unfinished()
+    assert written(tmp_path) == b"password: "
+
+
 def test_what_is_kept_of_a_quiet_rank_still_counts_against_the_longest_line(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(output_streams, "MAX_LINE", 8)
     out = stream(tmp_path)
