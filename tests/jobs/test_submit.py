@@ -205,6 +205,16 @@ def test_a_cell_makes_the_workspace_then_the_cluster_then_the_job(tmp_path):
     assert Kind.CLUSTER not in elsewhere.kinds()
 
 
+def test_the_default_cluster_is_as_the_settings_say_and_left_alone_where_it_is(tmp_path):
+    lab, settings = Lab(tmp_path), replace(SETTINGS, cluster_nodes=5, cluster_vm_size="Standard_NC6")
+    ensure_defaults(lab, settings)
+    cluster = lab.created[str(workspace_id(settings).child(Kind.CLUSTER, "default"))]
+    assert (cluster.target_node_count, cluster.vm_size) == (5, "Standard_NC6")
+    before = dict(lab.created)
+    ensure_defaults(lab, SETTINGS)
+    assert lab.created == before
+
+
 @pytest.mark.parametrize(
     ("workspace", "made"), [("w", [Kind.WORKSPACE, Kind.EXPERIMENT]), ("other", [Kind.EXPERIMENT])]
 )

@@ -165,6 +165,11 @@ def test_a_cluster_is_in_the_subnet_of_its_file_server(do, refused):
         ("azureFileShares", {"azureFileUrl": ""}, "Azure File URL cannot absent or be empty"),
         ("azureFileShares", {"azureFileUrl": "nonsense"}, 'Ill-formed Azure File URL "nonsense"'),
         (
+            "azureFileShares",
+            {"azureFileUrl": "https://[a].b/c"},
+            'Ill-formed Azure File URL "https://[a].b/c"',
+        ),
+        (
             "azureBlobFileSystems",
             {"containerName": "c"},
             "Ill-formed Azure Blob File System reference in the configuration file - "
