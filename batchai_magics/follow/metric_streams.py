@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from batchai_magics.backends.base import Chunk
 from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics import Parser
-from batchai_magics.metrics.measurement import Measurement, Record
+from batchai_magics.metrics.measurement import Measurement, Record, lines_of
 from batchai_magics.metrics.reading.bar_steps import BarCount, BarSteps, UnplacedDict
 from batchai_magics.metrics.reading.user_patterns import PatternMismatch
 from batchai_magics.metrics.runs.log_records import PrintedNumbers, clock_of, parts_of, records_in
+from batchai_magics.metrics.runs.mean_rates import is_mean_rate
 from batchai_magics.models.job_execution import ERR, OUT
 
 if TYPE_CHECKING:
@@ -144,9 +145,10 @@ class MetricStreams:
         if file == TRAINER_LOG:
             return self._numbers.new_logged(records)
         own, others = self._streams[file], self._other_streams(file)
-        new = list[Record]()
-        for record in records:
-            key = _duplicate_key(record)
+        new, every = list[Record](), tuple(records)
+        mean_rates = _mean_rates_in(every)
+        for record in every:
+            key = _duplicate_key(record, mean_rates.get(id(record), ()))
             if key is not None and any(other.has(key) for other in others):
                 continue
             own.remember(key)
@@ -210,8 +212,17 @@ def _time(bar: BarCount) -> float:
     return bar.time
 
 
-def _duplicate_key(record: Record) -> object:
-    """What two prints of one number have in common; None for records without a position."""
+def _duplicate_key(record: Record, mean_rate: Sequence[float]) -> object:
+    """What two prints of one number have in common; None for records without a position.
+
+    That of a mean rate has in common all numbers of its line: those of two processes may have some.
+    """
     if isinstance(record, Measurement) and (record.step, record.epoch) != (None, None):
-        return record.name, record.value, record.step, record.epoch, record.rank
+        return record.name, record.value, record.step, record.epoch, record.rank, mean_rate
     return None
+
+
+def _mean_rates_in(records: Iterable[Record]) -> Mapping[int, Sequence[float]]:
+    """The values of each line with a mean rate, by the identity of each of its numbers."""
+    lines = filter(is_mean_rate, lines_of(records))
+    return {id(number): tuple(other.value for other in line) for line in lines for number in line}

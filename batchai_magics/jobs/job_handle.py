@@ -233,11 +233,11 @@ class Job:
         """The numbers in the job's stdout and stderr so far.
 
         Args:
-            tidy: One row per number instead of one per step line.
+            tidy: One row per number instead of one per line.
 
         Returns:
-            One row per step line, or per line with numbers, without columns that have no value: step, rank,
-            images_per_sec, uncertainty, jitter, loss, top_1, top_5, epoch, and one for each other metric.
+            One row per line with numbers: step, rank and epoch, as far as any line has them, then the numbers
+            by name.
             With `tidy`: step, rank, metric, value, unit, wall_time (UTC) and offset (bytes); that table has
             all numbers, including totals, evaluations and those of `--metric`.
 

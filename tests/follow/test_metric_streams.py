@@ -8,7 +8,9 @@ from batchai_magics.backends.base import Chunk, WriteTime
 from batchai_magics.follow.metric_streams import MetricStreams
 from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics.measurement import Measurement
+from batchai_magics.metrics.runs.summary_builder import summarize
 from batchai_magics.metrics.runs.timeline import in_time_order
+from tests.metrics.log_text import step
 
 OUT, ERR, FILES = "stdout.txt", "stderr.txt", TRAINER_LOG
 BAR = "\r {percent}%|#         | {done}/30 [00:02<00:10,  4.19it/s]"
@@ -119,3 +121,19 @@ def test_records_of_two_files_are_in_the_order_of_their_times():
     assert [*in_time_order([[untimed], [untimed._replace(step=1)]])] == [untimed, untimed._replace(step=1)]
     assert [*in_time_order([[], [first]])] == [first]
     assert not [*in_time_order([[], []])]
+
+
+def mean_rate(number, rate, loss):
+    return step(number, rate, f"{loss:.3f}", uncertainty=0.1, jitter=0.5) + "\n"
+
+
+def test_mean_rates_of_two_processes_stay_whole_whatever_numbers_they_have_in_common(job):
+    records = job.write(OUT, mean_rate(10, 100.0, 0.25)) + job.write(ERR, mean_rate(10, 100.0, 0.5))
+    summary = summarize(records)
+    assert (summary.ranks, summary.last_loss) == (2, 0.375)
+    assert [record.name for record in records].count("jitter") == 2
+
+
+def test_a_mean_rate_that_both_have_counts_once(job):
+    assert len(job.write(OUT, mean_rate(10, 100.0, 0.25))) == 4
+    assert job.write(ERR, mean_rate(10, 100.0, 0.25)) == ()

@@ -12,7 +12,7 @@ from itertools import pairwise, repeat
 from typing import Any, NamedTuple, cast
 
 from batchai_magics.metrics.column import Column
-from batchai_magics.metrics.measurement import RATE_UNIT, Record
+from batchai_magics.metrics.measurement import RATE_UNIT, Measurement, MetricName, Record
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable, by_rank
 
 GLOBAL_RATES = ("total_samples_per_sec",)
@@ -67,7 +67,12 @@ def has_mean_rates(run: MeasurementTable) -> bool:
 
 
 def _tell_mean_rates(lines: LineColumns) -> bool:
-    return {metric.name for metric in lines.metrics if metric.unit == RATE_UNIT}.issuperset(MEAN_RATES)
+    return is_mean_rate(lines.metrics)
+
+
+def is_mean_rate(line: Iterable[MetricName | Measurement]) -> bool:
+    """Whether the numbers of a line tell a mean rate, which they do only together."""
+    return {number.name for number in line if number.unit == RATE_UNIT}.issuperset(MEAN_RATES)
 
 
 def mean_rates(records: Iterable[Record]) -> RatesByRank:
