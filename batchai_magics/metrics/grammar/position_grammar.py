@@ -22,7 +22,7 @@ _NOUN = (
     rb"timesteps|timestep|time steps(?=:)|steps(?=[ \t]*[:=])|step_i|step|iterations?(?![A-Za-z])"
     rb"|iters?|itrs?|it|batch|updates?|episode|t_env"
     rb"|(?<=(?i:ppo)[ _])epoch|rollout(?=[ ]\d)|generation(?=[ :=])|minibatch|nupdates|total t(?=:)"
-    rb"|frame(?=[ ]\d|[:=])"
+    rb"|frame(?=[ ]\d|[:=](?![ ]*\d+[ ]fps=[ ]*[\d.]+[ ]q=))"  # but not of ffmpeg
     rb"|tick(?=[ ]\d)|up\.(?=[ ]\d)|i(?=[ ]?=[ ]?\d{1,18}[ ]?/)|round(?='[ ]?:)"
 )
 
@@ -94,7 +94,7 @@ _LINE_STARTS = tuple(
         + rb")(?:/\d{1,18})?\][ \t]*(?:\d{1,3}%[ \t]*)?[\[(](?P<step>"
         + _COUNT
         + rb")/(?P<of>\d{1,18})[\])]",
-        rb"(?P<step>\d{1,18})[ \t]+\|(?=[ \t]+[A-Za-z])",
+        rb"(?P<step>\d{1,18})[ \t]+\|(?=[ \t]+[A-Za-z])(?![^\n;]*;[ \t]*\Z)",  # but no line of C's
         rb"(?P<epoch>\d{1,9})\|(?P<step>\d{1,18})\|",
         _PHASE
         + rb":?[ \t]+(?P<epoch>\d{1,9})(?:/\d{1,9})?"
