@@ -243,17 +243,14 @@ class Block:
             for skeleton, rows in (unknown.items() if found else ())
             if not found.isdisjoint(rows)
         }
-        self.rank_label = min(filter(self._tells_rank_label, firsts.values()), default=None)
+        labels = (row for row in firsts.values() if self._cache.tells_rank_label(texts[row]))
+        self.rank_label = min(labels, default=None)
         learned = {skeleton: self._cache.of(texts[row]) for skeleton, row in firsts.items()}
         silent_count = len(unknown) - len(learned)
         if silent_count <= _MANY_LINES or 2 * silent_count < sum(map(len, unknown.values())):
             silent = (each for each in unknown if each not in learned)
             self._cache.silence(each for each in silent if not may_matter(each))  # with any digits
         return learned
-
-    def _tells_rank_label(self, row: int) -> bool:
-        is_tagged = self.lines.ranks is not None and self.lines.ranks[row] is not None
-        return not is_tagged and self._cache.tells_rank_label(self.lines.texts[row])
 
     def _add(self, plans: SkeletonPlans, rows: Sequence[int]) -> None:
         lines = self.lines
