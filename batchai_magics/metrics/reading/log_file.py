@@ -35,7 +35,7 @@ class LogFile:
         self._returns = ReturnLabels()
         self._header = HeaderWindow()
         self.contexts = RankContexts()
-        self._streams = TaggedStreams(rank)
+        self._streams = TaggedStreams(rank, are_blanks_of_tags=bool(patterns))
         self._reader = LineReader(self.contexts, self.cadence, rank)
         self._line_count = 0
         self._clock: WriteClock | None = None
@@ -108,8 +108,6 @@ class LogFile:
     def _lines_of(self, lines: StreamLines) -> Lines:
         """Lines that several processes have completed."""
         texts = strip_escapes(b"\n".join(lines.texts)).split(b"\n")
-        if self._patterns:  # Open MPI 5 puts a blank behind its tags
-            texts = [text.removeprefix(b" ") for text in texts]
         first = self._take_numbers(len(texts))
         return Lines(texts, lines.ends, None, first, *lines[2:])
 

@@ -76,11 +76,13 @@ def _is_open(stream: _Stream) -> bool:
 class TaggedStreams:
     """The streams of a file, one of them current: untagged text belongs to it.
 
-    `rank` is the rank of streams whose tags have none: a launcher may tag the output it forwards.
+    `rank` is the rank of streams whose tags have none: a launcher may tag the output it forwards. Only with
+    `are_blanks_of_tags`, a blank behind a tag is no text of its line: Open MPI 5 puts one there.
     """
 
-    def __init__(self, rank: int | None) -> None:
+    def __init__(self, rank: int | None, *, are_blanks_of_tags: bool = False) -> None:
         self._rank = rank
+        self._prefix = b" " if are_blanks_of_tags else b""
         self._streams = {_UNTAGGED: _Stream(rank)}
         self._current = self._streams[_UNTAGGED]
 
@@ -136,7 +138,8 @@ class TaggedStreams:
         known = {rank: int(rank) for rank in {*ranks}}
         self.switch_to(StreamKey(known[ranks[-1]], names[-1]))
         ends = accumulate((len(line) + 1 for line in data.split(b"\n")[:-1]), initial=block.offset)
-        return StreamLines(texts, [*ends][1:], [*map(known.__getitem__, ranks)])
+        own = [text.removeprefix(self._prefix) for text in texts] if self._prefix else texts
+        return StreamLines(own, [*ends][1:], [*map(known.__getitem__, ranks)])
 
     def _completed(self, block: Block) -> Iterator[StreamLine]:
         """Assign the text between tags to its streams; yield each line as its stream completes it."""
@@ -158,4 +161,5 @@ class TaggedStreams:
             self.switch_to(piece.key)
         stream = self._current
         stream.timestamp = piece.timestamp or stream.timestamp
-        stream.carry += piece.text
+        begins = piece.key and not stream.carry
+        stream.carry += piece.text.removeprefix(self._prefix) if begins else piece.text

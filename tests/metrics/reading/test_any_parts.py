@@ -50,10 +50,13 @@ TAG = "[1,0]<stdout>:"
         f"{PLACED}\n{RATE}\nx{BELOW}\n",  # the epoch is not the last line's
         f"{TAG}{GLUED}\n{BAR}\n{GLUED}\nValidation error: 1.0%\n",
         "step 5: loss 0.5\n  acc: 0.25\n  time: 0.1\n  f1: 0.75\n",
+        "[1,1]<stdout>:[0] Epoch 5: loss=0.5\n1: [1] Epoch 5: loss=0.25\n",  # the second tells a rank
+        "[1,0]<stdout>:Epoch 1/9\n[0] ------------\n  - loss: 0.5\n",  # the blank is of no tag
     ],
 )
-def test_a_block_says_what_each_line_says_by_itself(log):
-    same(log.encode(), "line")
+@pytest.mark.parametrize("patterns", [{}, PATTERNS])
+def test_a_block_says_what_each_line_says_by_itself(log, patterns):
+    same(log.encode(), "line", patterns=patterns)
 
 
 @given(st.binary(max_size=3000), st.binary(max_size=3000))
