@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from batchai_magics.backends.base import Chunk
@@ -47,6 +47,7 @@ class _FileParser:
         self.bars: list[BarCount] = []
         self._keys: deque[object] = deque(maxlen=_MAX_KEYS)
         self._known: set[object] = set()
+        self._tables: deque[MeasurementTable] = deque()  # the last ones whose keys no one has asked for
 
     def collect_bars(self) -> None:
         """Take what bars have shown from the parser."""
@@ -61,14 +62,23 @@ class _FileParser:
         self._keys.append(key)
         self._known.add(key)
 
+    def remember_table(self, table: MeasurementTable) -> None:
+        """Remember the numbers of a table, as soon as the other stream has one."""
+        self._tables.append(table)
+        while sum(map(len, self._tables)) - len(self._tables[0]) >= _MAX_KEYS:
+            self._tables.popleft()
+
     def has(self, key: object) -> bool:
         """Whether the stream has this number."""
+        while self._tables:
+            for _, own in _with_keys(self._tables.popleft()):
+                self.remember(own)
         return key in self._known
 
     @property
     def has_any(self) -> bool:
         """Whether it has any number or bar."""
-        return bool(self._known or self.bars)
+        return bool(self._known or self._tables or self.bars)
 
     def bars_at(self, time: float) -> Sequence[BarCount]:
         """What the bar showed around this time; if nothing, what it showed before."""
@@ -105,6 +115,7 @@ class MetricStreams:
             other.has_any for other in self._other_streams(file)
         )
         if not isinstance(parsed, tuple) and is_alone and not unplaced:
+            stream.remember_table(parsed)
             return parsed  # too many to be compared, with nothing to compare them with
         records = parsed if isinstance(parsed, tuple) else tuple(parsed)
         return self._without_delayed(self._new(file, records), unplaced)
@@ -145,10 +156,8 @@ class MetricStreams:
         if file == TRAINER_LOG:
             return self._numbers.new_logged(records)
         own, others = self._streams[file], self._other_streams(file)
-        new, every = list[Record](), tuple(records)
-        mean_rates = _mean_rates_in(every)
-        for record in every:
-            key = _duplicate_key(record, mean_rates.get(id(record), ()))
+        new = list[Record]()
+        for record, key in _with_keys(records):
             if key is not None and any(other.has(key) for other in others):
                 continue
             own.remember(key)
@@ -212,17 +221,17 @@ def _time(bar: BarCount) -> float:
     return bar.time
 
 
-def _duplicate_key(record: Record, mean_rate: Sequence[float]) -> object:
-    """What two prints of one number have in common; None for records without a position.
+def _with_keys(records: Iterable[Record]) -> Iterator[tuple[Record, object]]:
+    """Each record with what another print of it has, too; None for those without a position.
 
-    That of a mean rate has in common all numbers of its line: those of two processes may have some.
+    Another print of a mean rate has all numbers of its line: those of two processes may have some in common.
     """
-    if isinstance(record, Measurement) and (record.step, record.epoch) != (None, None):
-        return record.name, record.value, record.step, record.epoch, record.rank, mean_rate
-    return None
-
-
-def _mean_rates_in(records: Iterable[Record]) -> Mapping[int, Sequence[float]]:
-    """The values of each line with a mean rate, by the identity of each of its numbers."""
-    lines = filter(is_mean_rate, lines_of(records))
-    return {id(number): tuple(other.value for other in line) for line in lines for number in line}
+    every = tuple(records)
+    lines = filter(is_mean_rate, lines_of(every))
+    mean_rates = {id(number): tuple(other.value for other in line) for line in lines for number in line}
+    for record in every:
+        key = None
+        if isinstance(record, Measurement) and (record.step, record.epoch) != (None, None):
+            position = record.step, record.epoch, record.rank
+            key = record.name, record.value, *position, mean_rates.get(id(record))
+        yield record, key

@@ -137,3 +137,10 @@ def test_mean_rates_of_two_processes_stay_whole_whatever_numbers_they_have_in_co
 def test_a_mean_rate_that_both_have_counts_once(job):
     assert len(job.write(OUT, mean_rate(10, 100.0, 0.25))) == 4
     assert job.write(ERR, mean_rate(10, 100.0, 0.25)) == ()
+
+
+def test_many_lines_that_both_have_count_once_however_much_is_read_at_a_time(job):
+    lines = [f"step {number}: loss 0.{number}\n" for number in range(1, 2000)]
+    assert len(job.write(OUT, "".join(lines))) == 1999
+    assert job.write(ERR, "".join(lines)) == ()
+    assert job.write(ERR, lines[7]) == ()
