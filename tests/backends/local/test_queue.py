@@ -97,7 +97,7 @@ def test_a_job_named_twice_is_waited_for_once_and_its_failure_counts_for_who_nee
 ) -> None:
     still.cluster()
     first = still.job("first")
-    twice = still.job("twice", batchaiAfter=[str(first)], batchaiAfterAny=[str(first)])
+    twice = still.job("twice", batchaiAfter=[str(first)], batchaiAfterAny=[str(first).upper()])
     assert len(json.loads(still.state(twice)["after"])) == 1
     still.fail(first)
     assert still.state(twice)["state"] == "failed"
