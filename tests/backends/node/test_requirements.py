@@ -40,15 +40,22 @@ def tools(made: Plan, folder: Path) -> list[requirements.Tool]:
 
 def test_a_mount_command_gets_its_path_its_root_and_its_mark(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(requirements, "elevated", lambda argv: argv)
-    (tool,) = tools(plan(tmp_path), tmp_path)
-    path = tmp_path / "mounts" / "data"
-    assert tool.argv[-1] == f"mount -t x server:/ {path}"
+    (tool,) = tools(plan(tmp_path)._replace(mounts=(Mount("mount -t x server:/", "my data"),)), tmp_path)
+    path = tmp_path / "mounts" / "my data"
+    assert tool.argv[-1] == f"mount -t x server:/ '{path}'"
     assert tool.env == {"AZ_BATCHAI_JOB_MOUNT_ROOT": str(tmp_path / "mounts"), MARK: "guid/mounts"}
     assert path.is_dir()
     end = tool.outcome(32, "no such server")
     assert end
     assert end.errors[0]["code"] == "JobPreparationFailed"
     assert len(str(tool.outcome(1, "x" * 9999))) < 2 * requirements.MAX_MESSAGE_LENGTH
+
+
+def test_why_a_mount_command_failed_is_said_in_its_own_words() -> None:
+    said = requirements.mount_problem(Path("/data"), 32, "no\n such  server\n")
+    assert said == "data could not be mounted: no such server (exit code 32)"
+    assert requirements.mount_problem(Path("/data"), 5, " ").endswith("mounted: exit code 5")
+    assert "nothing is mounted" in requirements.mount_problem(Path("/data"), 0, "")
 
 
 def test_what_is_mounted_already_is_not_mounted_again(tmp_path: Path, monkeypatch) -> None:

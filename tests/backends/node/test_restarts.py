@@ -35,6 +35,12 @@ def test_an_attempt_begins_with_a_line_of_its_own(tmp_path: Path, before: str) -
     assert sentence == "attempt 2 begins on node1, node2: its node was lost"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_a_full_disk_loses_the_line_of_an_attempt_alone() -> None:
+    sentence = restarts.mark_attempt(Path("/dev/full"), 2, ["node1"], "its node was lost")
+    assert sentence == "attempt 2 begins on node1: its node was lost"
+
+
 def test_a_deadline_that_is_shortened_tells_what_shortened_it() -> None:
     deadline = Deadline(Limits(wall_s=100.0, warn_s=10.0))
     assert (deadline.outcome, deadline.is_warning_due) == (None, False)
