@@ -15,6 +15,7 @@ from batchai_magics.errors import ConflictError
 CLUSTERS = [
     Nodes("STANDARD_NC6", 2),
     Nodes("Standard_D2", 3),
+    Nodes("Standard_NC12", 1),
     Nodes("Standard_NC12", 1, is_low_priority=True),
 ]
 
@@ -25,9 +26,9 @@ def used(clusters):
 
 def test_clusters_and_cores_are_counted_by_family_and_priority():
     counted = used(CLUSTERS)
-    assert counted["Clusters"] == 3
-    assert counted["Total Cluster Dedicated Regional vCPUs"] == 2 * 6 + 3 * 2
-    assert counted["Standard NC Family Cluster Dedicated vCPUs"] == 12
+    assert counted["Clusters"] == 4
+    assert counted["Total Cluster Dedicated Regional vCPUs"] == 2 * 6 + 3 * 2 + 12
+    assert counted["Standard NC Family Cluster Dedicated vCPUs"] == 2 * 6 + 12
     assert counted["Standard D Family Cluster Dedicated vCPUs"] == 6
     assert counted["Total Cluster LowPriority Regional vCPUs"] == 12
     assert counted["Standard NC Family Cluster LowPriority vCPUs"] == 12
@@ -52,11 +53,11 @@ def test_the_list_is_that_of_the_service():
 
 
 def test_as_many_cores_as_the_quota_are_given_and_not_one_more():
-    check_quotas(Nodes("Standard_NC6", 1), CLUSTERS, 36)
+    check_quotas(Nodes("Standard_NC6", 1), CLUSTERS, 48)
     with pytest.raises(ConflictError) as caught:
-        check_quotas(Nodes("Standard_NC6", 1), CLUSTERS, 35)
+        check_quotas(Nodes("Standard_NC6", 1), CLUSTERS, 47)
     assert caught.value.code == "OperationNotAllowed"
-    assert "Maximum allowed: 35, Current in use: 30, Additional requested: 6." in caught.value.message
+    assert "Maximum allowed: 47, Current in use: 42, Additional requested: 6." in caught.value.message
 
 
 @pytest.mark.parametrize(
