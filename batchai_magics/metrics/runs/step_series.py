@@ -195,7 +195,8 @@ def records_of_frame(frame: pandas.DataFrame) -> list[Record]:
     units = dict.fromkeys(MEAN_RATES if has_mean_rates else (), RATE_UNIT)
     rows = [{str(name): _known(cell) for name, cell in row.items()} for row in frame.to_dict("records")]
     if is_tidy:
-        return [_value(row, row["metric"], row["value"]) for row in rows]
+        values = (math.nan if row["value"] is None else row["value"] for row in rows)
+        return [_value(row, row["metric"], value) for row, value in zip(rows, values, strict=True)]
     return [
         _value({"unit": units.get(name), "offset": number, **row}, name, cell)
         for number, row in enumerate(rows)
@@ -220,7 +221,7 @@ def _value(row: Mapping[str, Any], name: str, value: float) -> Measurement:
 
 
 def _known(cell: Any) -> Any:
-    """The value of a cell; None for a missing one."""
+    """The value of a cell; None for a missing one, which is NaN among numbers."""
     import pandas as pd
 
-    return None if cell is pd.NA or cell is pd.NaT else cell
+    return None if pd.isna(cell) else cell

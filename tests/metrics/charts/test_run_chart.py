@@ -64,6 +64,21 @@ def test_a_frame_draws_what_its_records_draw():
     assert labels(again) == ["val_acc", "time"]  # a timer is drawn if it is named
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        run(ranks=2) + "20\t412.7 examples/sec\nAccuracy @ 1 = 0.5000 Accuracy @ 5 = 0.7500 [640 examples]\n",
+        "Epoch 0.5: loss=1.5\nstep 3: acc=0.5\nEpoch 1.5: loss=1.0\n",
+    ],
+)
+def test_a_missing_cell_of_a_frame_is_no_point(text):
+    assert points(frame(records(text))) == points(records(text))
+
+
+def points(data):
+    return [[line.get_xydata().tolist() for line in axes.lines] for axes in plot(data).figure.axes]
+
+
 def labels(ax):
     return [axes.get_ylabel() for axes in ax.figure.axes]
 
