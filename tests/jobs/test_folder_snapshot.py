@@ -14,6 +14,7 @@ from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
 from batchai_magics.jobs import folder_snapshot
 from batchai_magics.jobs.folder_snapshot import read_module, read_script, snapshot
+from tests.calls import calls_of
 
 LOOP = "a link to a folder that it is in"
 pytestmark = pytest.mark.slow  # they start git
@@ -254,11 +255,15 @@ def test_a_folder_with_far_too_many_files_is_refused_with_the_largest_entries_fo
     for number in range(200):
         (folder / f"images/{number}").mkdir(parents=True)
         (folder / f"images/{number}/a.png").write_text("x")
-    with pytest.raises(
-        UsageError, match=r"has more than 30 files; .* The largest of those found: .*images/ "
-    ) as caught:
+    with (
+        pytest.raises(
+            UsageError, match=r"has more than 30 files; .* The largest of those found: .*images/ "
+        ) as caught,
+        calls_of(os.scandir) as listed,
+    ):
         snapshot(folder)
     assert ".batchaiignore" in caught.value.hint
+    assert 0 < listed.count < 150  # of more than 200 folders
 
 
 def test_files_that_vanish_while_they_are_listed_are_not_missed(folder, monkeypatch):

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import Fact, Parser
+from batchai_magics.metrics.grammar.line_grammar import read_line
+from tests.calls import calls_of
 from tests.metrics.program_samples import NEAR_MISSES
 
 BAR = "48/48 [==============================]"
@@ -105,6 +107,17 @@ def test_a_glued_line_that_is_cut_is_left_out():
         "spread_images_per_sec_per_device",
     ]
     assert not [record for record in read(text) if isinstance(record, Fact)]
+
+
+@pytest.mark.parametrize("words", ["", " warning"])
+def test_the_grammar_reads_few_of_many_steps_without_a_newline(words):
+    """As `print(…, end=" ")` writes them; those with ever longer words differ in form."""
+    lines = [f"step {i} loss 0.{i % 10}{words * i} " for i in range(1, 401)]
+    with calls_of(read_line) as by_grammar:
+        records = read("".join(lines))
+    assert 0 < by_grammar.count < 20
+    if not words:
+        assert [(r.step, r.value) for r in records] == [(i, i % 10 / 10) for i in range(1, 401)]
 
 
 @pytest.mark.parametrize(
