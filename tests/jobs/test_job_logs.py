@@ -37,6 +37,20 @@ def test_a_tail_that_begins_in_another_piece_is_whole(backend, inside):
     assert tail_of(backend, STDOUT, 2) == tail
 
 
+def test_the_tail_of_a_long_log_reads_its_end_only(backend):
+    backend.write("line\n" * TAIL_BYTES)
+    read, sizes = backend.read, []
+
+    def recording_read(*asked):
+        chunk = read(*asked)
+        sizes.append(len(chunk.data))
+        return chunk
+
+    backend.read = recording_read
+    assert tail_of(backend, STDOUT, 2) == "line\n" * 2
+    assert sum(sizes) <= TAIL_BYTES + 1
+
+
 def test_the_last_lines_are_of_one_rank_where_ranks_are_known(backend):
     for number in range(3):
         for rank in (0, 1):

@@ -1,3 +1,4 @@
+import pickle
 from array import array
 
 from batchai_magics.backends.base import Chunk, Span
@@ -58,6 +59,14 @@ def test_a_cut_file_is_as_long_as_it_is_now_and_its_lines_count_from_its_start()
         assert (tail.size, tail.start_line, tail.generation) == (4, 0, generation)
         piece = tail.fragment(0, 100, line=0)
         assert (piece.data, piece.line) == (b"new\n", 1)
+
+
+def test_the_ranks_of_bytes_that_are_not_kept_are_not_kept():
+    tail = LogTail(100)
+    for start in range(0, 10_000, 10):
+        tail.add(Chunk(b"x" * 9 + b"\n", start, start + 10, False, (Span(start, start + 10, start % 3),)))
+    assert tail.is_shared
+    assert len(pickle.dumps(tail)) < 1500
 
 
 def shared_tail(*pieces, max_bytes=1 << 18):

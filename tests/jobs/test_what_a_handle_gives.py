@@ -15,6 +15,7 @@ from batchai_magics.jobs.job_model import read_model
 from batchai_magics.jobs.job_overview import job_overview
 from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics import MetricsWarning
+from batchai_magics.metrics.reading.progress_reader import BAR_BYTES, MAX_LINES
 from batchai_magics.models.states import ExecutionState
 from tests.widgets.scripted_job import FAILURE, JOB, ScriptedBackend, resource, step_line
 
@@ -186,6 +187,16 @@ def test_progress_is_that_of_the_lowest_rank_each_of_whose_lines_is_one_stream(b
     backend.write("step 30/40\n", rank=1)
     backend.write("/40\n", rank=0)
     assert read_model(backend, resource()).progress.words == "step 3/40"
+
+
+@pytest.mark.parametrize(("size", "most"), [(2, MAX_LINES), (BAR_BYTES // 2, 2), (BAR_BYTES // 2 - 1, 3)])
+def test_progress_is_sought_in_the_newest_lines_and_bytes_of_ranks(backend, size, most):
+    backend.write("step 1/40\n", rank=0)
+    for number in range(1, most):
+        backend.write("x" * (size - 1) + "\n", rank=number % 2)
+    assert read_model(backend, resource()).progress.words == "step 1/40"
+    backend.write("x" * (size - 1) + "\n", rank=most % 2)
+    assert read_model(backend, resource()).progress is None
 
 
 def test_each_log_is_read_once(backend):
