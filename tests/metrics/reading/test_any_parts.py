@@ -59,6 +59,15 @@ def test_a_block_says_what_each_line_says_by_itself(log, patterns):
     same(log.encode(), "line", patterns=patterns)
 
 
+@pytest.mark.parametrize("rare", ["", "\x1b[38:2::1:2:3m", "\x1b]0;title\x07"])
+def test_a_long_log_in_colours_is_read_as_one_without(rare):
+    lines = [f"step {number}: {{}}loss{{}} 0.{number}" for number in range(1, 301)]
+    coloured = "\n".join(line.format("\x1b[1;33m", "\x1b[0m") for line in lines) + f"{rare}\n"
+    plain = "\n".join(line.format("", "") for line in lines) + "\n"
+    assert numbers(parsed(coloured.encode())) == numbers(parsed(plain.encode()))
+    assert len(numbers(parsed(plain.encode()))) == 300
+
+
 @given(st.binary(max_size=3000), st.binary(max_size=3000))
 def test_no_bytes_raise(head, tail):
     same(head + tail, [len(head)], patterns={"any": r"(\S+)"})

@@ -78,6 +78,7 @@ def test_lines_of_other_processes_part_no_number_from_its_heading(prefix):
     for others in (1, 100):
         lines = [(2, TOLD), (0, "Epoch 3/5"), *words(1, others), *words(12, others), (0, MEMBER)]
         assert epochs(log_of(prefix, *lines)) == {0: 3}
+        same(log_of(prefix, *lines), "line")
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
@@ -105,7 +106,7 @@ def test_a_block_may_begin_far_below_one_of_another_process(prefix):
     same(far + below, [len(far)])
 
 
-COUNTED = "\r 9%|#         | {}/30 [00:02<00:10,  4.19it/s]"
+COUNTED = "\r 9%|#         | {}/{} [00:02<00:10,  4.19it/s]"
 
 
 def steps(text, cut=None):
@@ -115,8 +116,8 @@ def steps(text, cut=None):
     return [(record.step, record.epoch) for record in (*records, *parser.finish())]
 
 
-def bars(*counts):
-    return "".join(map(COUNTED.format, counts))
+def bars(*counts, total=30):
+    return "".join(COUNTED.format(count, total) for count in counts)
 
 
 def printed(epoch):
@@ -132,6 +133,21 @@ def test_a_bar_that_lags_behind_is_drawn_again_below_the_dict():
 def test_a_bar_that_is_only_above_the_dict_has_its_step():
     log = bars(0, 5) + printed(0.5) + bars(6, 7, 10) + printed(1.0) + bars(11, 12, 15) + printed(1.5)
     assert steps(log) == [(5, 0.5), (10, 1.0), (15, 1.5)]
+
+
+@pytest.mark.parametrize(
+    "dicts",
+    [  # each with its epoch, the count of the bar above it and below it
+        [(1.0, 100, 150), (1.5, 150, 155), (2.0, 200, 300)],  # of 2 or 3 epochs, of 3 as the second tells
+        [(0.5, 50, 51), (0.6, 85, 90), (1.0, 100, 150)],  # of 3 epochs, whatever the second tells
+    ],
+)
+def test_the_step_of_a_dict_is_that_of_as_many_epochs_as_those_above_tell(dicts):
+    log = "".join(
+        f"{bars(above, total=300)}{printed(epoch)}{bars(below, total=300)}" for epoch, above, below in dicts
+    )
+    epoch, above, _ = dicts[-1]
+    assert steps(log + "\n")[-1] == (above, epoch)
 
 
 def test_text_that_follows_the_bar_does_not_hide_it():

@@ -25,8 +25,8 @@ def test_the_newest_bar_counts_also_when_its_line_has_no_end():
 
 
 def test_a_count_is_read_only_when_its_line_has_ended():
-    assert read("step 3/1") is None
-    assert read("step 3/1", "0\n").fraction == 0.3
+    assert read("step 3/10") is None
+    assert read("step 3/10", "0\n").fraction == 0.03
     assert read("\r 45%|####  | 4", "5/100 [00:04<00:05, 10it/s]").words == "45/100"
 
 
@@ -48,8 +48,9 @@ def test_the_bar_of_an_epoch_is_a_part_of_all_epochs():
 
 
 def test_a_new_epoch_begins_with_nothing_done_in_it():
-    now = read("Epoch 2/4\n48/48 [======] - 1s 5ms/step\n", "Epoch 3/4\n")
-    assert (now.fraction, now.words) == (0.5, "epoch 3/4")
+    ended, begun = "Epoch 2/4\n48/48 [======] - 1s 5ms/step\n", "Epoch 3/4\n"
+    for now in (read(ended, begun), read(ended + begun)):
+        assert (now.fraction, now.words) == (0.5, "epoch 3/4")
 
 
 def test_a_line_with_results_ends_its_epoch_and_the_next_bar_is_of_the_next_one():
@@ -86,6 +87,16 @@ def test_what_is_left_of_an_epoch_tells_how_long_all_of_them_take_on():
     assert now.left_s(101.0) == pytest.approx(120.0)
 
 
+def test_the_end_of_an_epoch_does_not_tell_how_long_it_took():
+    bars = (" 50%|##  | 5/10 [00:30<00:30, 6s/it]\n", "100%|####| 10/10 [01:00<00:00, 6s/it]\n")
+    now = read("Epoch 1/4\n", *bars)
+    assert (now.fraction, now.left_s(102.0)) == (0.25, pytest.approx(180.0))
+
+
+def test_the_pace_of_a_run_that_begins_again_is_that_since_then():
+    assert read("step 50/100\n", "step 10/100\n", "step 20/100\n").ends_at == pytest.approx(110.0)
+
+
 def test_the_end_follows_from_the_begin_of_the_run_while_there_is_one_sighting():
     assert read("step 25/100\n", began=90.0).ends_at == pytest.approx(130.0)
     assert read("step 25/100\n").ends_at is None
@@ -108,6 +119,13 @@ def test_the_lowest_rank_that_tells_anything_is_believed():
     assert reader.progress.words == "step 20/100"
     assert reader.wants(0)
     assert not reader.wants(3)
+
+
+def test_a_reader_tells_whether_it_was_given_progress():
+    reader = ProgressReader()
+    assert reader.feed(b"step 3/40\n", at=1.0, rank=1)
+    assert not reader.feed(b"hello\n", at=2.0, rank=1)
+    assert not reader.feed(b"step 9/40\n", at=3.0, rank=2)
 
 
 def test_streams_have_each_their_unfinished_line():
