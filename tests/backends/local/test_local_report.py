@@ -18,7 +18,7 @@ from batchai_magics.backends.node.outcome import failed_with, stopped
 from batchai_magics.errors import StorageError
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import ProcessExit
-from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from tests.backends.local.still import Still, dead
 from tests.world import until
 
@@ -49,6 +49,30 @@ def is_open(writer: LocalReport) -> bool:
 def is_assigned(writer: LocalReport) -> bool:
     run = writer.read()
     return run is not None and run.is_assigned
+
+
+def test_a_job_with_nodes_runs_once_it_is_claimed(still: Still) -> None:
+    job, writer = started(still)
+    assert writer.claim()
+    row = still.state(job)
+    (attempt,) = json.loads(row["attempts"])
+    assert (row["state"], row["started"]) == ("running", attempt["started"])
+    assert attempt["nodes"] == [
+        name
+        for name, state in still.nodes(still.workspace.child(Kind.CLUSTER, "c")).items()
+        if state == "running"
+    ]
+
+
+@pytest.mark.parametrize("column", ["is_assigned = 0", "state = 'terminating', stop = 'terminate'"])
+def test_a_job_without_nodes_or_that_has_to_stop_is_claimed_and_not_begun(still: Still, column: str) -> None:
+    job, writer = started(still)
+    still.change(f"UPDATE job SET {column}")
+    before = still.state(job)
+    assert writer.claim()
+    row = still.state(job)
+    assert row["supervisor"] == process.own_identity()
+    assert (row["state"], row["started"], row["attempts"]) == (before["state"], None, "[]")
 
 
 ENDED = ("succeeded", "failed")
