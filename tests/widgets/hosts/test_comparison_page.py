@@ -88,3 +88,12 @@ def test_many_runs_are_sorted_grouped_and_drawn_against_a_parameter(compare, pla
     expect(view.locator("tbody tr")).to_have_count(3)
     expect(view.locator("tbody tr").first).to_contain_text("±")
     view.get_by_role("img", name=re.compile("^loss, latest: rate 0.01 .*rate 0.1 .*rate 1 ")).wait_for()
+
+
+def test_values_that_were_printed_without_a_position_are_numbered_and_called_no_steps(compare, place):
+    for name, accuracy in (("first", 91.5), ("second", 93.1)):
+        place.run(name)
+        place.tell(name, f"Test accuracy: {accuracy}%\n")
+    view = compare()
+    view.locator(".ba-plot[data-along=value] canvas").first.wait_for()
+    expect(view.locator(".ba-plot[data-along=step]")).to_have_count(0)
