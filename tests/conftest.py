@@ -1,6 +1,8 @@
 """What holds for every test: settings of its own, no deadlines, no process of a fast one, no skip in CI."""
 
+import asyncio
 import atexit
+import contextlib
 import gc
 import os
 import re
@@ -119,6 +121,32 @@ def pytest_runtest_protocol(item):
         return (yield)
     finally:
         starts.is_forbidden = False
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item):
+    with _without_loop_of_browser(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    with _without_loop_of_browser(item):
+        return (yield)
+
+
+@contextlib.contextmanager
+def _without_loop_of_browser(item):
+    """Hides Playwright's event loop, which counts as running between its calls, from tests without a browser."""
+    loop = asyncio._get_running_loop()
+    if loop is None or "chrome" in item.fixturenames:
+        yield
+        return
+    asyncio._set_running_loop(None)
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(loop)
 
 
 @pytest.hookimpl(wrapper=True)
