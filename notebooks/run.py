@@ -85,8 +85,9 @@ class Steps:
         self._thread.join()
 
     def _tell(self) -> None:
-        told = 0
-        while not self._is_over.wait(LOOK_S):
+        told, is_over = 0, False
+        while not is_over:
+            is_over = self._is_over.wait(LOOK_S)  # the last steps are told, too
             with contextlib.suppress(BatchAIError):  # the job is not there yet
                 steps = [record for record in _job().records() if getattr(record, "name", "") == "loss"]
                 if steps and (steps[-1].step or 0) >= told + EVERY:
