@@ -326,8 +326,9 @@ def _holds_settings(scan: LineScan) -> bool:
 
 
 def _is_schedule(scan: LineScan) -> bool:
-    """Whether a line names several epochs: `epoch 10 -> lr 0.01, epoch 20 -> lr 0.001`."""
-    return sum(position.noun == "epoch" for position in scan.positions) > 1
+    """Whether a line tells a number at several epochs: `epoch 10 -> lr 0.01, epoch 20 -> lr 0.001`."""
+    names = [each.name for each in scan.numbers]
+    return len({*names}) < len(names) and sum(each.noun == "epoch" for each in scan.positions) > 1
 
 
 def _count_episodes(scan: LineScan) -> None:

@@ -93,6 +93,7 @@ LINES = {
     },
     "Episode 12 finished after 200 timesteps, total reward: 21.5": {"step": 12, "total_reward": 21.5},
     "Frame 10000: mean reward over last 100 episodes = -19.5": {"step": 10000, "mean_reward": -19.5},
+    "Epoch: 3, global epoch: 13, lr: 0.5, tok/s: 120": {"epoch": 3, "lr": 0.5, "tok/s": 120.0},
     "Step 300, average loss over 100 steps: 0.25": {"step": 300, "average_loss": 0.25},
     "Epoch 3 | val_loss 0.25 *best*": {"epoch": 3, "val_loss": 0.25},
     "iter 300/1000 eta 0:12:34 loss 0.25 | 12:34:56": {"step": 300, "loss": 0.25},
