@@ -218,7 +218,7 @@ def _phase_in(values: Mapping[Path, Value]) -> str | None:
     texts = {path[0]: text for path, text in values.items() if len(path) == 1 and not text.is_number}
     words = (
         _text(text) if key == "name" else re.split(r"[\W_]", _text(text), maxsplit=1)[0]
-        for key, text in texts.items()
+        for key, text in sorted(texts.items(), key=lambda item: item[0] == "name")  # which may be a run's
         if key in _PHASE_KEYS
     )
     return next(filter(None, map(phase_of_word, words)), None)

@@ -204,7 +204,8 @@ def _take_text_pair(scan: LineScan) -> bool:
         scan.at = found.end()
         return True
     if found and (told := _TOLD_PHASE.match(found[0])):
-        scan.phase = phase_of_word(told["phase"].decode()) or scan.phase
+        phase, is_name = phase_of_word(told["phase"].decode()), told[0].startswith(b"'name")
+        scan.phase = scan.phase or phase if is_name else phase or scan.phase
     name = (found["name"] or b"").decode("utf-8", "replace") if found else ""
     is_filler = name.split(" ")[-1].lower() in _NO_TEXT_NAMES
     if found and name and found[0].endswith(b":") and not is_filler and phase_of_word(name) is None:

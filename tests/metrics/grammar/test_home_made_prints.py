@@ -138,6 +138,14 @@ def test_the_name_of_an_object_may_be_its_phase():
     ]
 
 
+@pytest.mark.parametrize("mark", ['"', "'"])
+def test_a_mode_beside_a_name_is_the_phase(mark):
+    members = ["'mode': 'train'", "'name': 'test'", "'step': 3", "'loss': 0.5"]
+    for first, second in ((0, 1), (1, 0)):
+        line = "{" + ", ".join([members[first], members[second], *members[2:]]) + "}\n"
+        assert rows_of(line.replace("'", mark)) == [{"step": 3, "loss": 0.5}]
+
+
 def test_numbers_of_a_numbered_set_are_those_of_its_epoch():
     text = "(Epoch 20) TRAIN LOSS:0.25 CER:6.5%\nVALID\nVALID SET 0 LOSS:0.5 CER:5.5%\n"
     assert rows_of(text) == [
