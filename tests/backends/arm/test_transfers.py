@@ -99,6 +99,17 @@ def test_a_file_that_was_damaged_on_its_way_here_is_not_kept(names: list[str], t
     assert list(tmp_path.iterdir()) == []
 
 
+class WithoutDigest(Damaging):
+    """A server that tells no digest of a file, as the published API need not."""
+
+    DIGEST = ""
+
+
+def test_a_file_without_a_digest_is_kept_as_it_came(tmp_path: Path) -> None:
+    drained(WithoutDigest().fetch("share", [Copy(tmp_path / "a", "a", 4)]))
+    assert (tmp_path / "a").read_bytes() == b"came"
+
+
 @pytest.mark.slow
 def test_a_file_that_was_damaged_on_its_way_is_on_no_share(server: Running) -> None:
     server.world.backend.storage.make("damaged")

@@ -174,3 +174,10 @@ def test_a_job_with_mounts_of_its_own(do, tmp_path):
     assert {"afs", "bfs", "nfs"} <= set(job.log().split())
     assert [item["name"] for item in do("storage file list -s s-one --account-name acc").data] == ["a"]
     assert do("storage blob list -c c-one --account-name acc --query [].name").data == ["b"]
+
+
+def test_nodes_have_the_fields_of_az(do):
+    do("cluster create -n one -s Standard_D2 -t 2")
+    assert [list(node) for node in do("cluster node list -c one").data] == [
+        ["ipAddress", "nodeId", "port"]
+    ] * 2

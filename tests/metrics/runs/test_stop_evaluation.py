@@ -22,6 +22,15 @@ def test_one_such_value_is_enough_without_a_time():
     assert watch.reason(1) == 'stop-if "loss is nan": loss was nan at step 2 of rank 3'
 
 
+def test_an_infinite_value_is_one_in_either_direction_and_nan_is_none():
+    for number, word in ((math.inf, "inf"), (-math.inf, "-inf")):
+        watch = stopping("loss is inf")
+        watch.add([value("loss", 1e9, step=1), value("loss", math.nan, step=2)], 0)
+        assert watch.reason(0) == ""
+        watch.add([value("loss", number, step=3)], 0)
+        assert watch.reason(0) == f'stop-if "loss is inf": loss was {word} at step 3'
+
+
 def test_a_time_counts_from_the_first_such_value_without_a_break():
     watch = stopping("images/sec < 50 for 5m")
     watch.add([value("images_per_sec", 40)], 0)

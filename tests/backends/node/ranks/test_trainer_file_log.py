@@ -51,6 +51,13 @@ def test_lines_are_read_as_they_are_completed(work):
     assert numbers(work)[1:] == [{"step": 2, "loss": 2.0}]
 
 
+def test_a_row_that_a_kill_cut_off_is_no_number(work):
+    log = follow(work)
+    (work / "metrics.csv").write_text("step,loss\n1,2.5\n2,2.25"[:-1])
+    log.close()
+    assert numbers(work) == [{"step": 1, "loss": 2.5}]
+
+
 def test_an_event_that_is_torn_counts_once_it_is_complete(work):
     writer = EventFileWriter(work.parent / "elsewhere", ExportedRun("r", "guid", "e", 1.0))
     writer.write([ScalarPoint("loss", 2.5, 1, 1.0), ScalarPoint("loss", 2.0, 2, 2.0)])
