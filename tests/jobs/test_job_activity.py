@@ -57,6 +57,11 @@ def test_attempts_are_told_in_the_head_with_what_the_next_one_waits_for():
             "Waiting for 2 nodes of nc6: a and b are using its nodes; c is ahead in the queue.",
         ),
         (
+            QueueChanged(JOB, (), tuple("abcde")),
+            TWO_IDLE,
+            "Waiting for 2 nodes of nc6: 5 jobs are ahead in the queue.",
+        ),
+        (
             QueueChanged(JOB, (), ("a", "x/b", "x/c", "y/d")),
             TWO_IDLE,
             "Waiting for 2 nodes of nc6: 4 jobs (2 of experiment x and 1 of experiment y) are ahead"
