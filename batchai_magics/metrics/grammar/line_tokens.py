@@ -203,9 +203,8 @@ def _take_text_pair(scan: LineScan) -> bool:
     if found and found[0].endswith(b": n/a"):
         scan.at = found.end()
         return True
-    if found and (told := _TOLD_PHASE.match(found[0])):
-        phase, is_name = phase_of_word(told["phase"].decode()), told[0].startswith(b"'name")
-        scan.phase = scan.phase or phase if is_name else phase or scan.phase
+    if found:
+        _note_phase(scan, found[0])
     name = (found["name"] or b"").decode("utf-8", "replace") if found else ""
     is_filler = name.split(" ")[-1].lower() in _NO_TEXT_NAMES
     if found and name and found[0].endswith(b":") and not is_filler and phase_of_word(name) is None:
@@ -220,6 +219,13 @@ def _take_text_pair(scan: LineScan) -> bool:
         return False  # the value of a name is itself a name: `DEV : loss 0.5`
     scan.at = found.end()
     return True
+
+
+def _note_phase(scan: LineScan, pair: bytes) -> None:
+    """Note the phase that a text tells, or a name, if nothing else does: `'mode': 'val'`."""
+    if told := _TOLD_PHASE.match(pair):
+        phase, is_name = phase_of_word(told["phase"].decode()), pair.startswith(b"'name")
+        scan.phase = (scan.phase or phase) if is_name else (phase or scan.phase)
 
 
 def _pass_best(scan: LineScan) -> bool:
