@@ -18,7 +18,7 @@ from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.runs.labels import Labels
 from batchai_magics.models.states import ExecutionState
 from tests.patience import PATIENCE_S
-from tests.world import World, processes_of, until
+from tests.world import FOLLOWED, World, processes_of, until
 
 pytestmark = pytest.mark.slow
 
@@ -72,6 +72,21 @@ def up(world: World, line: str = "j --nodes 2 --processes 2"):
     job = world.submit(line, SLEEP)
     until(lambda: job.log() == "up\nup\n")
     return job
+
+
+def test_jobs_outlive_the_kernel_that_submitted_them_and_one_that_waits_starts(world: World) -> None:
+    go = world.home / "go"
+    child = kernel(
+        world,
+        f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.05)",
+        *("a --nodes 2", "b --nodes 2"),
+    )
+    assert child.stdout.readline() == "submitted\n"
+    end(child)
+    FOLLOWED.discard(world.backend)  # it would start the one that waits
+    go.touch()
+    jobs = [find(world.backend, name, world.settings) for name in "ab"]
+    until(lambda: all(job.show().state is ExecutionState.SUCCEEDED for job in jobs))
 
 
 def test_a_killed_supervisor_fails_its_job_and_takes_everything_with_it(world: World) -> None:
