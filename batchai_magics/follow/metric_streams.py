@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from batchai_magics.backends.base import Chunk
@@ -47,6 +47,7 @@ class _FileParser:
         self.bars: list[BarCount] = []
         self._keys: deque[object] = deque(maxlen=_MAX_KEYS)
         self._known: set[object] = set()
+        self.names: set[str] = set()  # of metrics
         self._tables: deque[MeasurementTable] = deque()  # the last ones whose keys no one has asked for
 
     def collect_bars(self) -> None:
@@ -63,7 +64,8 @@ class _FileParser:
         self._known.add(key)
 
     def remember_table(self, table: MeasurementTable) -> None:
-        """Remember the numbers of a table, as soon as the other stream has one."""
+        """Remember the numbers of a table, as soon as the other stream has one to compare."""
+        self.names.update(table.names)
         self._tables.append(table)
         while sum(map(len, self._tables)) - len(self._tables[0]) >= _MAX_KEYS:
             self._tables.popleft()
@@ -74,11 +76,6 @@ class _FileParser:
             for _, own in _with_keys(self._tables.popleft()):
                 self.remember(own)
         return key in self._known
-
-    @property
-    def has_any(self) -> bool:
-        """Whether it has any number or bar."""
-        return bool(self._known or self._tables or self.bars)
 
     def bars_at(self, time: float) -> Sequence[BarCount]:
         """What the bar showed around this time; if nothing, what it showed before."""
@@ -111,14 +108,16 @@ class MetricStreams:
         stream.collect_bars()
         unplaced = stream.parser.take_unplaced()
         self.has_trainer_files |= file == TRAINER_LOG
-        is_alone = not self.has_trainer_files and not any(
-            other.has_any for other in self._other_streams(file)
-        )
-        if not isinstance(parsed, tuple) and is_alone and not unplaced:
+        if not isinstance(parsed, tuple) and not unplaced and self._is_alone(file, parsed.names):
             stream.remember_table(parsed)
             return parsed  # too many to be compared, with nothing to compare them with
         records = parsed if isinstance(parsed, tuple) else tuple(parsed)
         return self._without_delayed(self._new(file, records), unplaced)
+
+    def _is_alone(self, file: str, names: Collection[str]) -> bool:
+        """Whether no other file has metrics of these names."""
+        others = self._other_streams(file)
+        return not self.has_trainer_files and all(other.names.isdisjoint(names) for other in others)
 
     def restart(self, file: str) -> None:
         """Forget a file, which was replaced."""
@@ -161,6 +160,8 @@ class MetricStreams:
             if key is not None and any(other.has(key) for other in others):
                 continue
             own.remember(key)
+            if isinstance(record, Measurement):
+                own.names.add(record.name)
             new.append(record)
         return self._numbers.new_printed(new)
 
