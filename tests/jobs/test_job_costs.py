@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 
+from batchai_magics.backends.base.backend_registry import default_vm_size
 from batchai_magics.commands.output.command_result import Result
 from batchai_magics.commands.output.job_list import JobList
 from batchai_magics.config import Settings
@@ -16,8 +17,9 @@ from batchai_magics.jobs.job_costs import JobCosts
 from batchai_magics.models.cluster_spec import AutoScale, NodeStateCounts, ScaleSettings
 from batchai_magics.models.job_execution import Attempt
 from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.mount_volumes import ResourceRef
 from batchai_magics.models.prices import Cost, Price
-from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
 from batchai_magics.models.resources import Cluster, JobResource
 from batchai_magics.models.states import ExecutionState
 from tests.default_resources import ensure_defaults
@@ -42,6 +44,8 @@ class Priced:
 
     def show(self, id):
         self.shows += 1
+        if id.key not in self._clusters:
+            raise NotFoundError(f"there is no cluster {id.name}")
         return self._clusters[id.key]
 
     def read(self, *_):
@@ -66,9 +70,9 @@ def machines(size: str = "Standard_NC6", idle: int = 0, **fields: object) -> Clu
     return replace(found, spec=found.spec.model_copy(update={"vm_size": size}), **fields)
 
 
-def scaled_to_zero(found: Cluster) -> Cluster:
+def scaled(found: Cluster, *, least: int) -> Cluster:
     """The cluster with automatic scale."""
-    scale = ScaleSettings(auto_scale=AutoScale(minimum_node_count=0, maximum_node_count=4))
+    scale = ScaleSettings(auto_scale=AutoScale(minimum_node_count=least, maximum_node_count=4))
     return replace(found, spec=found.spec.model_copy(update={"scale_settings": scale}))
 
 
@@ -101,6 +105,14 @@ def test_without_a_price_there_is_no_cost_and_no_request() -> None:
     assert costs(backend).of_job(ended()) is None
     assert backend.shows == 0
     assert costs(backend, prices="Standard_NC12=1").of_job(ended()) is None
+
+
+def test_only_the_default_cluster_has_a_price_before_it_exists() -> None:
+    prices = f"{default_vm_size(Settings())}=2"
+    cluster = workspace_id(Settings()).child(Kind.CLUSTER, Settings().cluster)
+    for id, price in ((cluster, Price(2.0, "USD")), (cluster.parent.child(Kind.CLUSTER, "mine"), None)):
+        spec = ended().spec.model_copy(update={"cluster": ResourceRef(id=str(id))})
+        assert costs(Priced(), prices=prices).node_price(spec) == price
 
 
 def test_all_attempts_count_and_the_time_between_them_does_not() -> None:
@@ -141,9 +153,10 @@ def test_a_condition_on_the_cost_needs_a_price() -> None:
 
 
 def test_idle_nodes_that_cost_money_are_told_of() -> None:
-    (told,) = costs(Priced(), prices="Standard_NC6=2").idle_notes([machines(idle=3)])
-    assert told.startswith("Cluster nc6 has 3 idle nodes, which cost 6.00 USD an hour")
-    assert "cluster auto-scale -n nc6 --min 0 --max 4" in told
+    for found in (machines(idle=3), scaled(machines(idle=3), least=1)):
+        (told,) = costs(Priced(), prices="Standard_NC6=2").idle_notes([found])
+        assert told.startswith("Cluster nc6 has 3 idle nodes, which cost 6.00 USD an hour")
+        assert "cluster auto-scale -n nc6 --min 0 --max 4" in told
 
 
 @pytest.mark.parametrize(
@@ -153,7 +166,7 @@ def test_idle_nodes_that_cost_money_are_told_of() -> None:
         (machines(idle=3), ""),
         (machines(idle=3), "Standard_NC6=0"),
         (machines(idle=3, partition="gpu"), "gpu=2"),
-        (scaled_to_zero(machines(idle=3)), "Standard_NC6=2"),
+        (scaled(machines(idle=3), least=0), "Standard_NC6=2"),
     ],
     ids=["none idle", "no price", "free", "a partition of Slurm", "scaled to zero"],
 )

@@ -89,6 +89,26 @@ def test_nothing_overtakes_a_log_that_is_far_behind(logs):
     assert b"last" not in b"".join(seen[:3])
 
 
+def test_of_lines_of_the_same_time_those_of_stdout_come_first(logs):
+    for file, text in ((ERR, b"2\n"), (OUT, b"1\n")):
+        logs.write(file, text)
+        logs.now -= 1
+    logs.poll()
+    logs.end()
+    assert logs.text == b"1\n2\n"
+
+
+def test_lines_near_each_other_are_read_again_at_once(logs):
+    for number in range(100):
+        logs.write((OUT, ERR)[number % 2], b"%d\n" % number)
+    logs.poll()
+    logs.end()
+    reads = []
+    again = logs.merged.read(lambda *asked: reads.append(asked) or logs.chunk(*asked), 0, 1 << 20)
+    assert again.data == logs.text
+    assert len(reads) == 2  # of both files
+
+
 def test_a_bar_stands_below_until_its_line_ends_and_comes_as_it_was_at_last(logs):
     logs.write(ERR, b"\r10%")
     logs.write(OUT, b"loss 1\n")
