@@ -55,6 +55,8 @@ WHOLE_SECONDS = {
     "Open MPI 4": f"Sat Mar  2 10:25:35 2019[1,3]<stdout>:{LINE}",
     "Open MPI 5": f"[Sat Mar  2 10:25:35 2019][1,3]<stdout>: {LINE}",
     "Open MPI without a rank": f"Sat Mar  2 10:25:35 2019<stdout>:{LINE}",
+    "Open MPI before a total": "Sat Mar  2 10:25:35 2019[1,3]<stdout>:total images/sec: 12.34",
+    "Open MPI before an evaluation": "Sat Mar  2 10:25:35 2019[1,3]<stdout>:10\t123.4 examples/sec",
     "Kubeflow": f"INFO|2019-03-02T10:25:35|/opt/launcher.py|27| {LINE}",
     "CNTK": "03/02/2019 10:25:35:  Epoch[ 1 of 3]-Minibatch[   1- 100]: ce = 1.2 * 6400;"
     " time = 0.1s; samplesPerSecond = 51863.9",

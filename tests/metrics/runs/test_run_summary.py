@@ -163,6 +163,10 @@ def test_the_total_of_one_of_several_ranks_is_labelled_with_it():
     assert (found.is_total_of_one_rank, found.total_rank) == (True, 3)
     assert "706.21 of rank 3 alone" in str(found)
     assert found.metric("images/sec").headline_value == 2800
+    assert summary(independent([700] * 2, [702, 706])).is_total_of_one_rank
+    assert not summary(
+        f"{tagged({0: 100})}{total(100)}\n"
+    ).is_total_of_one_rank  # no other rank to compare with
 
 
 def test_a_total_that_all_ranks_share_has_no_label():
