@@ -172,6 +172,25 @@ def test_the_longer_it_lasts_the_more_rarely_it_is_asked_but_never_too_rarely(sh
     assert delays[-1] == 5.0
 
 
+def test_a_loop_that_is_behind_waits_while_nobody_answers_and_then_reads_on(shaky):
+    shaky.read_bytes = 1
+    shaky.write("x" * (3 * MAX_CHUNKS))
+    waits, refusals = Waits(99), iter(range(4))
+    stream = events(shaky, JOB, stop=waits.stop)
+    plain, is_read = shaky.show, next(event for event in stream if isinstance(event, LogBytes))
+
+    def refuse(id):
+        if next(refusals, None) is None:
+            return plain(id)
+        raise UnreachableError("nobody listens", code="EndpointUnreachable")
+
+    shaky.show = refuse
+    shaky.finish()
+    rest = b"".join(event.chunk.data for event in stream if isinstance(event, LogBytes))
+    assert is_read.chunk.data + rest == b"x" * (3 * MAX_CHUNKS)
+    assert len(waits.told) == 4
+
+
 def test_one_that_never_answered_is_an_error(shaky):
     shaky.is_there = False
     with pytest.raises(UnreachableError):
