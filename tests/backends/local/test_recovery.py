@@ -192,17 +192,18 @@ def test_secrets_of_a_job_whose_submitter_died_before_it_had_a_supervisor_are_lo
 
 
 @pytest.mark.parametrize(
-    ("change", "state"),
+    ("before", "change", "state"),
     [
-        ({"state": "succeeded"}, "succeeded"),
-        ({"supervisor": "1:2:another"}, "running"),
-        ({"supervisor": "", "spawner": None}, "running"),
+        ({}, {"state": "succeeded"}, "succeeded"),
+        ({}, {"supervisor": "1:2:another"}, "running"),
+        ({}, {"supervisor": "", "spawner": None}, "running"),
+        ({"supervisor": "", "spawner": dead()}, {"spawner": None}, "running"),
     ],
 )
 def test_a_job_that_changed_hands_while_we_looked_is_left_alone(
-    still: Still, monkeypatch, change: dict[str, object], state: str
+    still: Still, monkeypatch, before: dict[str, object], change: dict[str, object], state: str
 ) -> None:
-    job = lost(still)
+    job = lost(still, **before)
 
     def meanwhile(find: object) -> None:
         for name, value in change.items():
