@@ -137,7 +137,7 @@ def pytest_runtest_call(item):
 
 @contextlib.contextmanager
 def _without_loop_of_browser(item):
-    """Hides Playwright's event loop, which counts as running between its calls, from tests without a browser."""
+    """Hides Playwright's event loop, which is current between its calls too, from tests without a browser."""
     loop = asyncio._get_running_loop()
     if loop is None or "chrome" in item.fixturenames:
         yield
