@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from batchai_magics.backends.base import Chunk, WriteTime
-from batchai_magics.follow.metric_streams import MetricStreams
+from batchai_magics.follow.metric_streams import MIN_COLUMN_BYTES, MetricStreams
 from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics.measurement import Measurement
 from batchai_magics.metrics.runs.summary_builder import summarize
@@ -72,6 +72,39 @@ def test_counts_that_are_too_near_to_be_told_apart_by_time_are_told_apart_by_the
     job.write(ERR, "".join(bar(done) for done in (0, 3, 7, 9, 10, 11)) + "\n", 100.0)
     job.write(OUT, printed(0.7, 0.7) + printed(0.4, 1.0), 100.0)
     assert [record.step for record in job.streams.finish()] == [7, 10]
+
+
+def test_a_dict_has_the_step_of_a_bar_drawn_long_before(job):
+    job.write(ERR, bar(0) + bar(5) + "\n", 100.0)
+    job.write(OUT, printed(0.5, 0.5), 110.0)
+    assert rows(job.streams.finish()) == [("loss", 0.5, 5, 0.5)]
+
+
+def test_a_dict_between_bars_that_fit_its_epoch_alike_is_at_that_nearest_in_time(job):
+    job.write(ERR, bar(7) + bar(7), 100.0)
+    job.write(OUT, printed(0.5, 0.77), 100.0)
+    job.write(ERR, bar(8) + "\n", 100.4)
+    assert [record.step for record in job.streams.finish()] == [7]
+
+
+def test_a_later_dict_tells_the_number_of_epochs_of_one_that_waits_with_it(job):
+    job.write(ERR, bar(10) + bar(10), 99.8)
+    job.write(ERR, bar(15) + bar(15), 100.0)
+    job.write(OUT, printed(0.5, 1.0), 100.0)  # of 2 or 3 epochs
+    job.write(ERR, bar(15) + "\n", 110.0)
+    job.write(OUT, printed(0.4, 1.5), 110.0)  # of 3
+    assert [record.step for record in job.streams.finish()] == [10, 15]
+
+
+def test_a_dict_in_a_long_part_of_a_log_waits_for_its_bar_too(job):
+    assert job.write(OUT, "words\n" * MIN_COLUMN_BYTES + printed(0.5, 0.5), 100.0) == ()
+    job.write(ERR, bar(5) + "\n", 100.1)
+    assert rows(job.streams.finish()) == [("loss", 0.5, 5, 0.5)]
+
+
+def test_numbers_without_a_position_are_kept_of_both_files(job):
+    assert rows(job.write(OUT, "psnr=2\n")) == [("psnr", 2.0, None, None)]
+    assert rows(job.write(ERR, "psnr=2\n")) == [("psnr", 2.0, None, None)]
 
 
 def test_a_dict_of_a_job_without_a_bar_has_no_step(job):
