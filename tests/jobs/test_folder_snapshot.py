@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.cell.cell_uploads import DOWNLOAD, left_out_notes, read_uploads
+from batchai_magics.cell.cell_uploads import DOWNLOAD, SECRET, left_out_notes, read_uploads
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
 from batchai_magics.jobs import folder_snapshot
@@ -181,7 +181,7 @@ def unlisted(request, folder, monkeypatch):
         (folder / name).touch()
     home = folder.parent / "home"
     (home / ".config/git").mkdir(parents=True)
-    (home / ".config/git/ignore").write_text("users.txt\n")
+    (home / ".config/git/ignore").write_text("users.txt\nkeep.txt\n")  # what the files below take back
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     if request.param == "dubious":
@@ -197,6 +197,15 @@ def unlisted(request, folder, monkeypatch):
 
 
 SENT = {".gitignore", "pkg/.gitignore", "pkg/__init__.py", "pkg/keep.txt", "train.py"}
+
+
+def test_a_link_to_a_file_with_secrets_stays_behind_as_one(folder):
+    (folder / ".batchaiignore").write_text(".env\n")
+    (folder / ".env").write_text("TOKEN=hush")
+    (folder / "settings").symlink_to(".env")
+    taken = snapshot(folder)
+    assert "settings" not in taken.files
+    assert taken.left_out["settings"] == SECRET
 
 
 def test_where_git_fails_its_ignore_files_are_applied_and_the_reason_is_told(unlisted, request):
