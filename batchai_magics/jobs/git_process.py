@@ -123,21 +123,24 @@ class RepositorySettings:
     """What a repository's configuration says.
 
     Attributes:
-        without_filters: The options that switch off its filters, for commands that compare contents; None if
-            they cannot be switched off.
+        without_filters: The options that switch off its filters, for commands that compare contents.
         remote: The URL of `origin`, perhaps with credentials; empty without one.
+        problem: Why these options are not known, or do not suffice.
     """
 
-    without_filters: tuple[str, ...] | None
+    without_filters: tuple[str, ...] = ()
     remote: str = ""
+    problem: str = ""
 
     @classmethod
     def read(cls, folder: Path) -> RepositorySettings:
         """Those of the repository that a folder is in."""
         process = GitProcess(folder, _SETTINGS)
         output = process.output(_SETTINGS_TIMEOUT_S, accepted=(0, 1), most=_MAX_SETTINGS)
+        if output.problem:
+            return cls(problem=output.problem)
         remote, options = "", list[str]()
-        is_possible = not output.problem and len(output.data) <= _MAX_SETTINGS
+        is_possible = len(output.data) <= _MAX_SETTINGS
         for setting in filter(None, os.fsdecode(output.data).split("\0")):
             name, _, value = setting.partition("\n")
             name, _, key = name.rpartition(".")
@@ -146,7 +149,8 @@ class RepositorySettings:
                 continue
             is_possible = is_possible and "=" not in name  # or `-c` cannot name it
             options += ("-c", f"{name}.{key}={'false' * (key == 'required')}")
-        return cls(tuple(options) if is_possible else None, remote)
+        problem = "" if is_possible else "git failed: the filters of the repository cannot be switched off"
+        return cls(tuple(options), remote, problem)
 
 
 def work_tree_of(folder: Path) -> Path | None:

@@ -108,9 +108,8 @@ class GitCheckout:
     def _read(self, root: Path) -> None:
         settings = RepositorySettings.read(root)
         state, options = GitState(remote=_LOGIN.sub("", settings.remote)), settings.without_filters
-        if options is None:
-            problem = "git failed: the filters of the repository cannot be switched off"
-            self._state = state._replace(problem=problem)
+        if settings.problem:
+            self._state = state._replace(problem=settings.problem)
             return
         status, diff = self._output(GitProcess(root, _STATUS, options)), GitOutput()
         if _CHANGED.search(status.data) and not self._is_over:

@@ -88,6 +88,12 @@ def test_a_filter_that_cannot_be_switched_off_is_a_problem(repository, trap, tmp
     assert not (tmp_path / "sprung").exists()
 
 
+def test_a_checkout_without_git_says_that_git_cannot_be_started(tmp_path, monkeypatch):
+    (tmp_path / ".git").mkdir()
+    monkeypatch.setenv("PATH", "")
+    assert GitCheckout(tmp_path).state.problem == "git cannot be started here"
+
+
 def test_a_git_in_the_folder_itself_does_not_run(tmp_path, trap, monkeypatch):
     (tmp_path / "git").symlink_to(trap)
     monkeypatch.chdir(tmp_path)
