@@ -105,7 +105,7 @@ class GitProcess:
             return GitOutput(problem=f"git failed: {said.removeprefix('fatal: ')[:_MAX_PROBLEM]}")
 
     def kill(self) -> None:
-        """Ends it, if its output is not wanted after all; who waits for that gets a problem."""
+        """Ends it, if its output is not wanted after all; a waiting call of `output` returns a problem."""
         if self._child:
             self._child.kill()
 

@@ -125,10 +125,7 @@ def take_pair(scan: LineScan) -> bool:
 def _is_no_pair(scan: LineScan, name: str, found: re.Match[bytes]) -> bool:
     """Whether a sentence, a share of progress, a list, the next line or a position begins here."""
     is_sentence = found["is"] and not _states_measure(scan, name, found.end())
-    is_progress = found["unit"] == b"%" and found["wrap"] == b"[" and not found["sign"]  # `Finished [100%]:`
-    is_share = b"/" in (found["wrap"] or b"") and not (is_quality(name) or "correct" in name.lower())
-    is_bar = found["unit"] == b"%" and _COUNT_OF_BAR.match(scan.text, found.end("unit"), scan.end)
-    if is_sentence or is_progress or is_share or (is_bar and not is_quality(name)) or _IS_SEAM.search(name):
+    if is_sentence or _is_share(scan, name, found) or _IS_SEAM.search(name):
         return True
     # `Batch 2.736 (7.783)`, `fps step: 96241`
     is_timed = b"." in found["number"] and name.lower() in _TIMED_POSITIONS
@@ -137,6 +134,17 @@ def _is_no_pair(scan: LineScan, name: str, found: re.Match[bytes]) -> bool:
     is_vector = found["wrap"] == b"[" and _MORE_ELEMENTS.match(scan.text, found.end("number"))
     is_list = (is_vector and not is_measure(name)) or _MORE_NUMBERS.match(scan.text, found.end(), scan.end)
     return bool(is_position or is_list)
+
+
+def _is_share(scan: LineScan, name: str, found: re.Match[bytes]) -> bool:
+    """Whether the number is a share of progress: `Finished [100%]:`, `Train 89/110 (81%)`."""
+    if found["unit"] == b"%" and found["wrap"] == b"[" and not found["sign"]:
+        return True
+    if is_quality(name):
+        return False
+    is_count = b"/" in (found["wrap"] or b"") and "correct" not in name.lower()
+    is_bar = found["unit"] == b"%" and _COUNT_OF_BAR.match(scan.text, found.end("unit"), scan.end)
+    return is_count or bool(is_bar)
 
 
 def _states_measure(scan: LineScan, name: str, end: int) -> bool:

@@ -200,7 +200,7 @@ class Block:
             group.convert(clock)
 
     def owners(self) -> list[PlanLines | SkeletonPlans | None]:
-        """Who reads each line: those of its plan, or code; None for a line with nothing to read."""
+        """What reads each line: its plan, or code; None for a line with nothing to read."""
         count = len(self.lines.texts)
         if len(self.groups) == 1 and len(self.groups[0].rows) == count:
             return [self.groups[0]] * count

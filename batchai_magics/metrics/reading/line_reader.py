@@ -33,7 +33,7 @@ Placed = tuple[int | None, float | None, Values]
 """The step, the epoch and the numbers of a line."""
 
 Owner = PlanLines | SkeletonPlans | None
-"""Who reads a line: its plan, or code; None for a line with nothing to read."""
+"""What reads a line: its plan, or code; None for a line with nothing to read."""
 
 
 class LineReader:

@@ -124,7 +124,7 @@ class RequestBodies:
             for name in quotas:
                 self._taken[name] -= amount
                 if not self._taken[name]:
-                    del self._taken[name]  # who has gone takes no memory
+                    del self._taken[name]  # a client that is gone takes no memory
 
 
 def client_address(request: Request) -> str:
