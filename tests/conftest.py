@@ -50,22 +50,42 @@ def pytest_xdist_auto_num_workers(config):
     return None if config.option.markexpr == "not slow" else (os.cpu_count() or 1) + 1
 
 
+# Each of these mostly waits, or takes seconds to start in each worker that needs it.
+SERVICES = ("slurm", "ray", "browser")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
     """Each worker of xdist begins with slow tests: what is left at the end is short, and easily shared.
 
-    The first one begins with those of Ray, which no other worker has to start then.
+    The first ones begin with those of a service, which starts in one worker, and waits while others compute.
     """
     shares = getattr(config, "workerinput", {}).get("workercount", 1)
     if shares > 1:
         slow = [item for item in items if item.get_closest_marker("slow")]
-        slow.sort(key=lambda item: "ray" not in re.split(r"\W+", item.nodeid))
         quick = [item for item in items if not item.get_closest_marker("slow")]
+        slow = _with_a_service_first_in_each_share(slow, shares)
         items[:] = chain.from_iterable(
             tests[len(tests) * n // shares : len(tests) * (n + 1) // shares]
             for n in range(shares)
             for tests in (slow, quick)
         )
+
+
+def _with_a_service_first_in_each_share(tests, shares):
+    of_services = [[] for _ in range(shares)]
+    others = []
+    for test in tests:
+        words = {*re.split(r"\W+", test.nodeid), *(mark.name for mark in test.iter_markers())}
+        number = next((n for n, service in enumerate(SERVICES) if service in words), None)
+        (others if number is None else of_services[number % shares]).append(test)
+    ordered = []
+    for n, firsts in enumerate(of_services, 1):
+        ordered += firsts
+        room = max(0, len(tests) * n // shares - len(ordered))
+        ordered += others[:room]
+        del others[:room]
+    return ordered
 
 
 WHOLLY_SLOW = re.compile(rb"^pytestmark = (?:\[)?pytest\.mark\.slow\b", re.MULTILINE)
