@@ -242,7 +242,8 @@ def copy(request: StorageRequest) -> ApiResponse:
     if not file.is_file:
         raise source_error(request.call)
     record = request.context.metadata.record(source.key)
-    storage_request.copy_source_conditions(request.call.headers).check_write(blob_version(file, record))
+    conditions = storage_request.write_conditions(request.call.headers, storage_request.COPY_SOURCE_PREFIX)
+    conditions.check_write(blob_version(file, record))
     record = StorageRecord(
         storage_metadata.parse_metadata(request.call) or record.metadata, record.properties
     )

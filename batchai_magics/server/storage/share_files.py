@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
 
-from batchai_magics.backends.base import Chunk, ShareFile
+from batchai_magics.backends.base import ShareFile
 from batchai_magics.backends.service.extension_wire import DIGEST, WANT_DIGEST
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.job_execution import FileKind
@@ -18,9 +18,9 @@ from batchai_magics.server.batchai.output_addresses import output_file_at
 from batchai_magics.server.storage import sas, storage_metadata
 from batchai_magics.server.storage.storage_metadata import StorageRecord
 from batchai_magics.server.storage.storage_request import (
-    BlobVersion,
     StorageRequest,
     http_date,
+    output_version,
     read_conditions,
     version_headers,
 )
@@ -30,7 +30,7 @@ from batchai_magics.server.storage.storage_resource import (
     StorageApiError,
     file_size_header,
     parse_span,
-    same_share_path,
+    resource_of_url,
     written_span,
 )
 from batchai_magics.server.storage.storage_responses import content_response
@@ -160,7 +160,12 @@ def delete(request: StorageRequest) -> ApiResponse:
 
 def rename(request: StorageRequest) -> ApiResponse:
     """Renames the file in `x-ms-file-rename-source` to this name."""
-    path = source_path(request, request.call.headers.get(RENAME_SOURCE, ""))
+    url, target = request.call.headers.get(RENAME_SOURCE, ""), request.resource
+    source = resource_of_url(url, target.service)
+    path = source.path
+    if not path or (source.account, source.share) != (target.account, target.share):
+        message = f"The source {url.partition('?')[0]!r} is not on this share."
+        raise StorageApiError(400, "InvalidHeaderValue", message)
     request.check_share()
     file = request.storage.show(request.share, path)
     if not request.is_own_client and file.is_directory is not (
@@ -171,25 +176,16 @@ def rename(request: StorageRequest) -> ApiResponse:
         storage_metadata.parse_metadata(request.call),
         storage_metadata.file_properties(request.call),
     )
-    metadata, key = request.context.metadata, request.resource.key
+    metadata, key = request.context.metadata, target.key
     with metadata.exclusive(key):
         _check_target(request, file)
         request.storage.rename(request.share, path, request.path)
-        metadata.move(replace(request.resource, path=path).key, key)
+        metadata.move(replace(target, path=path).key, key)
         record = request.record
         metadata.set(
             key, StorageRecord(parsed or record.metadata, {**record.properties, **changed}, record.revision)
         )
     return ApiResponse(200, headers=version_headers(_get_file(request)))
-
-
-def source_path(request: StorageRequest, url: str) -> str:
-    """The path in a URL of the same share."""
-    path = same_share_path(url, request.resource)
-    if not path:
-        message = f"The source {url.partition('?')[0]!r} is not on this share."
-        raise StorageApiError(400, "InvalidHeaderValue", message)
-    return path
 
 
 def _check_target(request: StorageRequest, source: ShareFile) -> None:
@@ -282,7 +278,7 @@ def read_output(request: StorageRequest) -> ApiResponse:
         raise StorageApiError(404, "ResourceNotFound", "The specified resource does not exist.")
     is_head, span = request.call.method == "HEAD", parse_span(request.call) or ByteSpan(0, _FIRST_BYTES)
     first = backend.read(file, span.start, 0 if is_head else min(_FIRST_BYTES, span.end - span.start))
-    version = _output_version(first)
+    version = output_version(first)
     read_conditions(request.call.headers).check_read(version)
     time = {"Last-Modified": http_date(version.modified)} if first.modified_ns else {}
     headers = {**_OUTPUT_HEADERS_OF[request.resource.service], "ETag": version.tag, **time}
@@ -293,21 +289,10 @@ def read_output(request: StorageRequest) -> ApiResponse:
         if start == span.start:
             return first.data[:limit]
         more = backend.read(file, start, limit)
-        return b"" if _is_rewritten(first, more) else more.data
+        # it may have been appended to since its first bytes were read, and nothing else
+        has_other_head = bool(more.generation) and not more.generation.startswith(first.generation)
+        is_changed = more.size == first.size and more.modified_ns != first.modified_ns
+        return b"" if has_other_head or more.size < first.size or is_changed else more.data
 
     mask = job_handlers.byte_mask(request.context, request.path)
     return content_response(request.call, headers, first.size, read_bytes, mask)
-
-
-def _output_version(chunk: Chunk) -> BlobVersion:
-    """The version of a job's file: its size, its time, and which file it is."""
-    text = f"{chunk.size}-{chunk.modified_ns}-{chunk.generation}"
-    tag = hashlib.sha256(text.encode()).hexdigest()[:15].upper()
-    return BlobVersion(f'"0x{tag}"', datetime.fromtimestamp(chunk.modified_ns / 1e9, timezone.utc))
-
-
-def _is_rewritten(first: Chunk, later: Chunk) -> bool:
-    """Whether a file was changed other than by appending to it since its first bytes were read."""
-    has_other_head = bool(later.generation) and not later.generation.startswith(first.generation)
-    is_changed = later.size == first.size and later.modified_ns != first.modified_ns
-    return has_other_head or later.size < first.size or is_changed

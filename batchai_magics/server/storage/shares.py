@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from email.utils import parsedate_to_datetime
 from xml.sax.saxutils import escape
 
 from batchai_magics.backends.base import ShareFile
@@ -17,8 +16,6 @@ from batchai_magics.server.storage import storage_metadata, storage_request
 from batchai_magics.server.storage.storage_request import StorageRequest, version_headers
 from batchai_magics.server.storage.storage_resource import StorageApiError, resource_of_share
 from batchai_magics.server.storage.storage_responses import (
-    ListEntries,
-    NamePage,
     list_response,
     name_element,
     name_page,
@@ -38,7 +35,7 @@ def create(request: StorageRequest) -> ApiResponse:
     new_metadata = storage_metadata.parse_metadata(request.call)
     request.storage.make(request.share)
     request.context.metadata.set_metadata(request.resource.key, new_metadata)
-    return ApiResponse(201, headers=_share_headers(request))
+    return ApiResponse(201, headers=version_headers(_share_file(request)))
 
 
 def delete(request: StorageRequest) -> ApiResponse:
@@ -60,24 +57,24 @@ def set_metadata(request: StorageRequest) -> ApiResponse:
 
 
 def _check_conditions(request: StorageRequest, *supported: str) -> None:
-    """Raises StorageApiError (412) unless the conditions of a request hold, which containers alone have."""
+    """Raises StorageApiError (412) unless the conditions hold, which only requests to containers have."""
     if request.resource.service == "file":
         return
-    stamp = _share_headers(request)
-    version = storage_request.BlobVersion(stamp["ETag"], parsedate_to_datetime(stamp["Last-Modified"]))
-    storage_request.container_conditions(request.call.headers, *supported).check_write(version)
+    dates = {name: value for name, value in request.call.headers.items() if name in supported}
+    storage_request.write_conditions(dates).check_write(storage_request.blob_version(_share_file(request)))
 
 
 def list_shares(request: StorageRequest) -> ApiResponse:
     """Lists the shares of the account; for our own client, its containers as if they were shares."""
     page = name_page(request.call, _share_names(request))
-    return _list_response(request, _share_entries(request, page, "Share"))
+    return list_response(request.call, {"Shares": _share_elements(request, page.items, "Share")}, page.next)
 
 
 def list_containers(request: StorageRequest) -> ApiResponse:
     """Lists the containers of the account."""
     page = name_page(request.call, _share_names(request))
-    return _list_response(request, _share_entries(request, page, "Container"))
+    lists = {"Containers": _share_elements(request, page.items, "Container")}
+    return list_response(request.call, lists, page.next)
 
 
 def list_account(request: StorageRequest) -> ApiResponse:
@@ -85,33 +82,35 @@ def list_account(request: StorageRequest) -> ApiResponse:
 
     Such a request does not tell which of them is meant; clients read the list they know.
     """
-    files, blobs = (request.with_service(service) for service in ("file", "blob"))
+    files, blobs = (
+        replace(request, resource=replace(request.resource, service=service)) for service in ("file", "blob")
+    )
     backend = request.context.backend
     shares = _share_names(files) if backend.storage else []
     containers = _share_names(blobs) if backend.containers else []
-    page = name_page(request.call, sorted({*shares, *containers}))
-    return _list_response(
-        request,
-        _share_entries(files, page.of(shares), "Share"),
-        _share_entries(blobs, page.of(containers), "Container"),
-    )
+    page = name_page(request.call, {*shares, *containers})
+    lists = {
+        "Shares": _share_elements(files, [name for name in page.items if name in shares], "Share"),
+        "Containers": _share_elements(
+            blobs, [name for name in page.items if name in containers], "Container"
+        ),
+    }
+    return list_response(request.call, lists, page.next)
 
 
-def _list_response(request: StorageRequest, *lists: ListEntries) -> ApiResponse:
-    return list_response(request.call, {"ServiceEndpoint": f"{request.call.origin}/"}, *lists)
-
-
-def _share_entries(request: StorageRequest, page: NamePage, element: str) -> ListEntries:
-    """The shares or containers of a page as XML."""
-    stamp = _share_headers(request)
+def _share_elements(request: StorageRequest, names: Sequence[str], element: str) -> list[str]:
+    """Shares or containers as XML, with their metadata if the request includes it."""
+    stamp = version_headers(_share_file(request))
     times = f"<Last-Modified>{stamp['Last-Modified']}</Last-Modified><Etag>{escape(stamp['ETag'])}</Etag>"
     quota = f"<Quota>{_SHARE_QUOTA_GB}</Quota>" if element == "Share" else ""
-    inner = [
-        f"<{element}><Name>{name}</Name><Properties>{times}{quota}</Properties>"
-        f"{_listed_metadata(request, name)}</{element}>"
-        for name in page.items
-    ]
-    return ListEntries(f"{element}s", inner, page.next)
+    elements = []
+    for name in names:
+        metadata = request.context.metadata.metadata_of(replace(request.resource, share=name).key)
+        elements.append(
+            f"<{element}><Name>{name}</Name><Properties>{times}{quota}</Properties>"
+            f"{storage_metadata.metadata_element(request.call, metadata)}</{element}>"
+        )
+    return elements
 
 
 def _share_names(request: StorageRequest) -> list[str]:
@@ -138,14 +137,15 @@ def create_folder(request: StorageRequest) -> ApiResponse:
 def show_folder(request: StorageRequest) -> ApiResponse:
     """The properties of a folder, of a share or of a container."""
     request.check_share()
+    metadata = storage_metadata.metadata_headers(request.record.metadata)
     if not request.path:
         quota = {"x-ms-share-quota": str(_SHARE_QUOTA_GB)} if request.resource.service == "file" else {}
-        headers = {**_share_headers(request), **request.metadata_headers, **quota}
+        headers = {**version_headers(_share_file(request)), **metadata, **quota}
         return ApiResponse(200, body=b"", headers=headers)
     folder = request.storage.show(request.share, request.path)
     if not folder.is_directory:
         raise StorageApiError(404, "ResourceNotFound", "The specified resource does not exist.")
-    return ApiResponse(200, body=b"", headers={**version_headers(folder), **request.metadata_headers})
+    return ApiResponse(200, body=b"", headers={**version_headers(folder), **metadata})
 
 
 def delete_folder(request: StorageRequest) -> ApiResponse:
@@ -163,27 +163,22 @@ def delete_folder(request: StorageRequest) -> ApiResponse:
 def list_folder(request: StorageRequest) -> ApiResponse:
     """Lists one level of a folder."""
     request.check_share()
-    files = _visible_entries(request)
-    page = name_page(request.call, list(files))
-    inner = [_entry_xml(name, files[name], is_kind_wanted=request.is_own_client) for name in page.items]
-    attributes = {
-        "ServiceEndpoint": f"{request.call.origin}/",
-        "ShareName": request.resource.share,
-        "DirectoryPath": request.path,
-    }
-    return list_response(request.call, attributes, ListEntries("Entries", inner, page.next))
-
-
-def _visible_entries(request: StorageRequest) -> dict[str, ShareFile]:
-    """The complete entries with the requested prefix, by name; links and pipes only for our own client."""
-    prefix = request.call.query.get("prefix", "")
-    entries = {
-        file.path.rsplit("/", 1)[-1]: file for file in request.storage.list(request.share, request.path)
-    }
-    wanted = {name: file for name, file in entries.items() if name.startswith(prefix) and not is_part(name)}
-    if request.is_own_client:
-        return wanted
-    return {name: file for name, file in wanted.items() if file.is_file or file.is_directory}
+    prefix, is_own_client = request.call.query.get("prefix", ""), request.is_own_client
+    files: dict[str, ShareFile] = {}
+    for file in request.storage.list(request.share, request.path):
+        name = file.path.rsplit("/", 1)[-1]
+        has_known_kind = is_own_client or file.is_file or file.is_directory  # no links, no pipes
+        if name.startswith(prefix) and has_known_kind and not is_part(name):
+            files[name] = file
+    page = name_page(request.call, files)
+    entries = [_entry_xml(name, files[name], is_kind_wanted=is_own_client) for name in page.items]
+    return list_response(
+        request.call,
+        {"Entries": entries},
+        page.next,
+        ShareName=request.resource.share,
+        DirectoryPath=request.path,
+    )
 
 
 def _entry_xml(name: str, file: ShareFile, *, is_kind_wanted: bool) -> str:
@@ -199,16 +194,9 @@ def _entry_xml(name: str, file: ShareFile, *, is_kind_wanted: bool) -> str:
     return f"<{element}>{name_element(name)}{properties}{kind}</{element}>"
 
 
-def _share_headers(request: StorageRequest) -> Mapping[str, str]:
-    """The version headers of a share, which has no modification time of its own here."""
-    return version_headers(ShareFile(request.resource.share, FileKind.DIRECTORY, 0, _EPOCH))
-
-
-def _listed_metadata(request: StorageRequest, name: str) -> str:
-    """The metadata of a listed share or container, if the request includes them."""
-    return storage_metadata.metadata_element(
-        request.call, request.context.metadata.metadata_of(replace(request.resource, share=name).key)
-    )
+def _share_file(request: StorageRequest) -> ShareFile:
+    """The share, which has no modification time of its own here."""
+    return ShareFile(request.resource.share, FileKind.DIRECTORY, 0, _EPOCH)
 
 
 def list_blobs(request: StorageRequest) -> ApiResponse:
@@ -218,14 +206,18 @@ def list_blobs(request: StorageRequest) -> ApiResponse:
     blobs = {
         blob.path: blob for blob in _walk(request, prefix.rpartition("/")[0]) if blob.path.startswith(prefix)
     }
-    names = sorted({_collapse(name, prefix, delimiter) for name in blobs}) if delimiter else sorted(blobs)
+    names = set(blobs)
+    if delimiter:  # each name ends with the first one after the prefix
+        ends = (name.find(delimiter, len(prefix)) for name in blobs)
+        names = {
+            name[: end + len(delimiter)] if end >= 0 else name for name, end in zip(blobs, ends, strict=True)
+        }
     page = name_page(request.call, names)
-    inner = [
+    entries = [
         _blob_xml(request, blobs[name]) if name in blobs else f"<BlobPrefix>{name_element(name)}</BlobPrefix>"
         for name in page.items
     ]
-    attributes = {"ServiceEndpoint": f"{request.call.origin}/", "ContainerName": request.resource.share}
-    return list_response(request.call, attributes, ListEntries("Blobs", inner, page.next))
+    return list_response(request.call, {"Blobs": entries}, page.next, ContainerName=request.resource.share)
 
 
 def _walk(request: StorageRequest, folder: str) -> Iterator[ShareFile]:
@@ -239,12 +231,6 @@ def _walk(request: StorageRequest, folder: str) -> Iterator[ShareFile]:
             yield from _walk(request, entry.path)
         elif entry.is_file and not is_part(entry.path):
             yield entry
-
-
-def _collapse(name: str, prefix: str, delimiter: str) -> str:
-    """The name, or its part up to the first delimiter after the prefix."""
-    head, sign, _ = name[len(prefix) :].partition(delimiter)
-    return f"{prefix}{head}{sign}"
 
 
 def _blob_xml(request: StorageRequest, blob: ShareFile) -> str:

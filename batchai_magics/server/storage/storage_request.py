@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from email.utils import format_datetime, parsedate_to_datetime
 
-from batchai_magics.backends.base import ShareFile, Storage
+from batchai_magics.backends.base import Chunk, ShareFile, Storage
 from batchai_magics.backends.service.extension_wire import OWN_CLIENT
 from batchai_magics.server.api_call import ApiCall, ApiResponse
 from batchai_magics.server.handler_context import HandlerContext
-from batchai_magics.server.storage import sas, storage_metadata
+from batchai_magics.server.storage import sas
 from batchai_magics.server.storage.sas import SasRule
 from batchai_magics.server.storage.storage_metadata import EMPTY_RECORD, StorageRecord
 from batchai_magics.server.storage.storage_resource import StorageApiError, StorageResource, storage_of
@@ -21,7 +21,7 @@ from batchai_magics.server.storage.unfinished_uploads import UnfinishedUploads
 _MATCH, _NONE_MATCH = "if-match", "if-none-match"
 _MODIFIED, _UNMODIFIED = "if-modified-since", "if-unmodified-since"
 _TAGS = "x-ms-if-tags"
-_SOURCE = "x-ms-source-"
+COPY_SOURCE_PREFIX = "x-ms-source-"  # of the conditions on the source of a copy
 # A write may have one condition, or one of these pairs, of which the first takes precedence.
 _PAIRS = ({_NONE_MATCH, _MODIFIED}, {_MATCH, _UNMODIFIED})
 
@@ -51,7 +51,12 @@ class Conditions:
             )
         if self._is_other(version) or self._is_too_new(version):
             raise _not_met_error(412)
-        if not self._is_new(version):
+        tells = []  # whether the client lacks this version: by its ETag, by its time
+        if self.none_match is not None:
+            tells.append(version.tag not in self.none_match)
+        if self.modified_since is not None:
+            tells.append(_is_after(version, self.modified_since))
+        if tells and not any(tells):
             raise _not_met_error(304)
 
     def check_write(self, version: BlobVersion | None) -> None:
@@ -71,15 +76,6 @@ class Conditions:
         if not is_met:
             raise _not_met_error(412)
 
-    def _is_new(self, version: BlobVersion) -> bool:
-        """Whether the client lacks this version: by its ETag or its time, where the request names them."""
-        tells = []
-        if self.none_match is not None:
-            tells.append(version.tag not in self.none_match)
-        if self.modified_since is not None:
-            tells.append(_is_after(version, self.modified_since))
-        return any(tells) or not tells
-
     def _is_other(self, version: BlobVersion) -> bool:
         return self.match is not None and self.match != ("*",) and version.tag not in self.match
 
@@ -87,29 +83,10 @@ class Conditions:
         return self.unmodified_since is not None and _is_after(version, self.unmodified_since)
 
 
-def read_conditions(headers: Mapping[str, str]) -> Conditions:
-    """The conditions of a read: any combination, with any number of ETags."""
-    return _conditions(headers, "")
-
-
-def write_conditions(headers: Mapping[str, str]) -> Conditions:
+def write_conditions(headers: Mapping[str, str], prefix: str = "") -> Conditions:
     """The conditions of a write; StorageApiError (400) for unsupported combinations."""
-    return _change_conditions(headers, "")
-
-
-def copy_source_conditions(headers: Mapping[str, str]) -> Conditions:
-    """The conditions on the source of a copy."""
-    return _change_conditions(headers, _SOURCE)
-
-
-def container_conditions(headers: Mapping[str, str], *supported: str) -> Conditions:
-    """The conditions of a write to a container, which supports only dates."""
-    return _change_conditions({name: headers[name] for name in supported if name in headers}, "")
-
-
-def _change_conditions(headers: Mapping[str, str], prefix: str) -> Conditions:
     names = {name for name in (_MATCH, _NONE_MATCH, _MODIFIED, _UNMODIFIED) if f"{prefix}{name}" in headers}
-    conditions = _conditions(headers, prefix)
+    conditions = read_conditions(headers, prefix)
     tags = max(len(conditions.match or ()), len(conditions.none_match or ()))
     if tags > 1 or (len(names) > 1 and names not in _PAIRS):
         text = "Multiple condition headers are not supported."
@@ -117,7 +94,8 @@ def _change_conditions(headers: Mapping[str, str], prefix: str) -> Conditions:
     return conditions
 
 
-def _conditions(headers: Mapping[str, str], prefix: str) -> Conditions:
+def read_conditions(headers: Mapping[str, str], prefix: str = "") -> Conditions:
+    """The conditions of a read: any combination, with any number of ETags."""
     if f"{prefix}{_TAGS}" in headers or _TAGS in headers:
         raise StorageApiError(
             400, "UnsupportedHeader", "Blobs have no index tags here: leave x-ms-if-tags out."
@@ -193,15 +171,6 @@ class StorageRequest:
         return self.context.metadata.record(self.resource.key)
 
     @property
-    def metadata_headers(self) -> dict[str, str]:
-        """The metadata of the resource as response headers."""
-        return storage_metadata.metadata_headers(self.record.metadata)
-
-    def with_service(self, service: str) -> StorageRequest:
-        """The same request for the service `file` or `blob`."""
-        return replace(self, resource=replace(self.resource, service=service))
-
-    @property
     def is_own_client(self) -> bool:
         """Whether our own client sent it: it knows more kinds of entries than files and folders."""
         return has_account_key(self.call) and OWN_CLIENT in self.call.headers
@@ -234,23 +203,32 @@ def has_account_key(call: ApiCall) -> bool:
 StorageHandler = Callable[[StorageRequest], ApiResponse]
 
 
-def version_headers(file: ShareFile, record: StorageRecord = EMPTY_RECORD) -> Mapping[str, str]:
-    """The ETag and modification time of a file or blob; `record` is for blobs."""
+def blob_version(file: ShareFile, record: StorageRecord = EMPTY_RECORD) -> BlobVersion:
+    """The version of a file or blob; `record` is for blobs."""
     modified = file.modified or datetime.now(timezone.utc)
-    text = f"{modified.timestamp()}-{file.size_bytes}-{file.is_directory}"
-    tag = hashlib.sha256(f"{text}{record.revision}".encode()).hexdigest()[:15].upper()
-    changed = max(modified, datetime.fromtimestamp(record.changed, timezone.utc))
+    text = f"{modified.timestamp()}-{file.size_bytes}-{file.is_directory}{record.revision}"
+    changed = datetime.fromtimestamp(record.changed, timezone.utc)
+    return BlobVersion(_etag(text), max(modified, changed))
+
+
+def output_version(chunk: Chunk) -> BlobVersion:
+    """The version of a job's file: its size, its time, and which file it is."""
+    text = f"{chunk.size}-{chunk.modified_ns}-{chunk.generation}"
+    return BlobVersion(_etag(text), datetime.fromtimestamp(chunk.modified_ns / 1e9, timezone.utc))
+
+
+def _etag(text: str) -> str:
+    return f'"0x{hashlib.sha256(text.encode()).hexdigest()[:15].upper()}"'
+
+
+def version_headers(file: ShareFile, record: StorageRecord = EMPTY_RECORD) -> Mapping[str, str]:
+    """The ETag and the times of a file or blob; `record` is for blobs."""
+    version = blob_version(file, record)
     return {
-        "ETag": f'"0x{tag}"',
-        "Last-Modified": http_date(changed),
-        LAST_WRITE_HEADER: iso_time(modified),
+        "ETag": version.tag,
+        "Last-Modified": http_date(version.modified),
+        LAST_WRITE_HEADER: iso_time(file.modified or version.modified),
     }
-
-
-def blob_version(file: ShareFile, record: StorageRecord) -> BlobVersion:
-    """The version of a blob, for conditional headers."""
-    stamp = version_headers(file, record)
-    return BlobVersion(stamp["ETag"], parsedate_to_datetime(stamp["Last-Modified"]))
 
 
 def iso_time(moment: datetime) -> str:

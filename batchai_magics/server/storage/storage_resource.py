@@ -174,12 +174,6 @@ def parse_resource(call: ApiCall, host: str) -> StorageResource:
     return StorageResource(account, _service_of(call), share, check_path(inner))
 
 
-def same_share_path(url: str, target: StorageResource) -> str:
-    """The path in the URL of a file on the same share; empty for other shares."""
-    resource = resource_of_url(url, target.service)
-    return resource.path if (resource.account, resource.share) == (target.account, target.share) else ""
-
-
 def resource_of_url(url: str, service: str) -> StorageResource:
     """The resource of a file's URL, in either form."""
     parts = urlsplit(url)

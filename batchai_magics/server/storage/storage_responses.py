@@ -4,30 +4,16 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
 from batchai_magics.server.api_call import ApiCall, ApiResponse
-from batchai_magics.server.storage.storage_resource import ByteSpan, StorageApiError, parse_span
+from batchai_magics.server.storage.storage_resource import StorageApiError, parse_span
 
 _INLINE_BYTES = 256 << 10
 _PIECE_BYTES = 1 << 20
-
-
-def requested_span(call: ApiCall, size: int) -> ByteSpan | None:
-    """The requested range within `size` bytes; None for the whole file.
-
-    Raises:
-        StorageApiError: 416 for a range that starts at or beyond the end, also in an empty file.
-    """
-    span = parse_span(call)
-    if span is None:
-        return None
-    if span.start >= size:
-        raise StorageApiError(416, "InvalidRange", "The range specified is invalid for the current size.")
-    return ByteSpan(span.start, min(size, span.end))
 
 
 def content_response(
@@ -40,9 +26,14 @@ def content_response(
     """The response with the requested range of a file, or the whole; a short one is read at once.
 
     `read` gets an offset and a number of bytes, `mask` the offset of bytes that it may change.
+
+    Raises:
+        StorageApiError: 416 for a range that starts at or beyond the end, also in an empty file.
     """
-    span = requested_span(call, size)
-    start, end = (span.start, span.end) if span else (0, size)
+    span = parse_span(call)
+    if span and span.start >= size:
+        raise StorageApiError(416, "InvalidRange", "The range specified is invalid for the current size.")
+    start, end = (span.start, min(size, span.end)) if span else (0, size)
     more = {"Accept-Ranges": "bytes", "Content-Length": str(end - start)}
     if span:
         more["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
@@ -76,44 +67,35 @@ class NamePage:
     items: Sequence[str]
     next: str
 
-    def of(self, names: Sequence[str]) -> NamePage:
-        """The page reduced to these names."""
-        return replace(self, items=[name for name in self.items if name in names])
 
-
-@dataclass(frozen=True)
-class ListEntries:
-    """Entries of a list as XML, below one element."""
-
-    element: str
-    inner: Sequence[str]
-    next: str
-
-
-def name_page(call: ApiCall, names: Sequence[str]) -> NamePage:
+def name_page(call: ApiCall, names: Collection[str]) -> NamePage:
     """The requested page of sorted names."""
     size = call.integer_parameter("maxresults", MAX_LIST_SIZE, minimum=1, maximum=MAX_LIST_SIZE)
-    first = _parse_marker(call.query.get("marker", ""))
+    try:
+        marker = call.query.get("marker", "").encode("ascii")
+        first = base64.b64decode(marker, altchars=b"-_", validate=True).decode()
+    except (binascii.Error, UnicodeError):
+        raise StorageApiError(400, "OutOfRangeQueryParameterValue", "The marker is invalid.") from None
     rest = [name for name in sorted(names) if name >= first]
-    marker = base64.urlsafe_b64encode(rest[size].encode()).decode() if len(rest) > size else ""
-    return NamePage(rest[:size], marker)
+    following = base64.urlsafe_b64encode(rest[size].encode()).decode() if len(rest) > size else ""
+    return NamePage(rest[:size], following)
 
 
 def list_response(
-    call: ApiCall, attributes: Mapping[str, str], entries: ListEntries, *more: ListEntries
+    call: ApiCall, lists: Mapping[str, Sequence[str]], next_marker: str, **attributes: str
 ) -> ApiResponse:
-    """The response with one list, or several with the same page."""
+    """The response with one list, or several with the same page: element → its entries as XML."""
+    attributes = {"ServiceEndpoint": f"{call.origin}/", **attributes}
     attribute_text = "".join(f" {name}={quoteattr(value)}" for name, value in attributes.items())
     echoed = "".join(
         f"<{element}>{escape(call.query[name])}</{element}>"
         for name, element in (("marker", "Marker"), ("prefix", "Prefix"), ("maxresults", "MaxResults"))
         if call.query.get(name)
     )
-    every = (entries, *more)
-    lists = "".join(f"<{part.element}>{''.join(part.inner)}</{part.element}>" for part in every)
+    content = "".join(f"<{element}>{''.join(entries)}</{element}>" for element, entries in lists.items())
     body = (
         f'<?xml version="1.0" encoding="utf-8"?><EnumerationResults{attribute_text}>{echoed}'
-        f"{lists}<NextMarker>{entries.next}</NextMarker></EnumerationResults>"
+        f"{content}<NextMarker>{next_marker}</NextMarker></EnumerationResults>"
     )
     return ApiResponse(200, body=body.encode(), headers={"Content-Type": "application/xml"})
 
@@ -123,10 +105,3 @@ def name_element(name: str) -> str:
     if all(sign.isprintable() or sign == "\t" for sign in name):
         return f"<Name>{escape(name)}</Name>"
     return f'<Name Encoded="true">{quote(name)}</Name>'
-
-
-def _parse_marker(marker: str) -> str:
-    try:
-        return base64.b64decode(marker.encode("ascii"), altchars=b"-_", validate=True).decode()
-    except (binascii.Error, UnicodeError):
-        raise StorageApiError(400, "OutOfRangeQueryParameterValue", "The marker is invalid.") from None

@@ -11,7 +11,6 @@ from batchai_magics.server.api_call import ApiCall, ApiResponse
 from batchai_magics.server.storage.storage_resource import StorageApiError
 from batchai_magics.server.storage.storage_responses import (
     MAX_LIST_SIZE,
-    ListEntries,
     content_response,
     list_response,
     name_element,
@@ -61,9 +60,7 @@ def test_a_marker_of_no_list_is_refused(marker: str) -> None:
 
 def test_what_was_asked_for_is_said_again_and_escaped() -> None:
     call = ApiCall("GET", "/", {"prefix": "<&>", "maxresults": "3"})
-    told = ElementTree.fromstring(
-        list_response(call, {"ShareName": 'a"&'}, ListEntries("Entries", [], "next")).body
-    )
+    told = ElementTree.fromstring(list_response(call, {"Entries": []}, "next", ShareName='a"&').body)
     assert (told.findtext("Prefix"), told.findtext("MaxResults")) == ("<&>", "3")
     assert (told.get("ShareName"), told.findtext("NextMarker"), told.find("Marker")) == ('a"&', "next", None)
 
