@@ -6,7 +6,7 @@ import contextlib
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, lru_cache
 from typing import Any
@@ -208,32 +208,6 @@ class SqliteRepository(Repository):
             return _all(db, query, kind.value)
 
 
-class JsonObject(Mapping[str, Any]):
-    """A JSON object that is parsed when something of it is read: lists read thousands of records."""
-
-    def __init__(self, text: str, also: Mapping[str, Any]) -> None:
-        self._text, self._also = text, also
-        self._parsed: Mapping[str, Any] | None = None
-
-    def __getitem__(self, key: str) -> Any:
-        """The value of a key."""
-        return self._fields[key]
-
-    def __iter__(self) -> Iterator[str]:
-        """The keys."""
-        return iter(self._fields)
-
-    def __len__(self) -> int:
-        """The number of keys."""
-        return len(self._fields)
-
-    @property
-    def _fields(self) -> Mapping[str, Any]:
-        if self._parsed is None:
-            self._parsed = {**_parsed(self._text), **self._also}
-        return self._parsed
-
-
 @lru_cache(maxsize=1024)
 def _parsed(text: str) -> Mapping[str, Any]:
     """A JSON object, cached for polling."""
@@ -243,7 +217,9 @@ def _parsed(text: str) -> Mapping[str, Any]:
 
 def record_of(row: sqlite3.Row) -> Record:
     """The row as a record."""
-    more = JsonObject(row["more"], {OWNER: row["owner"]} if row["owner"] else {})
+    more = _parsed(row["more"])
+    if row["owner"]:
+        more = {**more, OWNER: row["owner"]}
     return Record(row["id"], row["guid"], row["spec"], row["fingerprint"], row["created"], more)
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.base import Page
 from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.service.repository import CLUSTER_GUID
@@ -105,16 +104,6 @@ def test_a_transaction_is_all_or_nothing(store: Store, records: SqliteRepository
         records.insert(JOB, record(JOB))
         written(store)
     assert (records.get(JOB).name, count(store)) == ("Job", 1)
-
-
-def test_a_list_parses_nothing_of_a_record_but_what_is_read(store: Store, records: SqliteRepository) -> None:
-    records.insert(JOB, record(JOB, n=1))
-    with store.write() as db:
-        db.execute("UPDATE resource SET more = 'no JSON', spec = 'neither'")
-    (job,) = records.children(EXPERIMENT, Kind.JOB, Page()).records
-    assert (job.name, job.kind) == ("Job", Kind.JOB)
-    with pytest.raises(ValueError, match="Expecting value"):
-        job.more["n"]
 
 
 def test_what_the_engine_keeps_of_a_resource_goes_with_it(home: SqliteHome, store: Store) -> None:
