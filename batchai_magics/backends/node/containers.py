@@ -141,15 +141,6 @@ def _works(name: str) -> bool:
         return False
 
 
-def with_container_note(plan: Plan) -> Plan:
-    """The plan with a note if its containers differ from what the description asks for."""
-    image, engine, _ = plan.containers
-    note = ""
-    if image and engine and image.shm_size and plan.launcher is LaunchMode.MPI:
-        note = "shmSize is not used: the ranks of an MPI job share the memory of the machine"
-    return plan._replace(notes=(*plan.notes, note)) if note else plan
-
-
 def in_containers(plan: Plan, folders: Sequence[Path]) -> Plan:
     """The plan with every process in a container, if the job asks for one and an engine was found."""
     image, engine, _ = plan.containers

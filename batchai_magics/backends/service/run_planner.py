@@ -11,7 +11,6 @@ from batchai_magics.backends.folders import mounts, private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.outbox import Outbox
 from batchai_magics.backends.folders.run_end import Predecessor, StopIfRequest
-from batchai_magics.backends.node import containers
 from batchai_magics.backends.node.job_environment import JOB_MODULES, with_module_path
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.preflight import max_excluded
@@ -22,7 +21,7 @@ from batchai_magics.backends.service.repository import Record
 from batchai_magics.backends.service.runner import EngineSite, PlannedRun, PlannedSetup
 from batchai_magics.launch import planning
 from batchai_magics.launch.job_site import JobSite
-from batchai_magics.launch.plan import Limits, LogPaths, Output, Plan, PlanNode, Process
+from batchai_magics.launch.plan import LaunchMode, Limits, LogPaths, Output, Plan, PlanNode, Process
 from batchai_magics.launch.references import ReferenceKind, joined, reference, references
 from batchai_magics.launch.toolkits import port_count
 from batchai_magics.models.cluster_spec import ClusterSpec, SetupTask
@@ -115,9 +114,14 @@ class AdmittedJob:
         if engine:  # an image may have a module path of its own
             commands = [with_module_path(process.command, self._job.python) for process in plan.processes]
             processes = zip(plan.processes, commands, strict=True)
-            plan = plan._replace(processes=tuple(each._replace(command=text) for each, text in processes))
-        plan = plan._replace(containers=plan.containers._replace(engine=engine))
-        plan = containers.with_container_note(plan)
+            plan = plan._replace(
+                processes=tuple(each._replace(command=text) for each, text in processes),
+                containers=plan.containers._replace(engine=engine),
+            )
+            image = plan.containers.image
+            if image and image.shm_size and plan.launcher is LaunchMode.MPI:
+                text = "shmSize is not used: the ranks of an MPI job share the memory of the machine"
+                plan = plan._replace(notes=(text,))
         if preparation := spec.job_preparation:
             from batchai_magics.cell.cell_job_spec import copied_once  # few jobs need it
 
