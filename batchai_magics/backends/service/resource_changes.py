@@ -6,7 +6,7 @@ import contextlib
 import re
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -127,12 +127,7 @@ def change_tags(context: HomeContext, id: ResourceId, tags: dict[str, str]) -> N
 
 def _made_cluster(context: HomeContext, record: Record, spec: ClusterSpec) -> Record:
     """Records a cluster with its nodes; cleans up if that fails or another process was faster."""
-    cluster, made = cluster_of(record), None
-
-    def apply(new: Sequence[Record]) -> None:
-        if new:
-            context.runner.apply(cluster, ClusterChange(setup=setup))
-
+    is_new = False
     try:
         with private_files.pipelined(context.layout.home):
             volumes = spec.node_setup.mount_volumes if spec.node_setup else None
@@ -145,10 +140,13 @@ def _made_cluster(context: HomeContext, record: Record, spec: ClusterSpec) -> Re
         if context.facts.prepares_nodes:
             setup = run_planner.node_setup(context.layout, record.guid, spec, context.facts.site)
         setup = replace(setup, secrets={name: text.get_secret_value() for name, text in values if text})
-        (made,) = _recorded(context, [record], apply)
+        with _recorded(context, [record]) as (made,):
+            if made is record:
+                context.runner.apply(cluster_of(record), ClusterChange(setup=setup))
+        is_new = made is record
         return made
     finally:
-        if made is not record:
+        if not is_new:
             context.repository.remove_cluster(record.guid)
 
 
@@ -275,24 +273,21 @@ def _check_size(context: HomeContext, spec: JobSpec, id: ResourceId, cluster: Cl
 
 def _create_admitted(context: HomeContext, jobs: Sequence[AdmittedJob]) -> list[Record]:
     """Creates jobs of one cluster together; returns the records that exist then."""
-    cluster, made = jobs[0].cluster, list[Record]()
-
-    def submit(new: Sequence[Record]) -> None:
-        with private_files.pipelined(context.layout.home):
-            runs = []
-            for job in (job for job in jobs if job.record in new):
-                runs.append(job.planned_run())
-                context.repository.add_open_job(job.record)
-            context.runner.submit(runs)
-
+    cluster, fresh = jobs[0].cluster, list[Record]()
     try:
-        made = _recorded(context, [job.record for job in jobs], submit)
+        with _recorded(context, [job.record for job in jobs]) as made:
+            new = [job for job, record in zip(jobs, made, strict=True) if record is job.record]
+            with private_files.pipelined(context.layout.home):
+                planned = []
+                for job in new:
+                    planned.append(job.planned_run())
+                    context.repository.add_open_job(job.record)
+                context.runner.submit(planned)
+        fresh = [job.record for job in new]
     finally:
-        kept = {record.guid for record in made}
-        for record in (job.record for job in jobs if job.record.guid not in kept):
+        for record in (job.record for job in jobs if job.record not in fresh):
             context.repository.remove_open_job(record)
             context.repository.remove_runs([record.guid])
-    fresh = [job.record for job, record in zip(jobs, made, strict=True) if record is job.record]
     for record in fresh:
         run_labels.RunRecords(context).pin_if_tagged(record)
     now = context.repository.find(cluster.resource_id)
@@ -337,18 +332,16 @@ def _new_record(context: HomeContext, id: ResourceId, spec: Spec, owner: str) ->
     return Record(str(id), str(uuid.uuid4()), text, digest, context.repository.now(), more)
 
 
-def _recorded(
-    context: HomeContext, records: Sequence[Record], then: Callable[[Sequence[Record]], None]
-) -> list[Record]:
-    """Inserts records and calls `then` with the new ones, all or nothing; identical ones are returned."""
+@contextlib.contextmanager
+def _recorded(context: HomeContext, records: Sequence[Record]) -> Iterator[list[Record]]:
+    """Inserts records, and removes them if the block raises; yields them, or identical ones that exist."""
     made: list[Record] = []
     try:
         with context.repository.transaction():
             for record in records:
                 existing = context.repository.insert(record.resource_id, record)
                 made.append(_same(existing, record) or record)
-            then([record for record, asked in zip(made, records, strict=True) if record is asked])
-        return made
+            yield made
     except BaseException:
         for record in records[: len(made)]:
             left = context.repository.find(record.resource_id)
