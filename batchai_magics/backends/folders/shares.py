@@ -36,32 +36,6 @@ BLOCK_BYTES = 4 << 20
 _PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01  # flags of Linux's fallocate
 
 
-class StaleParts:
-    """The incomplete uploads below a folder."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._due_s = -math.inf  # on the monotonic clock
-
-    def drop(self) -> None:
-        """Deletes stale uploads; does nothing if called again within an hour."""
-        now_s = time.monotonic()
-        if now_s < self._due_s:
-            return
-        self._due_s = now_s + _EVERY_S
-        _drop_below(self._root, self._root, datetime.now(timezone.utc) - timedelta(seconds=STALE_S))
-
-
-def _drop_below(root: Path, folder: Path, before: datetime) -> None:
-    for entry in entries.scan(root, folder):
-        path = folder / name_of(entry.name)
-        if entry.kind is FileKind.DIRECTORY:
-            _drop_below(root, path, before)
-        elif entry.modified < before:
-            with contextlib.suppress(OSError):  # another process deleted it, or it is another user's
-                path.unlink()
-
-
 class FolderStorage:
     """Shares or blob containers as folders below `root`.
 
@@ -73,7 +47,7 @@ class FolderStorage:
         self, root: Path, unfinished: Path, noun: str = "share", users: Users = lambda folders: ()
     ) -> None:
         self._root, self._unfinished, self._noun, self._users = root, unfinished, noun, users
-        self._stale = StaleParts(unfinished)
+        self._stale_due_s = -math.inf  # on the monotonic clock
 
     def make(self, share: str) -> None:
         """Creates a share unless it exists."""
@@ -88,7 +62,7 @@ class FolderStorage:
 
     def upload(self, share: str, files: Mapping[str, bytes]) -> None:
         """Writes files, each atomically."""
-        self._stale.drop()
+        self._drop_stale_parts()
         folder = self._folder(share)
         contents = {resolve_inside(folder, path): content for path, content in files.items()}
         with _translated_errors(share):
@@ -177,7 +151,7 @@ class FolderStorage:
 
     def begin(self, share: str, path: str, size_bytes: int) -> int:
         """Starts or resumes the upload of a file; returns the offset to send from."""
-        self._stale.drop()
+        self._drop_stale_parts()
         target = resolve_inside(self._existing_folder(share), path)
         part = self._part(share, target)
         with _translated_errors(share):
@@ -208,7 +182,7 @@ class FolderStorage:
 
     def send(self, share: str, copies: Sequence[Copy]) -> Generator[int, None, Sequence[ShareFile]]:
         """Uploads files: read once, verified, published in groups."""
-        self._stale.drop()
+        self._drop_stale_parts()
         folder = self._existing_folder(share)
         if is_remote(folder):
             return (yield from Storage.send(self, share, copies))
@@ -231,6 +205,14 @@ class FolderStorage:
         if is_remote(folder):
             return Storage.fetch(self, share, copies)
         return copying.download_all(folder, share, copies)
+
+    def _drop_stale_parts(self) -> None:
+        """Deletes incomplete uploads that are a day old; does nothing if called again within an hour."""
+        now_s = time.monotonic()
+        if now_s >= self._stale_due_s:
+            self._stale_due_s = now_s + _EVERY_S
+            before = datetime.now(timezone.utc) - timedelta(seconds=STALE_S)
+            _drop_below(self._unfinished, self._unfinished, before)
 
     def _part(self, share: str, target: Path) -> Path:
         return self._parts(share) / _part_name(str(target))
@@ -270,6 +252,16 @@ class FolderStorage:
         if not folder.is_dir():
             raise api_errors.share_not_found(share, self._noun)
         return folder
+
+
+def _drop_below(root: Path, folder: Path, before: datetime) -> None:
+    for entry in entries.scan(root, folder):
+        path = folder / name_of(entry.name)
+        if entry.kind is FileKind.DIRECTORY:
+            _drop_below(root, path, before)
+        elif entry.modified < before:
+            with contextlib.suppress(OSError):  # another process deleted it, or it is another user's
+                path.unlink()
 
 
 def _part_name(target: str) -> str:
