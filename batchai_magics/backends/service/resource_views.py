@@ -7,8 +7,13 @@ from functools import lru_cache
 
 from batchai_magics.backends.service.repository import Record
 from batchai_magics.backends.service.runner import ClusterWarning, NodeStatus, RunStatus
-from batchai_magics.backends.service.stored_descriptions import moment, with_image
-from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts
+from batchai_magics.backends.service.stored_descriptions import moment
+from batchai_magics.models.cluster_spec import (
+    ClusterSpec,
+    ImageReference,
+    NodeStateCounts,
+    VirtualMachineConfiguration,
+)
 from batchai_magics.models.error_details import ErrorDetail, NameValue
 from batchai_magics.models.file_server import FileServer, FileServerSpec, MountSettings
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -16,6 +21,7 @@ from batchai_magics.models.resources import Cluster, Experiment, Node, Resource,
 from batchai_magics.models.response_object import Provisioning
 from batchai_magics.models.states import AllocationState, NodeState
 
+_IMAGE = ImageReference(publisher="Canonical", offer="UbuntuServer", sku="16.04-LTS", version="latest")
 CHANGED = "changed"  # in a cluster's `more`: when it was last resized
 
 
@@ -76,8 +82,17 @@ def node(status: NodeStatus, running: Mapping[str, Node]) -> Node:
 
 @lru_cache(maxsize=256)
 def cluster_spec(text: str) -> ClusterSpec:
-    """The cluster description in a record, with the service's additions."""
-    return with_image(ClusterSpec.from_stored(text))
+    """The cluster description in a record, with the node image that the service chose.
+
+    That is its own if none, or no version, is given.
+    """
+    spec = ClusterSpec.from_stored(text)
+    requested = spec.virtual_machine_configuration
+    image = requested.image_reference if requested and requested.image_reference else _IMAGE
+    is_complete = image.version or image.virtual_machine_image_id
+    complete = image if is_complete else image.model_copy(update={"version": _IMAGE.version})
+    machine = VirtualMachineConfiguration(image_reference=complete)
+    return spec.model_copy(update={"virtual_machine_configuration": machine})
 
 
 def _provisioning(record: Record) -> Provisioning:

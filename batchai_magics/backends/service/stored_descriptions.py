@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timezone
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.service.host_runs import IMAGE_NOT_USED
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from batchai_magics.backends.service.runner import RunStatus
     from batchai_magics.launch.outcome import RunAttempt
     from batchai_magics.launch.plan import ProcessExit
-    from batchai_magics.models.cluster_spec import ClusterSpec, ImageReference
+    from batchai_magics.models.cluster_spec import ClusterSpec
     from batchai_magics.models.error_details import ErrorDetail
     from batchai_magics.models.job_spec import JobSpec
 
@@ -52,25 +52,6 @@ def fingerprint(spec: Spec) -> str:
 def output_segment(job: ResourceId, guid: str) -> str:
     """The path of a run below the output prefix, as the service defines it."""
     return f"{_scope(job)}/experiments/{job.experiment}/jobs/{job.name}/{guid}"
-
-
-def with_image(spec: ClusterSpec) -> ClusterSpec:
-    """The description with the node image that the service chose, if none or no version is given."""
-    from batchai_magics.models.cluster_spec import VirtualMachineConfiguration
-
-    requested = spec.virtual_machine_configuration
-    image = requested.image_reference if requested and requested.image_reference else _default_image()
-    is_complete = image.version or image.virtual_machine_image_id
-    complete = image if is_complete else image.model_copy(update={"version": _default_image().version})
-    machine = VirtualMachineConfiguration(image_reference=complete)
-    return spec.model_copy(update={"virtual_machine_configuration": machine})
-
-
-@cache
-def _default_image() -> ImageReference:
-    from batchai_magics.models.cluster_spec import ImageReference
-
-    return ImageReference(publisher="Canonical", offer="UbuntuServer", sku="16.04-LTS", version="latest")
 
 
 def with_setup_suffix(spec: ClusterSpec, cluster: ResourceId, guid: str) -> ClusterSpec:

@@ -1,10 +1,9 @@
 """What is kept of a description holds no secret, and is known again by what it asks for."""
 
-from batchai_magics.backends.service.stored_descriptions import (
-    fingerprint,
-    with_image,
-    with_setup_suffix,
-)
+import json
+
+from batchai_magics.backends.service.resource_views import cluster_spec
+from batchai_magics.backends.service.stored_descriptions import fingerprint, with_setup_suffix
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -27,7 +26,7 @@ def test_the_logs_of_a_setup_task_lie_where_the_service_put_them_which_makes_no_
 
 
 def test_the_image_of_nodes_is_the_default_one_where_none_is_named():
-    image = with_image(ClusterSpec.from_wire(cluster_body())).virtual_machine_configuration.image_reference
+    image = cluster_spec(json.dumps(cluster_body())).virtual_machine_configuration.image_reference
     assert (image.publisher, image.offer) == ("Canonical", "UbuntuServer")
     assert (image.sku, image.version) == ("16.04-LTS", "latest")
 
@@ -40,7 +39,7 @@ def test_a_named_image_is_kept_and_is_the_latest_one_unless_it_says_which():
         ({"virtualMachineImageId": "/an/id"}, None),
     ):
         machine = {"virtualMachineConfiguration": {"imageReference": {**named, **more}}}
-        spec = with_image(ClusterSpec.from_wire(cluster_body(**machine)))
+        spec = cluster_spec(json.dumps(cluster_body(**machine)))
         image = spec.virtual_machine_configuration.image_reference
         assert (image.publisher, image.offer, image.sku) == ("microsoft-ads", "linux", "x")
         assert image.version == version
