@@ -16,7 +16,7 @@ from batchai_magics.backends.folders.shares import FolderStorage
 from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.models.job_execution import FileKind
 
-BIG = b"0123456789"
+BIG = b"0123456789" * (copying.BLOCK_BYTES // 4)  # two blocks and a half
 UPLOADS = {
     "begin": lambda storage: storage.begin("data", "b", 1),
     "upload": lambda storage: storage.upload("data", {"c": b"3"}),
@@ -37,12 +37,6 @@ def local_folder(tmp_path):
     path.mkdir()
     (path / "big").write_bytes(BIG)
     return path
-
-
-@pytest.fixture
-def _in_pieces(monkeypatch):
-    monkeypatch.setattr(copying, "SMALL_BYTES", 4)
-    monkeypatch.setattr(copying, "BLOCK_BYTES", 4)
 
 
 def up(storage, *paths):
@@ -66,7 +60,7 @@ def test_files_go_up_and_are_told_as_they_lie_there(storage, local_folder):
     (local_folder / "empty").touch()
     files = sent(up(storage, local_folder / "big", local_folder / "empty"))
     assert [(file.path, file.kind, file.size_bytes) for file in files] == [
-        ("big", FileKind.FILE, 10),
+        ("big", FileKind.FILE, len(BIG)),
         ("empty", FileKind.FILE, 0),
     ]
     assert storage.list("data") == files
@@ -116,10 +110,9 @@ def test_a_small_file_leaves_nothing_of_a_larger_one_that_was_begun(storage, loc
     assert sorted(path.name for path in local_folder.iterdir()) == ["a", "big"]
 
 
-@pytest.mark.usefixtures("_in_pieces")
 def test_an_upload_in_pieces_goes_on_where_it_stopped(storage, local_folder, tmp_path):
     steps = up(storage, local_folder / "big")
-    assert next(steps) == 4
+    assert next(steps) == copying.BLOCK_BYTES
     steps.close()
     assert storage.list("data") == []
     (part,) = files_in(tmp_path / "unfinished")
@@ -142,8 +135,7 @@ def test_the_next_upload_deletes_what_nobody_went_on_with_for_a_day(storage, tmp
         assert part.exists() is is_left
 
 
-@pytest.mark.usefixtures("_in_pieces")
-@pytest.mark.parametrize("damage", [b"", b"xxxx", b"0123456789xx"])
+@pytest.mark.parametrize("damage", [b"", b"xxxx", BIG + b"xx"])
 def test_what_was_begun_of_another_file_is_thrown_away(storage, local_folder, tmp_path, damage):
     steps = up(storage, local_folder / "big")
     next(steps)
@@ -153,9 +145,9 @@ def test_what_was_begun_of_another_file_is_thrown_away(storage, local_folder, tm
     assert storage.download("data", "big") == BIG
 
 
-@pytest.mark.parametrize("small", [0, 100])
-def test_a_byte_that_is_changed_on_its_way_is_noticed(storage, local_folder, tmp_path, monkeypatch, small):
-    monkeypatch.setattr(copying, "SMALL_BYTES", small)
+@pytest.mark.parametrize("data", [BIG[:10], BIG])
+def test_a_byte_that_is_changed_on_its_way_is_noticed(storage, local_folder, tmp_path, monkeypatch, data):
+    (local_folder / "big").write_bytes(data)
     pwrite = os.pwrite
     monkeypatch.setattr(
         os, "pwrite", lambda file, data, at: pwrite(file, bytes(data).replace(b"5", b"6"), at)
@@ -166,7 +158,6 @@ def test_a_byte_that_is_changed_on_its_way_is_noticed(storage, local_folder, tmp
     assert files_in(tmp_path / "unfinished") == []
 
 
-@pytest.mark.usefixtures("_in_pieces")
 def test_a_file_that_changes_while_it_is_read_is_told(storage, local_folder):
     steps = up(storage, local_folder / "big")
     next(steps)
@@ -182,19 +173,18 @@ def test_a_link_on_a_share_is_written_where_it_leads_and_never_out_of_it(storage
     storage.upload("data", {"real": b"old"})
     (share / "link").symlink_to("real")
     (share / "out").symlink_to(tmp_path)
-    sent(storage.send("data", [Copy(local_folder / "big", "link", 10)]))
+    sent(storage.send("data", [Copy(local_folder / "big", "link", len(BIG))]))
     assert storage.download("data", "real") == BIG
     with pytest.raises(StorageError, match="is outside"):
-        sent(storage.send("data", [Copy(local_folder / "big", "out/new", 10)]))
+        sent(storage.send("data", [Copy(local_folder / "big", "out/new", len(BIG))]))
     assert not (tmp_path / "new").exists()
 
 
-def test_groups_are_few_and_small(monkeypatch):
-    monkeypatch.setattr(copying, "GROUP_FILES", 2)
-    monkeypatch.setattr(copying, "GROUP_BYTES", 100)
-    copies = [Copy(None, str(size), size) for size in (1, 1, 1, 99, 1000, 1)]
-    sizes = [[copy.size_bytes for copy in group] for group in copying.groups(copies)]
-    assert sizes == [[1, 1], [1, 99], [1000], [1]]
+def test_groups_are_few_and_small():
+    most, most_bytes = copying.GROUP_FILES, copying.GROUP_BYTES
+    expected = [[1] * most, [1, most_bytes - 1], [10 * most_bytes], [1]]
+    copies = [Copy(None, str(size), size) for group in expected for size in group]
+    assert [[copy.size_bytes for copy in group] for group in copying.groups(copies)] == expected
 
 
 def test_what_is_no_file_on_its_share_does_not_come_down(storage, local_folder, tmp_path):

@@ -10,7 +10,7 @@ import struct
 import time
 import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.node.ranks.signed_records import GrowingSeal, LogSeal
@@ -109,9 +109,15 @@ class LogWriter:
     """
 
     def __init__(
-        self, log: LogPaths, secrets: tuple[bytes, ...] = (), last_writer: LastWriter | None = None
+        self,
+        log: LogPaths,
+        secrets: tuple[bytes, ...] = (),
+        last_writer: LastWriter | None = None,
+        *,
+        write: Callable[[int, bytes | memoryview], int] = os.write,
     ) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        self._write = write
         self._name = log.path.rpartition("/")[2]
         self._file = opener(log.path, flags)
         self.is_shared = bool(log.spans)
@@ -143,7 +149,7 @@ class LogWriter:
                     self._enqueue(*self._queue[0])
                     self._queue.popleft()
                 file, data = self._parts[0]
-                count = os.write(file, data)
+                count = self._write(file, data)
             except OSError as error:
                 self.problem = error
                 if self.stuck_since is None:

@@ -35,9 +35,9 @@ from batchai_magics.backends.node.ranks.signed_records import LogSeal
 from batchai_magics.launch.plan import LogPaths
 
 
-def stream(folder: Path, number: int = 0, *, is_shared: bool = True) -> ProcessStream:
+def stream(folder: Path, number: int = 0, *, is_shared: bool = True, write=os.write) -> ProcessStream:
     log = LogPaths(str(folder / "out"), str(folder / "spans") if is_shared else "", str(folder / "times"))
-    return ProcessStream(LogWriter(log), number)
+    return ProcessStream(LogWriter(log, write=write), number)
 
 
 def written(folder: Path) -> bytes:
@@ -48,16 +48,14 @@ def spans(folder: Path) -> list[tuple[int, int, int]]:
     return list(SPAN.iter_unpack((folder / "spans").read_bytes()))
 
 
-def watched(monkeypatch, folder: Path, see) -> list[object]:
-    """What `see` gives before each piece that is written."""
-    seen: list[object] = []
+def noting(seen: list[object], see) -> Callable[[int, bytes], int]:
+    """Writes, and notes what `see` gives before each piece."""
 
     def write(file: int, data: bytes) -> int:
         seen.append(see(data))
         return os.write(file, data)
 
-    monkeypatch.setattr(output_streams, "os", SimpleNamespace(**{**vars(os), "write": write}))
-    return seen
+    return write
 
 
 def hidden(folder: Path) -> list[tuple[int, int]]:
@@ -129,30 +127,28 @@ def test_a_lone_process_shows_its_unfinished_line_soon(tmp_path: Path, clock) ->
     assert written(tmp_path) == b"password: "
 
 
-def test_what_is_kept_of_a_quiet_rank_still_counts_against_the_longest_line(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(output_streams, "MAX_LINE", 8)
-    out = stream(tmp_path)
-    out.feed(b"\r12345")
+def test_what_is_kept_of_a_quiet_rank_still_counts_against_the_longest_line(tmp_path: Path) -> None:
+    out, begun = stream(tmp_path), b"x" * output_streams.MAX_LINE
+    out.feed(b"\r" + begun[:-1])
     out.write_unfinished()
-    out.feed(b"6789")
-    assert written(tmp_path) == b"\r123456789\n"
+    out.feed(b"12")
+    assert written(tmp_path) == b"\r" + begun[:-1] + b"12\n"
 
 
-def test_a_line_too_long_to_keep_is_cut_in_whole_lines(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(output_streams, "MAX_LINE", 8)
-    out = stream(tmp_path)
-    out.feed(b"12345678")
+def test_a_line_too_long_to_keep_is_cut_in_whole_lines(tmp_path: Path) -> None:
+    out, longest = stream(tmp_path), b"x" * output_streams.MAX_LINE
+    out.feed(longest)
     assert written(tmp_path) == b""
     out.feed(b"9")
-    assert written(tmp_path) == b"123456789\n"
+    assert written(tmp_path) == longest + b"9\n"
     out.feed(b"rest\n")
-    assert written(tmp_path) == b"123456789\nrest\n"
+    assert written(tmp_path) == longest + b"9\nrest\n"
 
 
 # -- what is noted of a log
 
 
-def test_nobody_else_writes_while_a_rank_notes_what_it_wrote(tmp_path: Path, monkeypatch) -> None:
+def test_nobody_else_writes_while_a_rank_notes_what_it_wrote(tmp_path: Path) -> None:
     """Another rank, and even a reader with a shared lock, is kept out until the span is noted."""
 
     def is_held(_: bytes) -> bool:
@@ -163,19 +159,17 @@ def test_nobody_else_writes_while_a_rank_notes_what_it_wrote(tmp_path: Path, mon
                 return True
             return False
 
-    held = watched(monkeypatch, tmp_path, is_held)
-    stream(tmp_path).feed(b"line\n")
+    held: list[object] = []
+    stream(tmp_path, write=noting(held, is_held)).feed(b"line\n")
     assert held == [True, True, True]  # the time, the line, the span
     with (tmp_path / "out").open("rb") as other:
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)  # and let go of again
 
 
 @pytest.mark.parametrize("is_shared", [True, False])
-def test_a_time_is_noted_before_its_line_and_not_for_every_line(
-    tmp_path, monkeypatch, clock, is_shared
-) -> None:
-    order = watched(monkeypatch, tmp_path, len)
-    out = stream(tmp_path, is_shared=is_shared)
+def test_a_time_is_noted_before_its_line_and_not_for_every_line(tmp_path, clock, is_shared) -> None:
+    order: list[object] = []
+    out = stream(tmp_path, is_shared=is_shared, write=noting(order, len))
     for moment in (100.0, 100.0625, 100.125, 50.0):  # a clock set back counts too
         clock.s = moment
         out.feed(b"line\n")
@@ -231,10 +225,10 @@ def test_records_begin_anew_with_a_log_that_was_cut(tmp_path: Path) -> None:
 # -- secrets
 
 
-def secretive(folder: Path, number: int = 0, *, is_shared: bool = True) -> ProcessStream:
+def secretive(folder: Path, number: int = 0, *, is_shared: bool = True, write=os.write) -> ProcessStream:
     spans = str(folder / "spans") if is_shared else ""
     log = LogPaths(str(folder / "out"), spans, hidden=str(folder / "hidden"))
-    return ProcessStream(LogWriter(log, (b"hunter2",)), number)
+    return ProcessStream(LogWriter(log, (b"hunter2",), write=write), number)
 
 
 def test_where_a_secret_is_printed_is_noted(tmp_path: Path) -> None:
@@ -247,9 +241,9 @@ def test_where_a_secret_is_printed_is_noted(tmp_path: Path) -> None:
     assert hidden(tmp_path) == [(10, 17), (35, 42)]
 
 
-def test_a_secret_is_noted_before_anybody_can_read_it(tmp_path: Path, monkeypatch) -> None:
-    out = secretive(tmp_path)
-    seen = watched(monkeypatch, tmp_path, lambda _: (tmp_path / "out").stat().st_size)
+def test_a_secret_is_noted_before_anybody_can_read_it(tmp_path: Path) -> None:
+    seen: list[object] = []
+    out = secretive(tmp_path, write=noting(seen, lambda _: (tmp_path / "out").stat().st_size))
     out.feed(b"hunter2\n")
     assert seen == [0, 0, 8]  # the place, then the line, then whose it is
 
@@ -288,11 +282,10 @@ def test_a_secret_in_a_file_of_ones_own_is_noted_by_its_place_there(tmp_path: Pa
 class Disk:
     """A disk with room for so many bytes, for what a writer does to it."""
 
-    def __init__(self, monkeypatch, room: int) -> None:
+    def __init__(self, room: int) -> None:
         self.room = room
-        monkeypatch.setattr(output_streams, "os", SimpleNamespace(**{**vars(os), "write": self._write}))
 
-    def _write(self, file: int, data: bytes) -> int:
+    def write(self, file: int, data: bytes) -> int:
         if not self.room:
             raise OSError(28, "No space left on device")
         count = min(self.room, len(data))
@@ -302,9 +295,9 @@ class Disk:
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.binary(min_size=1, max_size=9)), max_size=6), st.data())
 def test_what_a_full_disk_refused_is_written_whole_and_in_order(pieces, data) -> None:
-    with pytest.MonkeyPatch.context() as monkeypatch, tempfile.TemporaryDirectory() as folder:
-        disk = Disk(monkeypatch, 0)
-        writer = LogWriter(LogPaths(f"{folder}/out", f"{folder}/spans"))
+    with tempfile.TemporaryDirectory() as folder:
+        disk = Disk(0)
+        writer = LogWriter(LogPaths(f"{folder}/out", f"{folder}/spans"), write=disk.write)
         for rank, piece in pieces:
             disk.room = data.draw(st.integers(0, 30))
             writer.write(rank, piece)
@@ -318,10 +311,10 @@ def test_what_a_full_disk_refused_is_written_whole_and_in_order(pieces, data) ->
 
 
 def test_a_writer_tells_since_when_the_disk_refuses_and_every_byte_taken_starts_that_anew(
-    tmp_path: Path, monkeypatch, clock
+    tmp_path: Path, clock
 ) -> None:
-    disk = Disk(monkeypatch, 2)
-    writer = LogWriter(LogPaths(str(tmp_path / "out")))
+    disk = Disk(2)
+    writer = LogWriter(LogPaths(str(tmp_path / "out")), write=disk.write)
     writer.write(0, b"abcdef")
     assert writer.stuck_since == 100.0
     clock.s = 200.0
@@ -334,8 +327,7 @@ def test_a_writer_tells_since_when_the_disk_refuses_and_every_byte_taken_starts_
     assert writer.problem.errno == 28
 
 
-def test_a_log_that_another_process_keeps_locked_holds_nobody_up(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(output_streams, "LOCK_TIMEOUT_S", 0.0)
+def test_a_log_that_another_process_keeps_locked_holds_nobody_up(tmp_path: Path) -> None:
     writer = LogWriter(LogPaths(str(tmp_path / "out"), str(tmp_path / "spans")))
     with (tmp_path / "out").open("rb") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
@@ -355,12 +347,11 @@ def test_a_log_that_another_process_keeps_locked_holds_nobody_up(tmp_path: Path,
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)  # it lets go of it as before
 
 
-def test_what_a_full_disk_did_not_take_is_counted_as_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = stream(tmp_path)
+def test_what_a_full_disk_did_not_take_is_counted_as_lost(tmp_path: Path) -> None:
+    disk = Disk(1 << 20)
+    out = stream(tmp_path, write=disk.write)
     out.feed(b"kept\n")
-    Disk(monkeypatch, 0)
+    disk.room = 0
     out.feed(b"12345\n")
     out.feed(b"more\nrest")
     out.discard(100)  # that are still in the pipe
