@@ -71,7 +71,13 @@ def stacks_of(backend: Backend, job: JobResource) -> RankStacks:
 
 
 def profile_of(
-    backend: Backend, job: JobResource, seconds: float = PROFILE_S, *, rate_hz: float = SIGNAL_HZ
+    backend: Backend,
+    job: JobResource,
+    seconds: float = PROFILE_S,
+    *,
+    rate_hz: float = SIGNAL_HZ,
+    timeout_s: float = TIMEOUT_S,
+    max_file: int = MAX_FILE,
 ) -> RunProfile:
     """Samples the stacks of all ranks of a running job; the job goes on undisturbed.
 
@@ -90,7 +96,7 @@ def profile_of(
 
     def sample(node: Node, is_over: Event) -> None:
         sampled = _lines_of_node(
-            backend, job, node, seconds, rate_hz, timeout_s=seconds + TIMEOUT_S, is_over=is_over
+            backend, job, node, seconds, rate_hz, timeout_s=seconds + timeout_s, is_over=is_over
         )
         try:
             for line in sampled:
@@ -109,7 +115,9 @@ def profile_of(
     ranks = tuple(replace(rank, node=node_name(rank.node)) for rank in profile.ranks)
     notes = sorted({f"{fault.message[:1].upper()}{fault.message[1:]}." for fault in faults})
     profile = replace(profile, ranks=ranks, notes=tuple(notes))
-    return _with_files(backend, job, profile, lines) if profile.sampled else profile
+    if not profile.sampled:
+        return profile
+    return _with_files(backend, job, profile, lines, timeout_s=timeout_s, max_file=max_file)
 
 
 def _ask_nodes(ask: Callable[[Node, Event], _Reply], nodes: Sequence[Node], concurrent: int) -> list[_Reply]:
@@ -124,50 +132,59 @@ def _ask_nodes(ask: Callable[[Node, Event], _Reply], nodes: Sequence[Node], conc
 
 
 def _with_files(
-    backend: Backend, job: JobResource, profile: RunProfile, lines: Mapping[str, Sequence[bytes]]
+    backend: Backend,
+    job: JobResource,
+    profile: RunProfile,
+    lines: Mapping[str, Sequence[bytes]],
+    *,
+    timeout_s: float,
+    max_file: int,
 ) -> RunProfile:
     """The profile with its files, which a node that answered writes to its ranks' folder of artifacts."""
     folders = ((node, parse_json(line)["folder"]) for node, printed in lines.items() for line in printed)
     node, artifacts = next(((node, folder) for node, folder in folders if folder), ("", ""))
     name = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{uuid.uuid4().hex[:4]}"
     texts = {
-        f"{name}.svg": _text_within_limit(flame_graph, profile),
-        f"{name}.speedscope.json": _text_within_limit(speedscope, profile),
+        f"{name}.svg": _text_within_limit(flame_graph, profile, max_file),
+        f"{name}.speedscope.json": _text_within_limit(speedscope, profile, max_file),
     }
-    deadline = time.monotonic() + TIMEOUT_S
+    deadline = time.monotonic() + timeout_s
     try:
         if not artifacts:
             raise CapabilityError("its ranks have no folder for artifacts")
         for file, text in texts.items():
-            _write(backend, job, node, f"{artifacts}/{FOLDER}/{file}", text, deadline=deadline)
+            if not _write(backend, job, node, f"{artifacts}/{FOLDER}/{file}", text, deadline=deadline):
+                raise CapabilityError(f"node {node} did not write them within {timeout_s:g} s")
     except BatchAIError as fault:
         note = f"The samples are not kept with the run: {fault.message}."
         return replace(profile, notes=(*profile.notes, note))
     return replace(profile, files=tuple(f"{FOLDER}/{file}" for file in texts))
 
 
-def _text_within_limit(text_of: Callable[[RunProfile], str], profile: RunProfile) -> str:
+def _text_within_limit(text_of: Callable[[RunProfile], str], profile: RunProfile, max_file: int) -> str:
     """The text of a file; if it would be too large, with fewer stacks of each rank, the most frequent."""
     text, count = text_of(profile), stack_dumps.MAX_STACKS
-    while len(text) > MAX_FILE and count > 1:
+    while len(text) > max_file and count > 1:
         count //= 4
         text = text_of(profile.of_most_frequent(count))
     return text
 
 
-def _write(backend: Backend, job: JobResource, node: str, path: str, text: str, *, deadline: float) -> None:
+def _write(backend: Backend, job: JobResource, node: str, path: str, text: str, *, deadline: float) -> bool:
+    """Writes a file on a node; whether that was done in time."""
     folder, _, name = path.rpartition("/")
     pieces = [text[at : at + _PIECE].encode() for at in range(0, len(text), _PIECE)]
     for number, piece in enumerate(pieces, 1):
         left_s = deadline - time.monotonic()
         if left_s <= 0:
-            raise CapabilityError(f"node {node} did not write them within {TIMEOUT_S:g} s")
+            return False
         data = base64.b64encode(zlib.compress(piece)).decode()
         final = "final" * (number == len(pieces))
         words = (folder, name, data, final)
         printed = b"".join(_output_of(backend, job, node, _WRITER, *words, timeout_s=left_s))
         if printed.decode().strip() != name:
             raise CapabilityError(f"{name} could not be written to {folder}")
+    return True
 
 
 def _running_nodes(backend: Backend, job: JobResource, what: str) -> Sequence[Node]:

@@ -9,7 +9,6 @@ import pytest
 
 from batchai_magics.backends.base import CommandBytes, CommandEnd
 from batchai_magics.errors import CapabilityError
-from batchai_magics.follow import stack_collector
 from batchai_magics.follow.stack_collector import profile_of
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from tests.patience import PATIENCE_S
@@ -44,12 +43,6 @@ def line(rank, folder=""):
     return told(rank, ([MAIN, LOAD], True, 9), folder=str(folder)).encode() + b"\n"
 
 
-@pytest.fixture
-def no_time(monkeypatch):
-    """Nodes have no time to answer, but for that of the samples."""
-    monkeypatch.setattr(stack_collector, "TIMEOUT_S", 0.0)
-
-
 def ticks():
     """A node that prints nothing more."""
     for _ in range(int(PATIENCE_S / 0.01)):
@@ -57,13 +50,13 @@ def ticks():
         threading.Event().wait(0.01)
 
 
-def test_complete_lines_of_a_node_that_is_too_slow_count(backend, no_time):
+def test_complete_lines_of_a_node_that_is_too_slow_count(backend):
     def slow():
         yield CommandBytes(line(0) + line(1)[:50])
         yield from ticks()
 
     backend.node_commands.parts = {"node-0": slow, "node-1": lambda: [CommandBytes(line(2))]}
-    profile = profile_of(backend, backend.job, 1.0)
+    profile = profile_of(backend, backend.job, 1.0, timeout_s=0.0)
     assert [rank.rank for rank in profile.ranks] == [0, 2]
     assert "Node node-0 did not answer within 1 s." in profile.notes
 
@@ -125,20 +118,20 @@ def test_a_node_that_answers_writes_the_files(backend, tmp_path):
 
 
 @pytest.mark.slow
-def test_large_files_have_the_most_frequent_stacks(backend, tmp_path, monkeypatch):
-    monkeypatch.setattr(stack_collector, "MAX_FILE", 20_000)
+def test_large_files_have_the_most_frequent_stacks(backend, tmp_path):
     stacks = [([("/job/train.py", number, "step")], False, 1) for number in range(2000)]
     many = told(0, *stacks, ([MAIN, LOAD], True, 9), folder=str(tmp_path)).encode() + b"\n"
     backend.node_commands.parts = {"node-0": lambda: [CommandBytes(many)], "node-1": list}
-    svg, scope = ((tmp_path / file).read_text() for file in profile_of(backend, backend.job).files)
+    profile = profile_of(backend, backend.job, max_file=20_000)
+    svg, scope = ((tmp_path / file).read_text() for file in profile.files)
     assert max(len(svg), len(scope)) <= 20_000
     assert "load_batch" in svg
     assert "load_batch" in scope
 
 
-def test_files_that_take_too_long_are_given_up(backend, tmp_path, no_time):
+def test_files_that_take_too_long_are_given_up(backend, tmp_path):
     backend.node_commands.parts = {"node-0": lambda: [CommandBytes(line(0, tmp_path))], "node-1": list}
-    profile = profile_of(backend, backend.job)
+    profile = profile_of(backend, backend.job, timeout_s=0.0)
     assert profile.files == ()
     assert profile.notes == (
         "The samples are not kept with the run: node node-0 did not write them within 0 s.",

@@ -99,7 +99,7 @@ _MIN_CHOICE = 5_000  # so many that jobs planned at the same time rarely choose 
 _MAX_TRIES = 1_000
 
 
-def free_ports(count: int, host: str = "") -> tuple[int, ...]:
+def free_ports(count: int, host: str = "", *, ephemeral_range: Path = _EPHEMERAL_RANGE) -> tuple[int, ...]:
     """Distinct ports on which nothing listens; OSError if there are not enough.
 
     A job's programs bind them seconds or minutes later, and nothing reserves them until then. So they are
@@ -110,7 +110,7 @@ def free_ports(count: int, host: str = "") -> tuple[int, ...]:
     import random  # most plans need no ports, and supervisors start fast without it
 
     sockets: list[socket.socket] = []
-    choice, rng = _choose_range(_ephemeral_range()), random.SystemRandom()
+    choice, rng = _choose_range(_first_and_last(ephemeral_range)), random.SystemRandom()
     try:
         for _ in range(_MAX_TRIES + count):
             if len(sockets) == count:
@@ -136,10 +136,10 @@ def _try_bind(sockets: list[socket.socket], host: str, port: int) -> None:
         sockets.append(bound)
 
 
-def _ephemeral_range() -> tuple[int, int]:
+def _first_and_last(ephemeral_range: Path) -> tuple[int, int]:
     """The first and last port of the system's ephemeral range."""
     try:
-        first, last = _EPHEMERAL_RANGE.read_text(encoding="ascii").split()
+        first, last = ephemeral_range.read_text(encoding="ascii").split()
         return int(first), int(last)
     except (OSError, ValueError):
         return _DEFAULT_FIRST_EPHEMERAL, _HIGHEST

@@ -11,14 +11,6 @@ from batchai_magics.backends.node import job_environment
 from batchai_magics.backends.node.job_environment import free_ports
 
 
-@pytest.fixture
-def ephemeral_range(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The file in which the system says which ports it gives to whoever asks for any."""
-    file = tmp_path / "ip_local_port_range"
-    monkeypatch.setattr(job_environment, "_EPHEMERAL_RANGE", file)
-    return file
-
-
 @pytest.mark.parametrize(
     ("told", "lowest", "highest"),
     [
@@ -31,19 +23,18 @@ def ephemeral_range(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     ],
 )
 def test_they_are_different_and_none_that_the_system_gives(
-    ephemeral_range: Path, told: str | None, lowest: int, highest: int
+    tmp_path: Path, told: str | None, lowest: int, highest: int
 ) -> None:
+    file = tmp_path / "ip_local_port_range"
     if told:
-        ephemeral_range.write_text(told, encoding="ascii")
-    found = free_ports(300, "127.0.0.1")
+        file.write_text(told, encoding="ascii")
+    found = free_ports(300, "127.0.0.1", ephemeral_range=file)
     assert lowest <= min(found) <= max(found) <= highest
     assert max(found) - min(found) > (highest - lowest) / 2  # all over the range
     assert len(set(found)) == 300
 
 
-def test_none_is_taken_at_which_somebody_listens(
-    ephemeral_range: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_none_is_taken_at_which_somebody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
     (port,) = free_ports(1, "127.0.0.1")  # which is free again
     with socket.create_server(("127.0.0.1", port)) as held:
         taken = held.getsockname()[1]

@@ -73,7 +73,7 @@ class GpuSample(NamedTuple):
 class Gpus:
     """The GPUs visible to a plan's nodes, or to this process. `note` says why they are not sampled, if so."""
 
-    def __init__(self, plan: Plan | None = None) -> None:
+    def __init__(self, plan: Plan | None = None, *, driver: str = DRIVER, library: str = LIBRARY) -> None:
         self.note = ""
         self._handles: list[tuple[int, ctypes.c_void_p]] = []  # with GPU number
         if plan:
@@ -81,13 +81,13 @@ class Gpus:
             names = sorted({name for each in visible for name in device_names(each)})
         else:
             names, order = device_names(os.environ.get(VISIBLE, ALL)), {os.environ.get(ORDER, "")} - {""}
-        if not names or not os.path.exists(DRIVER):  # noqa: PTH110 pathlib slows each rank
+        if not names or not os.path.exists(driver):  # noqa: PTH110 pathlib slows each rank
             return
         if order not in (set(), {BY_BUS}) and any(name.isdecimal() for name in names):
             self.note = f"GPUs are not sampled: the driver does not count them by {ORDER}={min(order)}"
             return
         try:
-            self._nvml = ctypes.CDLL(LIBRARY)
+            self._nvml = ctypes.CDLL(library)
             code = self._nvml.nvmlInit_v2()
             if code:
                 self.note = f"GPUs are not sampled: {_ERRORS.get(code, f'NVML tells error {code}')}"

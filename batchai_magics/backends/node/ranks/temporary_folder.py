@@ -23,7 +23,8 @@ _LOCK = ".batchai-lock"
 class TemporaryFolder:
     """The temporary files of what a program starts; nothing is created before it is needed."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: str = ROOT) -> None:
+        self._root = root
         self._path = ""
         self._lock = -1
 
@@ -54,8 +55,8 @@ class TemporaryFolder:
             self._path = ""
 
     def _make(self) -> str:
-        sweep()
-        path = f"{ROOT}/{_PREFIX}{os.urandom(5).hex()}"
+        sweep(self._root)
+        path = f"{self._root}/{_PREFIX}{os.urandom(5).hex()}"
         os.mkdir(path, 0o700)  # noqa: PTH102 as above, and tempfile a fifth
         part = f"{path}/{_LOCK}.part"
         self._lock = os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
@@ -69,13 +70,13 @@ def is_given(plan: Plan, node: PlanNode) -> bool:
     return TMPDIR in node.env or TMPDIR in plan.secrets
 
 
-def sweep() -> None:
+def sweep(root: str = ROOT) -> None:
     """Removes the folders on this machine whose programs were killed."""
     try:
-        names = [name for name in os.listdir(ROOT) if name.startswith(_PREFIX)]  # noqa: PTH208 as above
+        names = [name for name in os.listdir(root) if name.startswith(_PREFIX)]  # noqa: PTH208 as above
     except OSError:
         return
-    for path in (f"{ROOT}/{name}" for name in names):
+    for path in (f"{root}/{name}" for name in names):
         if is_private(path) and (lock := _abandoned_lock(path)) is not None:
             _remove(path)
             os.close(lock)

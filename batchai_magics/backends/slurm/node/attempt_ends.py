@@ -163,7 +163,6 @@ def _text(file: Path) -> str:
 KILLED = 128 + signal.SIGKILL
 # Exit codes of processes that were ended; any other code has its own reason.
 _WAS_KILLED = (KILLED, 128 + signal.SIGTERM, NO_CODE, None)
-_COUNTER = Path("/proc/vmstat")
 _OOM_MESSAGE = re.compile("memory|oom", re.IGNORECASE)
 # srun messages that explain nothing
 _UNINFORMATIVE = re.compile("Exited with exit code|launch/slurm: |Terminated|cpu binding|couldn't chdir")
@@ -176,10 +175,10 @@ _MPI_FAILURE = re.compile(r"\bmpi\b|launch failed: Unspecified error", re.IGNORE
 _PREFIX = re.compile(r"^(?:srun|slurmstepd\S*): (?:error: )?")
 
 
-def oom_kills() -> int:
+def oom_kills(counters: Path = Path("/proc/vmstat")) -> int:
     """How many processes the kernel of this node has killed since boot because it was out of memory."""
     try:
-        match = re.search(r"^oom_kill (\d+)$", _COUNTER.read_text(encoding="ascii"), re.MULTILINE)
+        match = re.search(r"^oom_kill (\d+)$", counters.read_text(encoding="ascii"), re.MULTILINE)
     except OSError:
         return 0
     return int(match[1]) if match else 0

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.node.ranks import gpus
 from batchai_magics.backends.node.ranks.gpus import Gpus
 from batchai_magics.launch.plan import LogPaths, Output, Plan, PlanNode
 from batchai_magics.records.preflight import GpuHealth
@@ -112,12 +111,14 @@ def plan(devices: str | None, **env: str) -> Plan:
 
 
 @pytest.fixture
-def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def driver(tmp_path: Path) -> Path:
     """A machine with a driver: where its library is to be."""
     (tmp_path / "version").write_text("NVRM")
-    monkeypatch.setattr(gpus, "DRIVER", str(tmp_path / "version"))
-    monkeypatch.setattr(gpus, "LIBRARY", str(tmp_path / "libnvidia-ml.so.1"))
     return tmp_path / "libnvidia-ml.so.1"
+
+
+def gpus_of(driver: Path, plan: Plan | None = None) -> Gpus:
+    return Gpus(plan, driver=str(driver.with_name("version")), library=str(driver))
 
 
 @functools.cache
@@ -139,25 +140,25 @@ def compiled(
 
 def test_a_machine_without_a_driver_has_none_and_no_problem(driver: Path) -> None:
     driver.with_name("version").unlink()
-    found = Gpus(plan("0"))
+    found = gpus_of(driver, plan("0"))
     assert (found.note, found.sample(), found.health()) == ("", ([], {}), ([], ""))
     found.close()
 
 
 def test_a_driver_without_its_library_is_told(driver: Path) -> None:
-    assert "GPUs are not sampled" in Gpus(plan("0")).note
-    assert "libnvidia-ml.so.1" in Gpus(plan("0")).note
+    assert "GPUs are not sampled" in gpus_of(driver, plan("0")).note
+    assert "libnvidia-ml.so.1" in gpus_of(driver, plan("0")).note
 
 
 def test_each_gpu_of_the_job_is_told_with_the_memory_of_processes(driver: Path) -> None:
     compiled(driver)
-    found = Gpus(plan("0,1"))
+    found = gpus_of(driver, plan("0,1"))
     devices, memory = found.sample()
     assert devices == [[0, 97, 5 << 30], [1, 3, 5 << 30]]
     assert memory == {42: 2 << 30, 43: 0}
     found.close()
-    assert Gpus(plan("1,7")).sample().devices == [[1, 3, 5 << 30]]
-    assert Gpus(plan("")).sample().devices == []
+    assert gpus_of(driver, plan("1,7")).sample().devices == [[1, 3, 5 << 30]]
+    assert gpus_of(driver, plan("")).sample().devices == []
 
 
 @pytest.mark.parametrize(
@@ -177,7 +178,7 @@ def test_gpus_and_instances_are_found_by_what_cuda_calls_them(
     driver: Path, visible: str, devices: list[list[int | None]]
 ) -> None:
     compiled(driver)
-    assert Gpus(plan(visible)).sample().devices == devices
+    assert gpus_of(driver, plan(visible)).sample().devices == devices
 
 
 def test_where_the_plan_names_no_gpu_those_of_the_scheduler_count(
@@ -185,47 +186,47 @@ def test_where_the_plan_names_no_gpu_those_of_the_scheduler_count(
 ) -> None:
     compiled(driver)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    assert Gpus(plan(None)).sample().devices == [[1, 3, 5 << 30]]
-    assert Gpus(plan("")).sample().devices == []
+    assert gpus_of(driver, plan(None)).sample().devices == [[1, 3, 5 << 30]]
+    assert gpus_of(driver, plan("")).sample().devices == []
 
 
 def test_an_order_that_the_driver_does_not_know_is_told_and_no_other_gpu_is_sampled(driver: Path) -> None:
     compiled(driver)
-    fastest = Gpus(plan("1", CUDA_DEVICE_ORDER="FASTEST_FIRST"))
+    fastest = gpus_of(driver, plan("1", CUDA_DEVICE_ORDER="FASTEST_FIRST"))
     assert (fastest.sample().devices, "CUDA_DEVICE_ORDER=FASTEST_FIRST" in fastest.note) == ([], True)
-    by_bus = Gpus(plan("1", CUDA_DEVICE_ORDER="PCI_BUS_ID"))
+    by_bus = gpus_of(driver, plan("1", CUDA_DEVICE_ORDER="PCI_BUS_ID"))
     assert (by_bus.sample().devices, by_bus.note) == ([[1, 3, 5 << 30]], "")
-    by_uuid = Gpus(plan("GPU-11aa22bb-0001", CUDA_DEVICE_ORDER="FASTEST_FIRST"))
+    by_uuid = gpus_of(driver, plan("GPU-11aa22bb-0001", CUDA_DEVICE_ORDER="FASTEST_FIRST"))
     assert (by_uuid.sample().devices, by_uuid.note) == ([[1, 3, 5 << 30]], "")
 
 
 def test_a_library_that_refuses_is_told_in_words(driver: Path) -> None:
     compiled(driver, init=18)
-    found = Gpus(plan("0"))
+    found = gpus_of(driver, plan("0"))
     assert found.note == "GPUs are not sampled: library and driver are of different versions"
     assert found.sample().devices == []
 
 
 def test_a_gpu_that_is_cut_into_instances_has_no_use_that_is_told(driver: Path) -> None:
     compiled(driver, mig=1)
-    assert Gpus(plan("0,1")).sample().devices == [[0, None, 5 << 30]]
+    assert gpus_of(driver, plan("0,1")).sample().devices == [[0, None, 5 << 30]]
 
 
 def test_more_processes_than_there_was_room_for_are_all_counted(driver: Path) -> None:
     compiled(driver, many=300)
-    assert len(Gpus(plan("0")).sample().memory) == 300
+    assert len(gpus_of(driver, plan("0")).sample().memory) == 300
 
 
 def test_a_library_of_an_old_driver_tells_what_it_can(driver: Path) -> None:
     compiled(driver, old=1)
-    assert Gpus(plan("0")).sample() == ([[0, 97, (5 << 30) + RESERVED]], {})
+    assert gpus_of(driver, plan("0")).sample() == ([[0, 97, (5 << 30) + RESERVED]], {})
 
 
 def test_a_file_that_is_no_such_library_is_told_and_harms_nothing(driver: Path) -> None:
     source = driver.with_suffix(".c")
     source.write_text("int nothing;")
     subprocess.run(["cc", "-shared", "-fPIC", "-o", driver, source], check=True)
-    found = Gpus(plan("0"))
+    found = gpus_of(driver, plan("0"))
     assert "nvmlInit_v2" in found.note
     assert found.sample() == ([], {})
     found.close()
@@ -238,9 +239,9 @@ def test_the_health_of_all_gpus_is_told_where_no_variable_names_some(
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     first = GpuHealth(0, 80 << 30, 75 << 30, temperature_c=71, ecc_errors=2, is_slowed=True)
     second = GpuHealth(1, 80 << 30, 75 << 30, ecc_errors=2)
-    assert Gpus().health() == ([first, second], "")
+    assert gpus_of(driver).health() == ([first, second], "")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    assert Gpus().health() == ([second], "")
+    assert gpus_of(driver).health() == ([second], "")
 
 
 def test_a_lost_gpu_and_a_library_that_refuses_are_problems(
@@ -248,5 +249,5 @@ def test_a_lost_gpu_and_a_library_that_refuses_are_problems(
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     compiled(driver, lost=1)
-    found, problem = Gpus().health()
+    found, problem = gpus_of(driver).health()
     assert ([gpu.number for gpu in found], problem) == ([0], "GPU 1: a GPU is lost")

@@ -136,11 +136,7 @@ def test_exit_codes_that_ranks_have_left_stand(plan: Plan, tmp_path: Path, code:
 
 
 @pytest.mark.parametrize(("text", "count"), [("pgfault 3\noom_kill 12\nx 1\n", 12), ("pgfault 3\n", 0)])
-def test_the_kernel_counts_what_it_kills(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, count: int
-) -> None:
+def test_the_kernel_counts_what_it_kills(tmp_path: Path, text: str, count: int) -> None:
     (tmp_path / "vmstat").write_text(text)
-    monkeypatch.setattr(attempt_ends, "_COUNTER", tmp_path / "vmstat")
-    assert attempt_ends.oom_kills() == count
-    monkeypatch.setattr(attempt_ends, "_COUNTER", tmp_path / "none")
-    assert attempt_ends.oom_kills() == 0
+    assert attempt_ends.oom_kills(tmp_path / "vmstat") == count
+    assert attempt_ends.oom_kills(tmp_path / "none") == 0
