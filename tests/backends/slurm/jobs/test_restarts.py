@@ -27,7 +27,7 @@ def test_a_run_continues_after_its_time_limit_until_its_restarts_are_used_up(aga
     assert first_error(job).code == "JobMaxWallClockTimeReached"
     assert [each.number for each in job.attempts] == [1, 2]
     job = place.wait(ends)
-    assert (job.state, said(place, ends)) == (ExecutionState.SUCCEEDED, RESUMED)
+    assert (job.state, said(place, ends)) == (ExecutionState.SUCCEEDED, RESUMED), job.execution
     assert [each.reason for each in job.attempts] == [TIME_UP, ""]
 
 
@@ -36,7 +36,9 @@ def test_a_run_continues_before_slurms_own_time_limit(again_place: Place, again_
     fields = {"batchaiMaxRestarts": 1, "batchaiSignalBefore": "PT44S", "batchaiSlurm": "--time=1"}
     job = place.wait(started(place, "polite", **fields))
     assert said(place, job.id) == [RESUMED[0], "stops", *RESUMED[1:]]
-    assert [each.reason for each in job.attempts] == [TIME_UP, ""]
+    assert [each.reason for each in job.attempts][1:] == [""]
+    # Slurm, which looks at its limits twice a minute, may be the first to say so.
+    assert job.attempts[0].reason in (TIME_UP, "Slurm announced its end")
 
 
 def test_ranks_on_two_nodes_are_warned_and_continue_with_their_secrets(again_place: Place) -> None:
