@@ -24,11 +24,12 @@ from batchai_magics.commands.output.job_list import JobList
 from batchai_magics.commands.output.job_summary import state_summary
 from batchai_magics.errors import BatchAIError, ConflictError, UsageError, visible_lines
 from batchai_magics.follow import changes
+from batchai_magics.follow.failure_logs import last_lines, redacted_logs
 from batchai_magics.follow.job_errors import error_of, first_failure, paths_of
 from batchai_magics.follow.wait_reason import with_wait_reason
 from batchai_magics.jobs.argument_checks import check_seconds
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.jobs.job_logs import LogSelection, last_lines, read_redacted
+from batchai_magics.jobs.job_logs import LogSelection, read_redacted
 from batchai_magics.jobs.run_diff import diff_runs
 from batchai_magics.jobs.submit import find
 from batchai_magics.jobs.sweeps.sweep_definition import SweepFiles
@@ -409,7 +410,8 @@ def _trial(trial: Trial, result: TrialResult) -> Data:
 
 
 def _last_lines(handle: Job, name: str, rank: int | None, paths: SourcePaths) -> list[str]:
-    lines = last_lines(handle.backend, FileRef(handle.id, name), FAILURE_LINES, rank=rank)
+    logs = redacted_logs(handle.backend, handle.id)
+    lines = last_lines(logs, name, FAILURE_LINES, rank=rank)
     return [visible_lines(paths.with_cell_line(line)) for line in lines]
 
 

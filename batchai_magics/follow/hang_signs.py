@@ -10,7 +10,7 @@ from functools import partial
 
 from batchai_magics.backends.base import Backend, Chunk, FileRef
 from batchai_magics.errors import BatchAIError
-from batchai_magics.follow.failure_logs import last_output
+from batchai_magics.follow.failure_logs import last_output, redacted_logs
 from batchai_magics.follow.job_errors import paths_of
 from batchai_magics.follow.job_events import Standstill
 from batchai_magics.follow.stack_collector import stacks_of
@@ -18,7 +18,7 @@ from batchai_magics.metrics.runs import resource_usage
 from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
-from batchai_magics.records.job_error import RaisedError, elapsed_text, raised_in, traceback_sign
+from batchai_magics.records.job_error import elapsed_text, raised_in, traceback_sign
 from batchai_magics.records.rank_stacks import RankStacks, standstill_finding
 
 MAX_NODES = 32  # whose ranks are asked without a request
@@ -46,7 +46,7 @@ def hang_signs(
             f"`batchai stacks {name}` shows where each rank is, `batchai profile {name}` where its time goes"
         )
         signs.append(f"Nothing was printed for {elapsed_text(silent_s)}, and the processors are idle: {ask}.")
-    if raised := _raised(backend, job):
+    if raised := raised_in(last_output(redacted_logs(backend, job.id), ERR).lines):
         signs.append(traceback_sign(raised, paths_of(job)))
     return tuple(signs)
 
@@ -76,13 +76,6 @@ def _last_write(backend: Backend, job: JobResource) -> float:
         if chunk.data and not chunk.times:  # when is not known: nothing can be said
             return time.time()
     return max(times)
-
-
-def _raised(backend: Backend, job: JobResource) -> RaisedError | None:
-    def read(file: str, offset: int, limit: int) -> Chunk:
-        return backend.read(FileRef(job.id, file), offset, limit).redacted
-
-    return raised_in(last_output(read, ERR).lines)
 
 
 class StandstillPoller:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from batchai_magics.backends.base import Backend, Chunk, FileRef
+from batchai_magics.backends.base import Backend, Chunk
 from batchai_magics.cell.cell_job_spec import OF_CELL, SCRIPT, is_of_folder
 from batchai_magics.cell.notebook_variables import missing_in
 from batchai_magics.errors import BatchAIError
-from batchai_magics.follow.failure_logs import ReadLog, last_output
+from batchai_magics.follow.failure_logs import ReadLog, last_output, redacted_logs
 from batchai_magics.models.job_execution import ERR, OUT, STDOUTERR, RankExit, node_name
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resources import JobResource
@@ -55,24 +56,16 @@ def error_of(backend: Backend, job: JobResource) -> JobError | None:
     if not job.has_failed:
         return None
 
-    def read(file: str, offset: int, limit: int) -> Chunk:
-        return backend.read(FileRef(job.id, file), offset, limit).redacted
-
     def files() -> list[str]:
         return [file.path for file in backend.files(job.id, STDOUTERR, "") if file.is_file]
 
-    error = _error(job, read, files, paths_of(job))
-    return error._replace(hints=hints_of(job, error, _remedies(backend, job, error))).bounded()
-
-
-def _remedies(backend: Backend, job: JobResource, error: JobError) -> Mapping[str, str]:
-    """The remedies that the submission recorded, if one may be of use."""
-    if backend.records is None or not missing_in(error.exception):
-        return {}
-    try:
-        return Submission.from_text(backend.records.read(job.id, (SUBMISSION,))[SUBMISSION]).remedies
-    except (BatchAIError, KeyError, ValueError):  # it has no record
-        return {}
+    error = _error(job, redacted_logs(backend, job.id), files, paths_of(job))
+    remedies: Mapping[str, str] = {}
+    if backend.records and missing_in(error.exception):  # the submission may have recorded one of use
+        with contextlib.suppress(BatchAIError, KeyError, ValueError):  # it has no record
+            record = backend.records.read(job.id, (SUBMISSION,))[SUBMISSION]
+            remedies = Submission.from_text(record).remedies
+    return error._replace(hints=hints_of(job, error, remedies)).bounded()
 
 
 def error_without_logs(job: JobResource) -> JobError | None:

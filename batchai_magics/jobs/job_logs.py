@@ -9,12 +9,10 @@ import contextlib
 import hashlib
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef, Span, fault_text
 from batchai_magics.errors import FileChangedError
-from batchai_magics.follow import failure_logs
 from batchai_magics.jobs.merged_log import unmarked
 from batchai_magics.launch.plan import GRACE_S
 from batchai_magics.log_lines import lines_at_end
@@ -111,18 +109,6 @@ def _end_of(backend: Backend, file: FileRef, lines: int) -> bytes:
         _check(chunk, mark, file)
         data, start = chunk.redacted.data + data, begin
     return data
-
-
-def last_lines(backend: Backend, file: FileRef, count: int, *, rank: int | None = None) -> tuple[str, ...]:
-    """The last `count` lines at the end of a log, redacted; see `failure_logs.last_lines`.
-
-    Args:
-        backend: The backend of the job.
-        file: The log.
-        count: The maximum number of lines.
-        rank: Only the lines of this rank, if the backend records which rank wrote what.
-    """
-    return failure_logs.last_lines(partial(read_redacted, backend, file), count, rank=rank)
 
 
 def read_redacted(backend: Backend, file: FileRef, offset: int, limit: int) -> Chunk:

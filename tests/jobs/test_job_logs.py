@@ -8,9 +8,9 @@ import pytest
 
 from batchai_magics.backends.base import FileRef, Seal
 from batchai_magics.errors import FileChangedError, StorageError
-from batchai_magics.follow.failure_logs import WINDOW_BYTES
+from batchai_magics.follow.failure_logs import WINDOW_BYTES, last_lines, redacted_logs
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.jobs.job_logs import TAIL_BYTES, last_lines, tail_of
+from batchai_magics.jobs.job_logs import TAIL_BYTES, tail_of
 from batchai_magics.jobs.job_model import log_metrics
 from tests.widgets.scripted_job import JOB, ScriptedBackend, step_line
 
@@ -55,14 +55,15 @@ def test_the_last_lines_are_of_one_rank_where_ranks_are_known(backend):
     for number in range(3):
         for rank in (0, 1):
             backend.write(f"{number} of {rank}\n", rank=rank)
-    assert last_lines(backend, STDOUT, 2) == ("2 of 0", "2 of 1")
-    assert last_lines(backend, STDOUT, 2, rank=0) == ("1 of 0", "2 of 0")
+    logs = redacted_logs(backend, JOB)
+    assert last_lines(logs, STDOUT.path, 2) == ("2 of 0", "2 of 1")
+    assert last_lines(logs, STDOUT.path, 2, rank=0) == ("1 of 0", "2 of 0")
 
 
 def test_the_last_lines_of_a_rank_are_found_also_in_a_long_log(backend):
     backend.write("7 of 1\n", rank=1)
     backend.write("8 of 0\n" * WINDOW_BYTES, rank=0)
-    assert last_lines(backend, STDOUT, 1, rank=1) == ("7 of 1",)
+    assert last_lines(redacted_logs(backend, JOB), STDOUT.path, 1, rank=1) == ("7 of 1",)
 
 
 def test_records_of_stderr_follow_those_of_stdout_where_no_times_are_known(backend):

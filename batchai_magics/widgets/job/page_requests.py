@@ -1,4 +1,7 @@
-"""Handles requests of a page: bytes, lines of a rank, search, files, first failure, record. May block."""
+"""Handles requests of a page: bytes, lines of a rank, search, files, last output of a failure, record.
+
+May block.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,34 @@ import os
 import threading
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import Chunk, FileRef
 from batchai_magics.errors import BatchAIError, NotFoundError
+from batchai_magics.follow.failure_logs import ReadLog, redacted_logs
+from batchai_magics.follow.job_errors import PREPARATION_LOG, first_failure, paths_of
 from batchai_magics.jobs.job_files import in_order, one_level, sent_files
 from batchai_magics.jobs.job_logs import read_redacted, saving_text
 from batchai_magics.jobs.job_model import JobModel
-from batchai_magics.jobs.log_tail import ranks_between
+from batchai_magics.jobs.log_tail import clean_lines, ranks_between
 from batchai_magics.jobs.merged_log import MERGED, unmarked
-from batchai_magics.models.job_execution import STDOUTERR
+from batchai_magics.models.job_execution import ERR, OUT, STDOUTERR, OutputFile, RankExit
+from batchai_magics.models.resources import JobResource
+from batchai_magics.records.job_error import SourcePaths
 from batchai_magics.widgets.core.polled_model import PageData
 from batchai_magics.widgets.core.view_stream import UNKNOWN_REQUEST, Batch, reply_to
-from batchai_magics.widgets.job.failure_report import failure_report
-from batchai_magics.widgets.job.rank_lines import ERROR_PATTERN, Read, Search, pattern_of, rank_page
+from batchai_magics.widgets.job.rank_lines import (
+    ERROR_PATTERN,
+    RankPage,
+    Read,
+    Search,
+    pattern_of,
+    rank_page,
+    tail_page,
+)
 
 if TYPE_CHECKING:
     from batchai_magics.jobs.job_handle import Job
@@ -152,11 +166,8 @@ class RequestHandler:
         return sent_files(self._job.backend, self._job.id)
 
     def _failure(self, content: PageData) -> Batch:
-        def read(file: str, offset: int, limit: int) -> Chunk:
-            return read_redacted(self._job.backend, FileRef(self._job.id, file), offset, limit)
-
-        report = failure_report(self._job.show(), read, self._job.files(STDOUTERR))
-        return reply_to(content, failure=report)
+        logs, files = redacted_logs(self._job.backend, self._job.id), self._job.files(STDOUTERR)
+        return reply_to(content, failure=failure_report(self._job.show(), logs, files))
 
     def _record(self, content: PageData) -> Batch:
         provenance = self._job.provenance()
@@ -205,8 +216,7 @@ class RequestHandler:
 
     def _bytes_of(self, file: FileRef) -> Read:
         """Reads a file with secrets redacted; in the merged log, the spans of stderr are marked."""
-        backend = self._job.backend
-        model = self._model
+        backend, model = self._job.backend, self._model
         if file.path != MERGED:
             return partial(read_redacted, backend, file)
 
@@ -218,3 +228,77 @@ class RequestHandler:
 
 def _file(job: Job, content: PageData) -> FileRef:
     return FileRef(job.id, str(content["file"]), str(content.get("directory") or STDOUTERR))
+
+
+FAILURE_LINES = 30  # of the rank that failed first
+LINES_OF_OTHERS = 6  # of each other failed rank
+STDOUT_LINES = 10  # of the rank that failed first, if its last output is on stderr
+MAX_OTHERS = 8
+
+
+def failure_report(job: JobResource, read: ReadLog, files: Iterable[OutputFile]) -> PageData:
+    """What a failed job printed last: the rank that failed first, the others, or its preparation.
+
+    It is `Failure` in frontend/core/messages.d.ts, or empty.
+    """
+    if not job.has_failed:
+        return {}
+    failed = [rank for rank in job.ranks if rank.exit_code]
+    if not failed:
+        return _preparation_report(read, files)
+    if not first_failure(job):
+        return {}
+    first, *others = (
+        _rank_report(rank, read, is_first=rank is failed[0]) for rank in failed[: MAX_OTHERS + 1]
+    )
+    before: list[str] = []
+    if first["file"] == ERR:
+        page = rank_page(partial(read, OUT), failed[0].rank, -1, is_backward=True)
+        before = clean_lines(tuple(_lines_of(page)[-STDOUT_LINES:]))
+    more = max(0, len(failed) - 1 - MAX_OTHERS)
+    return _with_user_paths({**first, "before": before, "others": others, "more": more}, paths_of(job))
+
+
+def _rank_report(rank: RankExit, read: ReadLog, *, is_first: bool) -> PageData:
+    """The last output of a rank, on stderr, else on stdout; of all ranks if lines cannot be attributed."""
+    for file in (ERR, OUT):
+        page = rank_page(partial(read, file), rank.rank, -1, is_backward=True)
+        if page.starts:
+            break
+    else:
+        file, page = ERR, tail_page(partial(read, ERR)) if is_first else RankPage(0, 0, 0)
+    lines = _lines_of(page)[-(FAILURE_LINES if is_first else LINES_OF_OTHERS) :]
+    return {
+        "rank": rank.rank,
+        "node": rank.node,
+        "exit_code": rank.exit_code,
+        "meaning": rank.meaning,
+        "file": file,
+        "offset": page.starts[-len(lines)] if lines else 0,
+        "lines": clean_lines(tuple(lines)),
+    }
+
+
+def _preparation_report(read: ReadLog, files: Iterable[OutputFile]) -> PageData:
+    """The last output of a failed job preparation."""
+    logs = [file.path for file in files if PREPARATION_LOG in file.path and file.size_bytes]
+    for log in sorted(logs, key=lambda name: not name.startswith("stderr")):
+        page = tail_page(partial(read, log))
+        if lines := _lines_of(page)[-FAILURE_LINES:]:
+            offset = page.starts[-len(lines)]
+            return {"file": log, "offset": offset, "lines": clean_lines(tuple(lines)), "others": []}
+    return {}
+
+
+def _lines_of(page: RankPage) -> list[str]:
+    return page.data.decode("utf-8", "replace").split("\n")[: len(page.starts)]
+
+
+def _with_user_paths(report: PageData, paths: SourcePaths) -> PageData:
+    """The report with paths in the job's copy as the user's own; the page links those of the cell."""
+    shown = dict(report)
+    for name in {"lines", "before"} & shown.keys():
+        shown[name] = list(map(paths.with_user_paths, shown[name]))
+    if "others" in shown:
+        shown["others"] = [_with_user_paths(other, paths) for other in shown["others"]]
+    return shown

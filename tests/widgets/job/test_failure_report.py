@@ -8,7 +8,7 @@ from batchai_magics.follow.job_errors import paths_of
 from batchai_magics.jobs.job_overview import job_overview
 from batchai_magics.models.job_execution import FileKind, OutputFile
 from batchai_magics.models.states import ExecutionState
-from batchai_magics.widgets.job.failure_report import failure_report
+from batchai_magics.widgets.job.page_requests import failure_report
 from tests.patience import PATIENCE_S
 from tests.widgets.scripted_job import resource
 from tests.world import until
