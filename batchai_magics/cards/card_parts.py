@@ -183,15 +183,10 @@ def table_card_text(sheet: TableCard) -> str:
 
 
 def _html_row(row: Sequence[str], colours: Mapping[str, str]) -> list[str]:
-    name, state, *rest = (_lines(cell) for cell in row)
-    return [
-        f"<strong>{escaped(name[0])}</strong>{name[1]}",
-        f"{badge(state[0], colours[state[0]])}{state[1]}",
-        *(f"{escaped(first)}{second}" for first, second in rest),
-    ]
-
-
-def _lines(cell: str) -> tuple[str, str]:
-    """The first line of a cell, and the HTML of its second line."""
-    first, _, second = cell.partition("\n")
-    return first, f"<br>{muted(second)}" if second else ""
+    cells = []
+    for at, cell in enumerate(row):
+        first, _, second = cell.partition("\n")
+        shown = f"<strong>{escaped(first)}</strong>" if at == 0 else escaped(first)
+        shown = badge(first, colours[first]) if at == 1 else shown
+        cells.append(f"{shown}<br>{muted(second)}" if second else shown)
+    return cells

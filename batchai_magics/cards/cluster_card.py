@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from batchai_magics.cards import card_parts
-from batchai_magics.cards.card_parts import TableCard, table_card_html, table_card_text
+from batchai_magics.cards.card_parts import TableCard, pluralize, table_card_html
 from batchai_magics.models.cluster_spec import ScaleSettings
 from batchai_magics.models.job_execution import node_name
 from batchai_magics.models.resources import Cluster, Node
@@ -28,49 +28,39 @@ _COLOURS = {
 _ALLOCATION = {AllocationState.STEADY: card_parts.GREEN, AllocationState.RESIZING: card_parts.AMBER}
 
 
-@dataclass(frozen=True)
-class ClusterCard:
-    """The contents of the card: the cluster, its nodes, and the command that reopens the live view.
+def cluster_card(
+    cluster: Cluster, nodes: Sequence[Node], now: datetime, reopen_command: str = ""
+) -> TableCard:
+    """The card of a cluster and its nodes, of which at most `MAX_NODES` are listed; `now` is when it is made.
 
-    `now` is when the card is made.
+    Its title has their size and number: `Standard_D2 · 2 of 4 nodes · auto-scale 0 to 4`.
     """
-
-    cluster: Cluster
-    nodes: Sequence[Node]
-    now: datetime
-    reopen_command: str = ""
-
-    @property
-    def title(self) -> str:
-        """Size and number of the nodes: `Standard_D2 · 2 of 4 nodes · auto-scale 0 to 4`."""
-        spec, current = self.cluster.spec, self.cluster.node_states.total
-        target = target_node_count(spec.scale_settings, current)
-        priority = " · low priority" if spec.vm_priority.value == "lowpriority" else ""
-        count = (
-            card_parts.pluralize(current, "node")
-            if target == current
-            else f"{current} of {card_parts.pluralize(target, 'node')}"
-        )
-        return f"{spec.vm_size}{priority} · {count} · {describe_scale(spec.scale_settings)}"
-
-    @property
-    def counts(self) -> str:
-        """The number of nodes by state: `1 running, 1 idle`."""
-        states = self.cluster.node_states
-        present = [f"{states.of(state)} {state.value}" for state in NodeState if states.of(state)]
-        return ", ".join(present) or "no nodes"
-
-    @property
-    def rows(self) -> Iterator[tuple[Node, str]]:
-        """The nodes and the time in their state; at most `MAX_NODES`."""
-        for node in self.nodes[:MAX_NODES]:
-            yield node, elapsed_time((self.now - node.since).total_seconds()) if node.since else ""
-
-    @property
-    def omitted(self) -> str:
-        """A note on nodes that are not listed; empty if all are."""
-        rest = len(self.nodes) - MAX_NODES
-        return f"and {card_parts.pluralize(rest, 'more node')}" if rest > 0 else ""
+    spec, states, state = cluster.spec, cluster.node_states, cluster.allocation_state
+    current, target = states.total, target_node_count(spec.scale_settings, states.total)
+    priority = " · low priority" if spec.vm_priority.value == "lowpriority" else ""
+    count = pluralize(target, "node") if target == current else f"{current} of {pluralize(target, 'node')}"
+    present = [f"{states.of(each)} {each.value}" for each in NodeState if states.of(each)]
+    rest = len(nodes) - MAX_NODES
+    return TableCard(
+        name=cluster.id.name,
+        title=f"{spec.vm_size}{priority} · {count} · {describe_scale(spec.scale_settings)}",
+        titles=TITLES,
+        rows=[
+            (
+                node.id,
+                node.state.value,
+                elapsed_time((now - node.since).total_seconds()) if node.since else "",
+                node.job.name if node.job else "",
+            )
+            for node in nodes[:MAX_NODES]
+        ],
+        colours=_COLOURS,
+        badge=(state.value, _ALLOCATION[state]),
+        counts=", ".join(present) or "no nodes",
+        problems=[f"{error.code}: {error.message}" for error in cluster.errors],
+        omitted=f"and {pluralize(rest, 'more node')}" if rest > 0 else "",
+        reopen_command=reopen_command,
+    )
 
 
 def target_node_count(scale: ScaleSettings | None, current: int) -> int:
@@ -90,31 +80,6 @@ def describe_scale(scale: ScaleSettings | None) -> str:
     return f"auto-scale {scale.auto_scale.minimum_node_count} to {scale.auto_scale.maximum_node_count}"
 
 
-def to_html(card: ClusterCard) -> str:
+def to_html(card: TableCard) -> str:
     """The card as one self-contained HTML element, with node names as in the live view."""
-    sheet = _sheet(card)
-    return table_card_html(replace(sheet, rows=[(node_name(name), *rest) for name, *rest in sheet.rows]))
-
-
-def to_text(card: ClusterCard) -> str:
-    """The card as plain text."""
-    return table_card_text(_sheet(card))
-
-
-def _sheet(card: ClusterCard) -> TableCard:
-    state = card.cluster.allocation_state
-    return TableCard(
-        name=card.cluster.id.name,
-        title=card.title,
-        titles=TITLES,
-        rows=[
-            (node.id, node.state.value, lasted, node.job.name if node.job else "")
-            for node, lasted in card.rows
-        ],
-        colours=_COLOURS,
-        badge=(state.value, _ALLOCATION[state]),
-        counts=card.counts,
-        problems=[f"{error.code}: {error.message}" for error in card.cluster.errors],
-        omitted=card.omitted,
-        reopen_command=card.reopen_command,
-    )
+    return table_card_html(replace(card, rows=[(node_name(name), *rest) for name, *rest in card.rows]))

@@ -65,16 +65,15 @@ def run_diff_html(diff: RunDiff) -> str:
     one, two = map(card_parts.title, diff.names)
     parts = [f"<div>{one} {card_parts.muted('→')} {two}</div>", *map(card_parts.warning, diff.notes)]
     if diff.code:
-        parts.append(f'<div style="{_CODE}">{"".join(map(_diff_line, diff.shown_code))}</div>')
+        lines = []
+        for line in diff.shown_code:
+            colour = _DIFF_COLOURS.get(line[:1])
+            style = f' style="color:{colour}"' if colour else ""
+            lines.append(f"<div{style}>{card_parts.escaped(line) or '&nbsp;'}</div>")
+        parts.append(f'<div style="{_CODE}">{"".join(lines)}</div>')
     if diff.rows:
         rows = ([card_parts.muted(row.section), *map(card_parts.escaped, row[1:])] for row in diff.rows)
         parts.append(card_parts.html_table(("", "", *diff.names, ""), rows))
     if not diff.is_different:
         parts.append(f"<div>{SAME}</div>")
     return card_parts.frame(*parts)
-
-
-def _diff_line(line: str) -> str:
-    colour = _DIFF_COLOURS.get(line[:1])
-    text = card_parts.escaped(line) or "&nbsp;"
-    return f'<div style="color:{colour}">{text}</div>' if colour else f"<div>{text}</div>"

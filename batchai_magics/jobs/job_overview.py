@@ -61,16 +61,15 @@ class JobOverview:
         """Where the job runs, and its size: `default · 2 nodes × 2 processes`."""
         spec = self.job.spec
         nodes = f"{spec.node_count} node{'s' * (spec.node_count != 1)}"
-        cluster = spec.cluster.id.rstrip("/").rsplit("/", 1)[-1]
         if not self.processes:
-            return f"{cluster} · {nodes}"
+            return f"{spec.cluster_name} · {nodes}"
         per_node, rest = divmod(self.processes, spec.node_count)
         spread = (
             f"{nodes}, {self.processes} process{'es' * (self.processes != 1)}"
             if rest
             else f"{nodes} × {per_node} process{'es' * (per_node != 1)}"
         )
-        return f"{cluster} · {spread}"
+        return f"{spec.cluster_name} · {spread}"
 
     @property
     def elapsed(self) -> str:
@@ -85,31 +84,49 @@ class JobOverview:
     @property
     def details(self) -> dict[str, str]:
         """The labelled details besides state and name."""
-        execution = self.job.execution
-        facts = {"elapsed": self.elapsed}
-        if self.progress and has_progress(self.job):
-            facts["progress"] = progress_text(self.job, self.progress, self.now.timestamp())
-        if saving := saving_text(self.job):
-            facts["progress"] = saving
-        if self.job.cost:
-            facts["cost"] = self.job.cost.text
-        if execution and execution.exit_code is not None:
-            error = self.error
-            place = f" (rank {error.rank} on {error.node})" if error and error.rank is not None else ""
-            facts["exit code"] = f"{execution.exit_code}{place}"
-        if self.counts is not None and not self.job.state.is_final:
-            present = [f"{count} {state.value}" for state in NodeState if (count := self.counts.of(state))]
-            facts["nodes"] = ", ".join(present) or "none yet"
-        if self.is_refreshed and not self.job.state.is_final:
+        job = self.job
+        facts = {
+            "elapsed": self.elapsed,
+            "progress": self._progress,
+            "cost": job.cost.text if job.cost else None,
+            "exit code": self._exit_code,
+            "nodes": self._node_counts,
+        }
+        if self.is_refreshed and not job.state.is_final:
             facts["updated"] = f"{self.now.astimezone():%Y-%m-%d %H:%M:%S}"
-        if self.job.attempts:
-            facts["attempt"] = str(len(self.job.attempts))
-            facts["earlier"] = "; ".join(each.sentence for each in self.job.attempts if each.reason)
-        if self.job.waiting:
-            facts["waits"] = self.job.waiting
+        if job.attempts:
+            facts["attempt"] = str(len(job.attempts))
+            facts["earlier"] = "; ".join(each.sentence for each in job.attempts if each.reason)
+        if job.waiting:
+            facts["waits"] = job.waiting
         elif self.activity:
             facts["now"] = self.activity
-        return {**facts, **self.metrics}
+        return {**{label: text for label, text in facts.items() if text is not None}, **self.metrics}
+
+    @property
+    def _progress(self) -> str | None:
+        if saving := saving_text(self.job):
+            return saving
+        if self.progress is None or not has_progress(self.job):
+            return None
+        return progress_text(self.job, self.progress, self.now.timestamp())
+
+    @property
+    def _exit_code(self) -> str | None:
+        """The exit code, with the rank and the node that it is of."""
+        if self.job.execution is None or self.job.execution.exit_code is None:
+            return None
+        error = self.error
+        place = f" (rank {error.rank} on {error.node})" if error and error.rank is not None else ""
+        return f"{self.job.execution.exit_code}{place}"
+
+    @property
+    def _node_counts(self) -> str | None:
+        """The number of nodes by state, until the job has ended."""
+        if self.counts is None or self.job.state.is_final:
+            return None
+        present = [f"{count} {state.value}" for state in NodeState if (count := self.counts.of(state))]
+        return ", ".join(present) or "none yet"
 
     @property
     def problems(self) -> list[str]:

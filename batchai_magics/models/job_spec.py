@@ -221,6 +221,11 @@ class JobSpec(WireModel):
         return self.model_copy(update={"node_count": count, self.toolkit.field: settings})
 
     @property
+    def cluster_name(self) -> str:
+        """The name of the cluster that it runs on."""
+        return self.cluster.id.rstrip("/").rpartition("/")[2]
+
+    @property
     def toolkit(self) -> Toolkit:
         """The toolkit of the job."""
         return next(kind for kind, field in FIELDS.items() if getattr(self, field) is not None)

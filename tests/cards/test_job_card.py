@@ -5,9 +5,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from batchai_magics.cards import card_parts, job_list_card
+from batchai_magics.cards import card_parts
 from batchai_magics.cards.job_card import to_html, to_text
-from batchai_magics.cards.job_list_card import JobListCard
+from batchai_magics.cards.job_list_card import ListedJob, job_list_card
+from batchai_magics.cards.job_list_card import to_html as list_html
 from batchai_magics.jobs.job_overview import JobOverview
 from batchai_magics.jobs.log_tail import MAX_LINE_LENGTH, MAX_LINES, clean_lines, recent_lines
 from batchai_magics.models.cluster_spec import NodeStateCounts
@@ -69,15 +70,15 @@ def test_a_cancelled_job_is_no_failure():
     assert card_parts.JOB_COLOURS["cancelled"] in to_html(card)
     assert card_parts.JOB_COLOURS["failed"] not in to_html(card)
     assert job.to_wire()["properties"]["executionState"] == "failed"
-    jobs = JobListCard("e", [job, resource(ExecutionState.FAILED, **FAILURE)], NOW)
-    assert jobs.counts == "1 failed, 1 cancelled"
+    jobs = [ListedJob(job), ListedJob(resource(ExecutionState.FAILED, **FAILURE))]
+    assert job_list_card("e", jobs, NOW).title == "1 failed, 1 cancelled"
 
 
 def test_a_list_tells_why_a_job_failed():
     job, why = resource(ExecutionState.FAILED, **FAILURE), "rank 2: KeyError: 'labels'"
-    card = JobListCard("e", [job], NOW, failures={job.id.name: why})
-    assert why in job_list_card.to_text(card)
-    assert html.escape(why) in job_list_card.to_html(card)
+    card = job_list_card("e", [ListedJob(job, failure=why)], NOW)
+    assert why in card_parts.table_card_text(card)
+    assert html.escape(why) in list_html(card)
 
 
 def test_what_a_job_that_succeeded_has_to_say_is_on_its_card():

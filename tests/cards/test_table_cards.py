@@ -8,6 +8,8 @@ import pytest
 
 from batchai_magics.cards import card_parts, cluster_card
 from batchai_magics.cards import job_list_card as jobs_card
+from batchai_magics.cards.card_parts import table_card_text
+from batchai_magics.cards.job_list_card import ListedJob
 from batchai_magics.metrics.runs.metric_summary import sparkline
 from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_execution import ExecutionInfo
@@ -22,15 +24,16 @@ def place(tmp_path):
 
 def cluster(place, **changes):
     made = replace(place.show(CLUSTER), **changes)
-    return cluster_card.ClusterCard(made, place.nodes(CLUSTER), START + timedelta(minutes=2), "%again")
+    return cluster_card.cluster_card(made, place.nodes(CLUSTER), START + timedelta(minutes=2), "%again")
 
 
-def jobs(place, **rates):
-    return jobs_card.JobListCard("default", list(place.jobs.values()), START, rates, "%again")
+def jobs(place, now=START, label="", **rates):
+    listed = [ListedJob(job, rates.get(name, ()), label) for name, job in place.jobs.items()]
+    return jobs_card.job_list_card("default", listed, now, "%again")
 
 
 def test_a_cluster_tells_its_nodes_and_for_how_long_they_are_so(place):
-    text = cluster_card.to_text(cluster(place))
+    text = table_card_text(cluster(place))
     assert "[steady] nc6   Standard_NC6 · 4 nodes · fixed size" in text
     assert "\n  1 preparing, 1 idle, 2 running\n" in text
     assert "idle       1:39" in text
@@ -41,7 +44,7 @@ def test_a_page_gets_the_nodes_by_the_names_of_the_live_view(place):
     assert re.findall("<strong>(node[^<]*)</strong>", cluster_card.to_html(cluster(place))) == [
         "node 1", "node 2", "node 3", "node 4",
     ]  # fmt: skip
-    assert "tvm-1783593343_2-" in cluster_card.to_text(cluster(place))
+    assert "tvm-1783593343_2-" in table_card_text(cluster(place))
 
 
 def test_a_page_gets_a_column_of_rates_where_some_job_has_any(place):
@@ -53,8 +56,8 @@ def test_a_page_gets_a_column_of_rates_where_some_job_has_any(place):
 
 def test_a_value_in_the_list_of_jobs_has_the_name_of_its_metric(place):
     place.run("quiet")
-    card = replace(jobs(place, quiet=[0.5, 0.412]), labels={"quiet": "val_loss"})
-    assert "val_loss 0.412" in jobs_card.to_text(card)
+    card = jobs(place, label="val_loss", quiet=[0.5, 0.412])
+    assert "val_loss 0.412" in table_card_text(card)
     assert "val_loss 0.412" in jobs_card.to_html(card)
 
 
@@ -103,7 +106,7 @@ def test_as_many_nodes_as_fit_are_all_listed(place):
     place.states = [NodeState.IDLE] * cluster_card.MAX_NODES
     card = cluster(place)
     assert card.omitted == ""
-    assert len(list(card.rows)) == cluster_card.MAX_NODES
+    assert len(card.rows) == cluster_card.MAX_NODES
 
 
 def test_what_a_cluster_says_is_escaped(place):
@@ -115,7 +118,7 @@ def test_what_a_cluster_says_is_escaped(place):
 def test_jobs_tell_their_state_and_images_per_sec(place):
     place.run("one")
     place.run("two", ExecutionState.FAILED, exit_code=3)
-    text = jobs_card.to_text(jobs(place, one=[10.0, 20.0]))
+    text = table_card_text(jobs(place, one=[10.0, 20.0]))
     assert "1 running, 1 failed" in text
     assert "20      ▅█" in text
     assert [line.split()[6] for line in text.splitlines() if "two" in line] == ["3"]
@@ -126,8 +129,7 @@ def test_a_job_that_ended_ran_until_its_end(place):
     place.run("one", ExecutionState.SUCCEEDED)
     ran = ExecutionInfo(START, START + timedelta(seconds=75), 0)
     place.jobs["one"] = replace(place.jobs["one"], execution=ran)
-    card = replace(jobs(place), now=START + timedelta(days=1))
-    assert [cells[4] for _, cells in card.rows] == ["1:15"]
+    assert [row[5] for row in jobs(place, now=START + timedelta(days=1)).rows] == ["1:15"]
 
 
 def test_as_many_jobs_as_fit_are_all_listed(place):
@@ -135,7 +137,7 @@ def test_as_many_jobs_as_fit_are_all_listed(place):
         place.run(f"job-{number}", ExecutionState.QUEUED)
     card = jobs(place)
     assert card.omitted == ""
-    assert len(list(card.rows)) == jobs_card.MAX_JOBS
+    assert len(card.rows) == jobs_card.MAX_JOBS
 
 
 def test_many_jobs_are_counted_not_listed(place):

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 
 from batchai_magics.backends.base import Backend
-from batchai_magics.cards.cluster_card import ClusterCard, describe_scale, target_node_count, to_html, to_text
+from batchai_magics.cards.card_parts import table_card_text
+from batchai_magics.cards.cluster_card import cluster_card, describe_scale, target_node_count, to_html
 from batchai_magics.errors import BatchAIError
 from batchai_magics.follow.status_poller import StatusPoller
-from batchai_magics.models.cluster_spec import ClusterPatch, ScaleSettings
+from batchai_magics.models.cluster_spec import ClusterPatch
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import Cluster, Node
 from batchai_magics.models.states import AllocationState, NodeState
@@ -47,18 +48,15 @@ class ClusterModel(DashboardModel):
             return False
         cluster = status.of(self.id) or self.backend.show(self.id)  # raises NotFoundError
         assert isinstance(cluster, Cluster)
-        nodes = self._nodes_of(cluster)
+        nodes = self.nodes
+        if self.cluster != cluster or self._clock() >= self._nodes_due_at:
+            self._nodes_due_at = self._clock() + NODES_TTL_S
+            nodes = tuple(self.backend.nodes(self.id))
         if (cluster, nodes) == (self.cluster, self.nodes):
             return False
         self.cluster, self.nodes = cluster, nodes
         self.version += 1
         return True
-
-    def _nodes_of(self, cluster: Cluster) -> tuple[Node, ...]:
-        if self.cluster == cluster and self._clock() < self._nodes_due_at:
-            return self.nodes
-        self._nodes_due_at = self._clock() + NODES_TTL_S
-        return tuple(self.backend.nodes(self.id))
 
     @property
     def is_at_rest(self) -> bool:
@@ -78,6 +76,13 @@ class ClusterModel(DashboardModel):
         if self.cluster is None:
             return {"name": self.id.name, "problem": self.problem}
         cluster, spec, current = self.cluster, self.cluster.spec, self.cluster.node_states.total
+        manual = spec.scale_settings.manual if spec.scale_settings else None
+        auto = spec.scale_settings.auto_scale if spec.scale_settings else None
+        scale: PageData = {"kind": "auto" if auto else "manual"}
+        if manual:
+            scale["target"] = manual.target_node_count
+        if auto:
+            scale |= {"minimum": auto.minimum_node_count, "maximum": auto.maximum_node_count}
         return {
             "name": cluster.id.name,
             "state": cluster.allocation_state.value,
@@ -86,7 +91,7 @@ class ClusterModel(DashboardModel):
             "is_low_priority": spec.vm_priority.value == "lowpriority",
             "current": current,
             "target": target_node_count(spec.scale_settings, current),
-            "scale": _scale(spec.scale_settings),
+            "scale": scale,
             "scale_words": describe_scale(spec.scale_settings),
             "counts": {state.value: cluster.node_states.of(state) for state in NodeState},
             "errors": [{"code": e.code, "message": e.message} for e in cluster.errors],
@@ -109,21 +114,8 @@ class ClusterModel(DashboardModel):
         """A snapshot of the cluster as HTML and text."""
         if self.cluster is None:
             return {"text/plain": f"cluster {self.id.name}"}
-        card = ClusterCard(self.cluster, self.nodes, datetime.now(timezone.utc), self.way_back)
-        return {"text/html": to_html(card), "text/plain": to_text(card)}
-
-
-def _scale(scale: ScaleSettings | None) -> PageData:
-    if scale is None:
-        return {"kind": "manual"}
-    if scale.manual:
-        return {"kind": "manual", "target": scale.manual.target_node_count}
-    assert scale.auto_scale is not None, "ScaleSettings holds one of the two"
-    return {
-        "kind": "auto",
-        "minimum": scale.auto_scale.minimum_node_count,
-        "maximum": scale.auto_scale.maximum_node_count,
-    }
+        card = cluster_card(self.cluster, self.nodes, datetime.now(timezone.utc), self.way_back)
+        return {"text/html": to_html(card), "text/plain": table_card_text(card)}
 
 
 class ClusterView(DashboardView):

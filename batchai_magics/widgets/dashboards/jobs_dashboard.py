@@ -13,7 +13,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import Backend, FileRef
-from batchai_magics.cards.job_list_card import JobListCard, cluster_of, to_html, to_text
+from batchai_magics.cards.card_parts import table_card_text
+from batchai_magics.cards.job_list_card import ListedJob, job_list_card, to_html
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.follow import METRICS_FILES, MetricsAdded, StateChanged
 from batchai_magics.follow.job_errors import cause_of
@@ -205,14 +206,15 @@ class JobsModel(DashboardModel):
 
     def bundle(self) -> Bundle:
         """A snapshot of the jobs as HTML and text."""
-        now = datetime.now(timezone.utc)
-        values = {name: rates.values for name, rates in self.rates.items() if rates.values}
-        labels = {name: rates.label for name, rates in self.rates.items() if rates.label}
-        failures = {name: rates.failure for name, rates in self.rates.items() if rates.failure}
-        card = JobListCard(
-            self.id.name, self.jobs, now, values, self.way_back, self.progress, labels, failures
-        )
-        return {"text/html": to_html(card), "text/plain": to_text(card)}
+        progress, rates, listed = self.progress, self.rates, []
+        for name, job in self._named.items():
+            if known := rates.get(name):
+                job_progress = progress.get(name)
+                listed.append(ListedJob(job, known.values, known.label, job_progress, known.failure))
+            else:
+                listed.append(ListedJob(job))
+        card = job_list_card(self.id.name, listed, datetime.now(timezone.utc), self.way_back)
+        return {"text/html": to_html(card), "text/plain": table_card_text(card)}
 
 
 def _jobs_in(backend: Backend, experiment: ResourceId) -> list[JobResource]:
@@ -287,7 +289,7 @@ def _row(name: str, job: JobResource, labels: Labels, parameters: Sequence[str])
         "state": job.word,
         "nodes": job.spec.node_count,
         "toolkit": job.spec.toolkit.label,
-        "cluster": cluster_of(job),
+        "cluster": job.spec.cluster_name,
         "waiting": job.waiting,
         "tags": list(labels.tags),
         "parameters": {name: str(labels.parameters[name]) for name in own[:MAX_PARAMETERS]},

@@ -34,7 +34,7 @@ def facts_of(model: JobModel) -> PageData:
         **execution_of(job),
         "name": job.id.name,
         "experiment": job.id.experiment,
-        "cluster": job.spec.cluster.id.rstrip("/").rsplit("/", 1)[-1],
+        "cluster": job.spec.cluster_name,
         "toolkit": job.spec.toolkit.value,
         "state": job.word,
         "nodes": job.spec.node_count,
