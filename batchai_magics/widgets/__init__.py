@@ -48,10 +48,18 @@ def show(job: Job, *, ui: str = "auto", names: Sequence[str] = ()) -> None:
     Raises:
         UsageError: If `ui` is anything else.
     """
-    if is_text(ui):
-        _show_text(job)
-        return
     from batchai_magics.widgets.core import display
+
+    if is_text(ui):
+        from dataclasses import replace
+
+        from batchai_magics.cards.job_card import to_text
+        from batchai_magics.jobs.job_overview import job_overview
+
+        way_back = f"%batchai job show -n {job.name}"
+        card = replace(job_overview(job), processes=job.process_count(), reopen_command=way_back)
+        display.show({"text/plain": to_text(card)}, "")
+        return
     from batchai_magics.widgets.job.job_output import JobCardOutput
 
     model = _job_model(job)
@@ -196,15 +204,3 @@ def _embed_jobs(*jobs: Job) -> str:
     from batchai_magics.widgets.comparison import comparison_output
 
     return comparison_output.embed(compare(jobs, preferences=metric_preferences()), _publisher())
-
-
-def _show_text(job: Job) -> None:
-    from dataclasses import replace
-
-    from batchai_magics.cards.job_card import to_text
-    from batchai_magics.jobs.job_overview import job_overview
-    from batchai_magics.widgets.core import display
-
-    way_back = f"%batchai job show -n {job.name}"
-    card = replace(job_overview(job), processes=job.process_count(), reopen_command=way_back)
-    display.show({"text/plain": to_text(card)}, "")

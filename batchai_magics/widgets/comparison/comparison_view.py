@@ -29,7 +29,7 @@ from batchai_magics.metrics.runs.metric_traits import (
 )
 from batchai_magics.metrics.runs.run_metrics import AXES, RATE
 from batchai_magics.metrics.runs.scaling import scaling_so_far
-from batchai_magics.metrics.runs.scaling_curve import ScalingCurve, workers
+from batchai_magics.metrics.runs.scaling_curve import workers
 from batchai_magics.models.states import CANCELLED, STOPPED
 from batchai_magics.widgets.core.display import Bundle, figure
 from batchai_magics.widgets.core.polled_model import PageData
@@ -202,7 +202,16 @@ class ComparisonModel(FigureModel):
         value = Comparison(self.runs, self.preferences)
         traits = value.traits
         axes = {metric.axis for run in self.runs for metric in run.metrics}
-        metrics = [self._metric(value, metric) for metric in traits if metric.kind is not MetricKind.TIMER]
+        metrics = [
+            {
+                "name": metric.name,
+                "label": metric.label,
+                "direction": self.preferences.direction(metric).value,
+                "best": value.best_run(metric),
+            }
+            for metric in traits
+            if metric.kind is not MetricKind.TIMER
+        ]
         return {
             "kind": self.kind,
             "jobs": len(self.jobs),
@@ -216,14 +225,6 @@ class ComparisonModel(FigureModel):
             "axis": axes.pop() if len(axes) == 1 else AXES[0],
             "baseline": next((i for i, run in enumerate(self.runs) if run.is_baseline), None),
             "sentences": value.seed_groups(lambda index: self.states[index] in SUCCEEDED).sentences(),
-        }
-
-    def _metric(self, value: Comparison, traits: MetricTraits) -> PageData:
-        return {
-            "name": traits.name,
-            "label": traits.label,
-            "direction": self.preferences.direction(traits).value,
-            "best": value.best_run(traits),
         }
 
     def rows(self) -> list[PageData]:
@@ -252,7 +253,12 @@ class ComparisonModel(FigureModel):
     def bundle(self) -> Bundle:
         """The table as HTML and text."""
         value = self.value
-        ends = self._unsuccessful()
+        states = [
+            f"{run.name}: {state}"
+            for run, state in zip(self.runs, self.states, strict=True)
+            if state not in SUCCEEDED  # it still runs, or did not succeed
+        ]
+        ends = f"{', '.join(states)}." if states else ""
         text = f"{value!r}\n{ends}" if ends else repr(value)
         return {
             "text/html": f"{value._repr_html_()}<p>{html.escape(ends)}</p>" if ends else value._repr_html_(),
@@ -264,20 +270,19 @@ class ComparisonModel(FigureModel):
         names = ", ".join(run.name for run in self.runs)
         return figure(self.value.plot(), f"Chart of {names}")
 
-    def _unsuccessful(self) -> str:
-        """The jobs that still run or did not succeed, as a sentence."""
-        states = [
-            f"{run.name}: {state}"
-            for run, state in zip(self.runs, self.states, strict=True)
-            if state not in ("succeeded", LOG_STATE)
-        ]
-        return f"{', '.join(states)}." if states else ""
-
     def _summarize(self) -> None:
         """Summarizes the runs with new records."""
         started_at_s = self._cpu_time()
         for index in self._changed:
-            self._summarize_run(index)
+            records = self._models[index].records.table
+            grown = replace(
+                self.runs[index],
+                records=records,
+                summary=summarize(records, preferences=self.preferences),
+                is_running=self.states[index] not in FINAL_STATES,
+            )
+            self._replace_run(index, grown)
+            self._draw(index)
         before = [run.shared for run in self.runs]
         self.runs = aligned(self.runs)  # names metrics as all runs do now
         for index, run in enumerate(self.runs):
@@ -293,14 +298,6 @@ class ComparisonModel(FigureModel):
 
     def _replace_run(self, index: int, run: Run) -> None:
         self.runs = (*self.runs[:index], run, *self.runs[index + 1 :])
-
-    def _summarize_run(self, index: int) -> None:
-        run, records = self.runs[index], self._models[index].records.table
-        is_running = self.states[index] not in FINAL_STATES
-        summary = summarize(records, preferences=self.preferences)
-        grown = replace(run, records=records, summary=summary, is_running=is_running)
-        self._replace_run(index, grown)
-        self._draw(index)
 
     def _draw(self, index: int) -> None:
         self.lines[index] = overlay(self.runs[index])
@@ -328,7 +325,16 @@ class ScalingModel(ComparisonModel):
         """What the header and the two charts show."""
         value = self.value
         unit = "GPUs" if value.curves and all(curve.is_on_gpus for curve in value.curves) else "processes"
-        curves = [_curve_columns(curve) for curve in value.curves]
+        curves = [  # as columns of equal length (`ScalingCurve` in messages.d.ts)
+            {
+                "label": curve.label,
+                "processes": [point.processes for point in curve.points],
+                "rates": [json_number(point.images_per_sec) for point in curve.points],
+                "ideals": [json_number(point.ideal) for point in curve.points],
+                "percents": [json_number(point.efficiency_percent) for point in curve.points],
+            }
+            for curve in value.curves
+        ]
         return {**super().facts(), "curves": curves, "unit": unit, "sentences": str(value).splitlines()}
 
     def rows(self) -> list[PageData]:
@@ -354,17 +360,6 @@ def _figures(metric: MetricSummary, row: Mapping[str, Any]) -> list[float | None
     shown = row["images_per_sec"] if is_rate else metric.headline_value
     best = metric.best if metric.mean is None else shown
     return [json_number(value) for value in (shown, best, row["uncertainty"] if is_rate else None)]
-
-
-def _curve_columns(curve: ScalingCurve) -> PageData:
-    """A curve as columns of equal length (`ScalingCurve` in messages.d.ts)."""
-    return {
-        "label": curve.label,
-        "processes": [point.processes for point in curve.points],
-        "rates": [json_number(point.images_per_sec) for point in curve.points],
-        "ideals": [json_number(point.ideal) for point in curve.points],
-        "percents": [json_number(point.efficiency_percent) for point in curve.points],
-    }
 
 
 def json_number(value: Any) -> Any:
@@ -407,7 +402,9 @@ class ComparisonStream(DashboardStream):
         """The lines of the next runs for which the page is out of date, as many as fit."""
         runs: list[PageData] = []
         size, limit = 0, min(limit_bytes, MESSAGE_BYTES)
-        names = self._drawn or self._first_metrics()
+        # The first charts are shown unless a page says otherwise.
+        charts = [chart for chart in self.state["facts"]["charts"] if chart["is_default"]][:FIRST_CHARTS]
+        names = self._drawn or tuple(line["name"] for chart in charts for line in chart["lines"])
         for index, version in enumerate(self._model.line_versions):
             stale = [name for name in names if self._sent.get((index, name)) != version]
             if not stale:
@@ -419,11 +416,6 @@ class ComparisonStream(DashboardStream):
             if size >= limit:
                 break
         return Batch({"kind": "lines", "runs": runs}) if runs else None
-
-    def _first_metrics(self) -> tuple[str, ...]:
-        """The metrics of the first charts, which a page shows unless it says otherwise."""
-        charts = [chart for chart in self.state["facts"]["charts"] if chart["is_default"]][:FIRST_CHARTS]
-        return tuple(line["name"] for chart in charts for line in chart["lines"])
 
 
 class ComparisonView(ComparisonStream, DashboardView):

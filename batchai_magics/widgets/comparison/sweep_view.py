@@ -256,26 +256,15 @@ class SweepModel(FigureModel):
 
     def bundle(self) -> Bundle:
         """The best trials as a table, in HTML and text."""
-        card = self._card()
-        return {"text/html": table_card_html(card), "text/plain": table_card_text(card)}
-
-    def chart(self) -> Bundle:
-        """The metric of each trial and the best one so far, as a PNG with a text equivalent."""
-        from batchai_magics.metrics.charts.comparison_chart import plot_sweep
-
-        points = [(row.number, row.best) for row in self.trials.values() if row.best is not None]
-        axes = plot_sweep(sorted(points), self.update.metric if self.update else "", self.sign)
-        return figure(axes, f"Chart of the sweep {self.name}")
-
-    def _card(self) -> TableCard:
         now, names = self.update, list(self.update.parameters) if self.update else []
-        ranked = sorted(self.trials.values(), key=self._rank)
+        trials = self.trials.values()  # the best ones first, those without a value last
+        ranked = sorted(trials, key=lambda row: (row.best is None, self.sign * (row.best or 0.0), row.number))
         metric = now.metric if now else ""
         others = [other.label for other in now.metrics] if now else []
         sentence = [f"{count} {state}" for state, count in self.counts.items()]
         cost = [f"cost {now.cost.text}"] if now and now.cost else []
         rest = len(ranked) - MAX_SAVED
-        return TableCard(
+        card = TableCard(
             name=self.name,
             title=" · ".join([f"{card_parts.pluralize(len(ranked), 'trial')}: {', '.join(sentence)}", *cost]),
             titles=("trial", "state", *names, *([f"best {metric}"] if metric else []), *others),
@@ -286,10 +275,15 @@ class SweepModel(FigureModel):
             omitted=f"and {card_parts.pluralize(rest, 'more trial')}" if rest > 0 else "",
             reopen_command=self.way_back,
         )
+        return {"text/html": table_card_html(card), "text/plain": table_card_text(card)}
 
-    def _rank(self, row: TrialRow) -> tuple[bool, float, int]:
-        """The best trials first, those without a value last."""
-        return row.best is None, self.sign * (row.best or 0.0), row.number
+    def chart(self) -> Bundle:
+        """The metric of each trial and the best one so far, as a PNG with a text equivalent."""
+        from batchai_magics.metrics.charts.comparison_chart import plot_sweep
+
+        points = [(row.number, row.best) for row in self.trials.values() if row.best is not None]
+        axes = plot_sweep(sorted(points), self.update.metric if self.update else "", self.sign)
+        return figure(axes, f"Chart of the sweep {self.name}")
 
     def _cells(self, row: TrialRow, *, has_metric: bool) -> tuple[str, ...]:
         values = ("" if value is None else str(value) for value in row.parameters)
@@ -331,13 +325,22 @@ class _SweepReader:
         definition, trials = self._sweep.read(takes_step=self._takes_steps)
         names = self._parameters = definition.parameters
         is_complete = self.is_complete = self._read_results(trials)
-        rows = [row for trial in trials if (row := self._changed_row(trial, names))]
+        rows = []
+        for trial in trials:
+            row = self._row(trial, names)
+            if self._known.get(trial.number) != row:
+                self._known[trial.number] = row
+                rows.append(row)
         metric, direction = self._goal
         if (is_max := definition.options.goal.is_max) is not None:
             direction = Direction.RISES if is_max else Direction.FALLS
         metrics, state = tuple(self._metrics.values()), state_of(definition, trials)
         is_over = is_complete and state != RUNNING and not any(trial.is_open for trial in trials)
-        head = (state, definition.note, names, metric, direction, metrics, self._cost(trials))
+        cost = None
+        if self._costs.has_prices:
+            open_costs = (self._costs.of_jobs(trial.runs) for trial in trials if trial.is_open)
+            cost = total([*self._ended_costs.values(), *filter(None, open_costs)])
+        head = (state, definition.note, names, metric, direction, metrics, cost)
         if not rows and head == self._head and not is_over:
             return None
         self._head = head
@@ -384,14 +387,6 @@ class _SweepReader:
         last = self._read_at.get(trial.number)
         return last is None or self._clock() - last >= RUNNING_INTERVAL_S
 
-    def _changed_row(self, trial: Trial, names: Sequence[str]) -> TrialRow | None:
-        """The row of a trial, if it has changed."""
-        row = self._row(trial, names)
-        if self._known.get(trial.number) == row:
-            return None
-        self._known[trial.number] = row
-        return row
-
     def _row(self, trial: Trial, names: Sequence[str]) -> TrialRow:
         known, parts = self._known.get(trial.number), self._read_parts.get(trial.number, {})
         if known and not trial.is_open and known.ended and (known.state, known.attempts) == _state(trial):
@@ -410,13 +405,6 @@ class _SweepReader:
             parameters=tuple(trial.parameters.get(name) for name in names),
             **parts,
         )
-
-    def _cost(self, trials: Sequence[Trial]) -> Cost | None:
-        """What all trials have cost."""
-        if not self._costs.has_prices:
-            return None
-        open_costs = (self._costs.of_jobs(trial.runs) for trial in trials if trial.is_open)
-        return total([*self._ended_costs.values(), *filter(None, open_costs)])
 
 
 def curve_of(values: Sequence[float]) -> tuple[float, ...]:

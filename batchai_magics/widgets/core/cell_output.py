@@ -139,7 +139,7 @@ class CellOutput(PublishedOutput):
 
     def _freeze(self) -> int:
         """Publishes the final output; the caller holds the lock."""
-        bundle = self._render_final()
+        bundle = self._render()
         display.update(bundle, self.id)
         self.is_frozen = True
         return bundle_bytes(bundle)
@@ -147,10 +147,6 @@ class CellOutput(PublishedOutput):
     @abstractmethod
     def _render(self) -> Bundle:
         """Renders the current state as HTML and text, or as text only while nothing is known."""
-
-    def _render_final(self) -> Bundle:
-        """Renders what stays in the notebook."""
-        return self._render()
 
     def _update(self, bundle: Bundle, display_id: str) -> int:
         """Replaces an output; returns the size in bytes."""
@@ -185,7 +181,8 @@ class LiveOutput(CellOutput):
         if self._is_over():
             return self.freeze()
         sent = self.view.send_next(limit_bytes)
-        if sent or not self._is_due(self._snapshot_interval_s, limit_bytes):
+        interval_s = SNAPSHOT_INTERVAL_S if self.view.has_page else REFRESH_INTERVAL_S
+        if sent or not self._is_due(interval_s, limit_bytes):
             return sent
         return self._update(self._snapshot(), self.second_id)
 
@@ -212,11 +209,6 @@ class LiveOutput(CellOutput):
     def _is_hello_pending(self) -> bool:
         """Whether the page that asked for the view may still say hello."""
         return self._clock() < self._hello_deadline
-
-    @property
-    def _snapshot_interval_s(self) -> float:
-        """How often the snapshot beside the view is updated."""
-        return SNAPSHOT_INTERVAL_S if self.view.has_page else REFRESH_INTERVAL_S
 
     def _snapshot(self) -> Bundle:
         return display.snapshot_for(self.id, self._render())

@@ -134,8 +134,14 @@ class Publisher:
     def _retire_outputs(self) -> None:
         """Moves frozen outputs aside, closes the oldest ones without a page, and drops unused models."""
         _close_oldest([output for output in self._outputs if output.is_removed], MAX_REMOVED)
-        self._outputs, frozen = _split([*self._frozen, *self._outputs])
-        self._frozen = _close_oldest(frozen, MAX_FROZEN)
+        live: list[PublishedOutput] = []
+        frozen: list[PublishedOutput] = []
+        for output in (*self._frozen, *self._outputs):
+            if not output.is_frozen:  # read once: another thread may freeze it meanwhile
+                live.append(output)
+            elif not output.is_closed:
+                frozen.append(output)
+        self._outputs, self._frozen = live, _close_oldest(frozen, MAX_FROZEN)
         used = {id(output.model) for output in self._outputs}
         self._pollers = {
             key: poller
@@ -173,18 +179,6 @@ def _load_parser() -> None:
     from batchai_magics.metrics import Parser
 
     Parser().feed(b"\n")
-
-
-def _split(outputs: list[PublishedOutput]) -> tuple[list[PublishedOutput], list[PublishedOutput]]:
-    """Splits outputs into live ones and frozen ones that may be published again."""
-    live: list[PublishedOutput] = []
-    frozen: list[PublishedOutput] = []
-    for output in outputs:
-        if not output.is_frozen:  # read once: another thread may freeze it meanwhile
-            live.append(output)
-        elif not output.is_closed:
-            frozen.append(output)
-    return live, frozen
 
 
 def _close_oldest(outputs: list[PublishedOutput], count: int) -> list[PublishedOutput]:

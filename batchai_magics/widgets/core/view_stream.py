@@ -157,17 +157,15 @@ class ViewStream:
             self._pages.alive(content)
             self.on_message(content)
         if "id" in content:
-            self._work(lambda: self.reply(self._answer(content)))
+            self._work(lambda: self._answer(content))
         elif was_unwatched or kind in ("ready", "bye"):
             self._work(lambda: None)  # the publisher may be waiting
 
-    def _answer(self, content: PageData) -> Batch:
+    def _answer(self, content: PageData) -> None:
+        """Queues the reply to a request for the page."""
         try:
-            return self.respond(content)
+            reply = self.respond(content)
         except BatchAIError as error:
-            return reply_to(content, text=error.message)
-
-    def reply(self, message: Batch) -> None:
-        """Queues a message for the page."""
+            reply = reply_to(content, text=error.message)
         with self._lock:
-            self._replies.append(message)
+            self._replies.append(reply)

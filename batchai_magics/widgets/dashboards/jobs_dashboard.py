@@ -148,7 +148,14 @@ class JobsModel(DashboardModel):
         """Reads a few logs, least often read first; returns whether they had new values."""
         known = {rates.run: rates for rates in self.rates.values()}
         self.rates = {
-            name: known.get(job.output_path_segment) or self._rates_of(name, job)
+            name: known.get(job.output_path_segment)
+            or JobRates(
+                self.backend,
+                job,
+                preferences=self._preferences,
+                patterns=self._labels.get(name, NO_LABELS).patterns,
+                clock=self._clock,
+            )
             for name, job in jobs.items()
         }
         unread = [(jobs[name], rates) for name, rates in self.rates.items() if not rates.is_drained]
@@ -156,12 +163,6 @@ class JobsModel(DashboardModel):
         has_values = [rates.advance(job) for job, rates in unread[:MAX_READS]]
         self._is_behind = any(job.state.is_final for job, _ in unread[MAX_READS:])
         return any(has_values)
-
-    def _rates_of(self, name: str, job: JobResource) -> JobRates:
-        patterns = self._labels.get(name, NO_LABELS).patterns
-        return JobRates(
-            self.backend, job, preferences=self._preferences, patterns=patterns, clock=self._clock
-        )
 
     @property
     def progress(self) -> dict[str, Progress]:
@@ -244,20 +245,15 @@ class AllJobsModel(JobsModel):
     def _listed(self) -> Sequence[JobResource]:
         if self._clock() >= self._experiments_due_at:
             self._experiments_due_at = self._clock() + EXPERIMENTS_INTERVAL_S
-            self._experiments = self._found_experiments()
+            ids: list[ResourceId] = []
+            for workspace in self.backend.list(self.id.workspace_id, Kind.WORKSPACE):
+                with contextlib.suppress(NotFoundError):  # deleted meanwhile
+                    if isinstance(workspace, Workspace):
+                        ids += [each.id for each in self.backend.list(workspace.id, Kind.EXPERIMENT)]
+            self._experiments = [self.id, *(id for id in ids if id.key != self.id.key)]
             self._requests = len(self._experiments)
         jobs = [job for experiment in self._experiments for job in _jobs_in(self.backend, experiment)]
         return sorted(jobs, key=lambda job: job.provisioning.created, reverse=True)
-
-    def _found_experiments(self) -> list[ResourceId]:
-        """All experiments that exist, and `home`."""
-        workspaces = self.backend.list(self.id.workspace_id, Kind.WORKSPACE)
-        ids: list[ResourceId] = []
-        for workspace in workspaces:
-            with contextlib.suppress(NotFoundError):  # deleted meanwhile
-                if isinstance(workspace, Workspace):
-                    ids += [each.id for each in self.backend.list(workspace.id, Kind.EXPERIMENT)]
-        return [self.id, *(id for id in ids if id.key != self.id.key)]
 
     def name_of(self, id: ResourceId) -> str:
         """What the view calls a job."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import html
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -25,7 +24,6 @@ from batchai_magics.widgets.core.cell_output import EmbeddedOutput
 from batchai_magics.widgets.core.flow_control import Budget
 from batchai_magics.widgets.core.polled_model import PolledModel
 from batchai_magics.widgets.core.publisher import Publisher
-from batchai_magics.widgets.core.view_stream import RunInBackground
 from batchai_magics.widgets.dashboards.jobs_dashboard import AllJobsModel, JobsStream
 from batchai_magics.widgets.hosts.page_server import PageServer, PageStream
 from batchai_magics.widgets.hosts.recorder import BYTES_PER_S, MESSAGES_PER_S, record, settings_report
@@ -123,21 +121,27 @@ class OpenedViews:
         Raises:
             NotFoundError: There is no such view, or what it shows does not exist.
         """
-        parts = [unquote(part) for part in address.strip("/").split("/")]
-        if parts == [""]:
-            return self._list()
-        kind, *names = parts
+        kind, *names = [unquote(part) for part in address.strip("/").split("/")]
+        work, clock = self._publisher.run_in_background, self._publisher.clock
+        if not kind and not names:
+            key = f"jobs {self.jobs.id.key}"
+            jobs = self._publisher.model(key, lambda: self.jobs)
+            return self._add(key, jobs, PageOfJobs(jobs, work=work, clock=clock))
         if kind == "compare" and names:
-            return self._comparison(names)
-        if kind in ("job", "sweep") and len(names) == 1:
+            runs = [Job(self._backend, self.jobs.id_of(name)) for name in names]
+            comparison = compare(runs, preferences=metric_preferences())
+            key, model = comparison_output.shared_model(comparison, self._publisher)
+            return self._add(key, model, PageOfComparison(model, work=work, clock=clock))
+        if kind == "job" and len(names) == 1:
+            return self._job(self.jobs.id_of(names[0]))
+        if kind == "sweep" and len(names) == 1:
             id = self.jobs.id_of(names[0])
-            return self._job(id) if kind == "job" else self._sweep(id)
+            inside = replace(load_settings(), subscription=id.subscription, resource_group=id.group)
+            inside = replace(inside, workspace=id.workspace, experiment=id.experiment)
+            found = Sweep.find(self._backend, id.name, inside)
+            key, sweep = sweep_view.shared_model(found, self._publisher, takes_steps=not self._is_read_only)
+            return self._add(key, sweep, PageOfSweep(sweep, work=work, clock=clock))
         raise NotFoundError(f"There is no page {address}.")
-
-    def _list(self) -> PageStream:
-        key = f"jobs {self.jobs.id.key}"
-        model = self._publisher.model(key, lambda: self.jobs)
-        return self._add(key, model, PageOfJobs(model, work=self._work, clock=self._publisher.clock))
 
     def _job(self, id: ResourceId) -> PageStream:
         job = Job(self._backend, id)
@@ -145,34 +149,16 @@ class OpenedViews:
         stream = PageOfJob(
             job,
             model,
-            work=self._work,
+            work=self._publisher.run_in_background,
             schedule=lambda call: call(),
             open_job=lambda submitted: self.jobs.name_of(submitted.id),
             is_read_only=self._is_read_only,
         )
         return self._add(id.key, model, stream)
 
-    def _comparison(self, names: Sequence[str]) -> PageStream:
-        jobs = [Job(self._backend, self.jobs.id_of(name)) for name in names]
-        key, model = comparison_output.shared_model(
-            compare(jobs, preferences=metric_preferences()), self._publisher
-        )
-        return self._add(key, model, PageOfComparison(model, work=self._work, clock=self._publisher.clock))
-
-    def _sweep(self, id: ResourceId) -> PageStream:
-        inside = replace(load_settings(), subscription=id.subscription, resource_group=id.group)
-        inside = replace(inside, workspace=id.workspace, experiment=id.experiment)
-        sweep = Sweep.find(self._backend, id.name, inside)
-        key, model = sweep_view.shared_model(sweep, self._publisher, takes_steps=not self._is_read_only)
-        return self._add(key, model, PageOfSweep(model, work=self._work, clock=self._publisher.clock))
-
     def _add(self, key: str, model: PolledModel, view: PageStream) -> PageStream:
         self._publisher.add(EmbeddedOutput(key, model, view))
         return view
-
-    @property
-    def _work(self) -> RunInBackground:
-        return self._publisher.run_in_background
 
 
 class PageOfJobs(PageStream, JobsStream):

@@ -136,7 +136,11 @@ class PageServer:
         self._on_close = on_close
         self._token = secrets.token_urlsafe(32)
         self._connections: dict[str, PageStream] = {}
-        self._http = ThreadingHTTPServer((LOOPBACK, 0), _handler_class(self))
+
+        class PageRequestHandler(_Handler):
+            page_server = self
+
+        self._http = ThreadingHTTPServer((LOOPBACK, 0), PageRequestHandler)
         self._http.daemon_threads = True
         self._thread = threading.Thread(target=self._http.serve_forever, name="batchai-page", daemon=True)
         self.port: int = self._http.server_address[1]
@@ -148,7 +152,8 @@ class PageServer:
             **{f"/{view}.js": ("text/javascript", pages.script(view).encode()) for view in views},
             **{f"/{view}.css": ("text/css", pages.style(view).encode()) for view in views},
         }
-        self._recording = None if connect else ("application/gzip", recording)
+        self.recording = None if connect else ("application/gzip", recording)
+        """The type and content of the recording, if it is one."""
 
     @property
     def url(self) -> str:
@@ -181,11 +186,6 @@ class PageServer:
         """The type and content of a file of the front end, which is the same for everyone."""
         return self._files.get(path)
 
-    @property
-    def recording(self) -> tuple[str, bytes] | None:
-        """The type and content of the recording, if it is one."""
-        return self._recording
-
     def open(self, page: str, address: str) -> PageStream:
         """A new connection of a page to the view at an address, in place of an earlier one.
 
@@ -211,15 +211,6 @@ class PageServer:
         if connection:
             connection.receive(content)
         return connection is not None
-
-
-def _handler_class(server: PageServer) -> type[BaseHTTPRequestHandler]:
-    """The class of request handlers of a server."""
-
-    class PageRequestHandler(_Handler):
-        page_server = server
-
-    return PageRequestHandler
 
 
 class _Handler(BaseHTTPRequestHandler):

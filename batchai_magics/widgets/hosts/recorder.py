@@ -198,7 +198,15 @@ class MaskedSource:
         path = event.file.path
         open_line = self._open_lines.pop(path, None)
         if open_line and open_line.chunk.end == event.chunk.offset and not event.restarted:
-            event = replace(open_line, chunk=_joined(open_line.chunk, event.chunk))
+            first, second = open_line.chunk, event.chunk
+            joined = replace(
+                second,
+                data=first.data + second.data,
+                offset=first.offset,
+                spans=first.spans + second.spans,
+                times=first.times + second.times,
+            )
+            event = replace(open_line, chunk=joined)
         data = event.chunk.data
         cut = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
         if len(data) - cut > MAX_HELD_BYTES:
@@ -209,16 +217,6 @@ class MaskedSource:
 
     def _masked(self, event: LogBytes) -> LogBytes:
         return replace(event, chunk=replace(event.chunk, data=self._mask.blank(event.chunk.data)))
-
-
-def _joined(first: Chunk, second: Chunk) -> Chunk:
-    return replace(
-        second,
-        data=first.data + second.data,
-        offset=first.offset,
-        spans=first.spans + second.spans,
-        times=first.times + second.times,
-    )
 
 
 def settings_report() -> PageData:
@@ -260,8 +258,13 @@ def moments_of(job: Job, source: EventSource) -> Iterator[Moment]:
     assert resource.execution
     assert resource.execution.ended
     start, end = resource.execution.started.timestamp(), resource.execution.ended.timestamp()
-    events_by_time = sorted(_with_times(_all_events(source), start, end), key=lambda pair: pair[0])
-    yield Moment(start, [StateChanged(_running(resource)), _nodes(resource, NodeState.RUNNING)])
+    all_events: list[Event] = []
+    while not source.is_over:
+        all_events += source.poll()
+    events_by_time = sorted(_with_times(all_events, start, end), key=lambda pair: pair[0])
+    execution = replace(resource.execution, ended=None, exit_code=None, errors=())
+    running = replace(resource, state=ExecutionState.RUNNING, execution=execution, ranks=())
+    yield Moment(start, [StateChanged(running), _nodes(resource, NodeState.RUNNING)])
     step_s = max(MIN_STEP_S, (end - start) / MAX_MOMENTS)
     streams = MetricStreams(job.patterns)
     events: list[Event] = []
@@ -273,15 +276,14 @@ def moments_of(job: Job, source: EventSource) -> Iterator[Moment]:
             yield Moment(until, events)
             events = []
         until = max(until, start + step_s * (1 + (time_s - start) // step_s))
-        events += [event, *_metrics(job, streams, event)]
+        events.append(event)
+        if isinstance(event, LogBytes) and event.file.path in METRICS_FILES:
+            added = streams.feed(event.file.path, event.chunk)
+            if len(added):
+                events.append(MetricsAdded(job.id, added, event.file))
     last = streams.finish()
     ended: list[Event] = [MetricsAdded(job.id, last)] if last else []
     yield Moment(end, [*events, *ended, _nodes(resource, NodeState.IDLE), StateChanged(resource)])
-
-
-def _all_events(source: EventSource) -> Iterator[Event]:
-    while not source.is_over:
-        yield from source.poll()
 
 
 def _with_times(events: Iterable[Event], start: float, end: float) -> Iterator[tuple[float, Event]]:
@@ -318,20 +320,6 @@ def part(chunk: Chunk, start: int, end: int) -> Chunk:
         if span.start < last and span.end > first
     )
     return replace(chunk, data=chunk.data[start:end], offset=first, spans=spans)
-
-
-def _metrics(job: Job, streams: MetricStreams, event: Event) -> list[Event]:
-    if not isinstance(event, LogBytes) or event.file.path not in METRICS_FILES:
-        return []
-    records = streams.feed(event.file.path, event.chunk)
-    return [MetricsAdded(job.id, records, event.file)] if len(records) else []
-
-
-def _running(job: JobResource) -> JobResource:
-    """The job as it was while it ran."""
-    assert job.execution
-    execution = replace(job.execution, ended=None, exit_code=None, errors=())
-    return replace(job, state=ExecutionState.RUNNING, execution=execution, ranks=())
 
 
 def _nodes(job: JobResource, state: NodeState) -> NodesChanged:

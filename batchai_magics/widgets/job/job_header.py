@@ -17,7 +17,6 @@ from batchai_magics.models.job_execution import ERR
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import NodeState
 from batchai_magics.models.wire_times import duration
-from batchai_magics.records.job_error import JobError
 from batchai_magics.widgets.core.polled_model import PageData, milliseconds
 
 MAX_OPEN_LINE_BYTES = 400  # of an unterminated line
@@ -28,7 +27,10 @@ def facts_of(model: JobModel) -> PageData:
     job = model.job
     if job is None:
         return {}
-    failures = [] if job.is_cancelled else job.failures
+    failures, error = [] if job.is_cancelled else job.failures, model.error
+    before = [attempt.sentence for attempt in job.attempts if attempt.reason]
+    if job.attempts and job.waiting:
+        before.append(f"it waits again: {job.waiting}")
     charts = charts_fields(model)  # without any, the option that would read something stands in their place
     return {
         **execution_of(job),
@@ -41,10 +43,11 @@ def facts_of(model: JobModel) -> PageData:
         "processes": max(len(job.ranks), model.processes, 1),
         "errors": [{"code": error.code, "message": error.message} for error in failures],
         "warnings": [*(warning.message for warning in job.warnings), *model.hang_signs],
-        "failure": model.error and _failure(model.error),
+        "failure": error
+        and {"cause": f"{error.cause[:1].upper()}{error.cause[1:]}", "hints": list(error.hints)},
         "problem": model.problem,
         "attempt": len(job.attempts),
-        "before": _before(job),
+        "before": before,
         "log_faults": model.faults,
         "max_s": int(duration(job.spec.constraints.max_wall_clock_time).total_seconds()),
         "script": paths_of(job).script,
@@ -124,16 +127,6 @@ def progress_fields(progress: Progress) -> PageData:
         "ends": progress.ends_at and int(progress.ends_at * 1000),
         "is_of_epoch": progress.is_of_epoch,
     }
-
-
-def _before(job: JobResource) -> list[str]:
-    """The outcomes of earlier attempts, and what the next one waits for."""
-    waits = job.attempts and job.waiting and f"it waits again: {job.waiting}"
-    return [*(attempt.sentence for attempt in job.attempts if attempt.reason), *([waits] if waits else [])]
-
-
-def _failure(error: JobError) -> PageData:
-    return {"cause": f"{error.cause[:1].upper()}{error.cause[1:]}", "hints": list(error.hints)}
 
 
 def execution_of(job: JobResource) -> PageData:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from batchai_magics.cards.job_card import to_html, to_text
 from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.job_model import JobModel
-from batchai_magics.jobs.job_overview import JobOverview, metrics_of, overview_of
+from batchai_magics.jobs.job_overview import metrics_of, overview_of
 from batchai_magics.metrics import plot
 from batchai_magics.metrics.charts.run_chart import is_drawable
 from batchai_magics.widgets.core import display
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 LAST_LINES = 12
 
 
-def card_of(model: JobModel, way_back: str) -> JobOverview | None:
-    """The card of the model's job; None before the first event."""
+def card_bundle(model: JobModel, way_back: str) -> Bundle | None:
+    """The card as HTML and text; None before the first event."""
     if model.job is None:
         return None
-    card = overview_of(
+    overview = overview_of(
         model,
         model.job,
         processes=max(len(model.job.ranks), model.processes),
@@ -46,13 +46,8 @@ def card_of(model: JobModel, way_back: str) -> JobOverview | None:
         activity=model.activity,
         is_refreshed=True,
     )
-    return replace(card, lines=card.lines[-LAST_LINES - 1 :])
-
-
-def card_bundle(model: JobModel, way_back: str) -> Bundle | None:
-    """The card as HTML and text; None before the first event."""
-    card = card_of(model, way_back)
-    return {"text/html": to_html(card), "text/plain": to_text(card)} if card else None
+    card = replace(overview, lines=overview.lines[-LAST_LINES - 1 :])
+    return {"text/html": to_html(card), "text/plain": to_text(card)}
 
 
 def chart_bundle(model: JobModel) -> Bundle:
@@ -87,19 +82,23 @@ class JobCardOutput(CellOutput):
 
     def on_cell_end(self, wait_for: WaitFor) -> None:
         """Freezes the output if the job has ended."""
-        if _has_ended(self.job) and wait_for(lambda: self.model.is_over):
+        try:
+            has_ended = self.job.is_done
+        except BatchAIError:
+            return
+        if has_ended and wait_for(lambda: self.model.is_over):
             self.freeze()
 
     def _freeze(self) -> int:
         card, chart = self._render_final(), chart_bundle(self.model)
-        self._keep_view()
         display.update(card, self.id)
         display.update(chart, self.second_id)
         self.is_frozen = True
         return bundle_bytes(card) + bundle_bytes(chart)
 
-    def _keep_view(self) -> None:
-        """Called before the output is frozen."""
+    def _render_final(self) -> Bundle:
+        """Renders the card that stays in the notebook."""
+        return self._render()
 
     def _render(self) -> Bundle:
         card = card_bundle(self.model, f"%batchai job show -n {self.job.name}")
@@ -133,12 +132,9 @@ class LiveJobOutput(LiveOutput, JobCardOutput):
 
     def send_next(self, limit_bytes: int) -> int:
         """Sends the next message, if one is due; returns its size in bytes."""
-        if self.view.is_detached:
-            return self._refresh_card(limit_bytes)
-        return super().send_next(limit_bytes)
-
-    def _refresh_card(self, limit_bytes: int) -> int:
-        """Shows the card in place of a detached view; it is refreshed now and then until the job ends."""
+        if not self.view.is_detached:
+            return super().send_next(limit_bytes)
+        # The card takes the place of the view; it is refreshed now and then until the job ends.
         if self.model.is_over:
             return self.freeze()
         if not self._has_card:
@@ -171,10 +167,11 @@ class LiveJobOutput(LiveOutput, JobCardOutput):
                 break
         return sent
 
-    def _keep_view(self) -> None:
+    def _freeze(self) -> int:
         self.view.is_hello_new = False
         if not self.is_closed and not self.view.is_detached:
             self.view.keep()
+        return super()._freeze()
 
     def _render_final(self) -> Bundle:
         return self._snapshot()
@@ -192,10 +189,3 @@ class LiveJobOutput(LiveOutput, JobCardOutput):
         return (
             self.view.is_up_to_date and not self.view.is_in_use and self._clock() - self._over_at >= LINGER_S
         )
-
-
-def _has_ended(job: Job) -> bool:
-    try:
-        return job.is_done
-    except BatchAIError:
-        return False

@@ -251,15 +251,11 @@ class Cursor:
             self._is_greeted
             and self._sent_complete == model.is_over
             and self._sent_use == model.use.version
-            and self._has_all_numbers(model)
+            and self._generation == model.points.generation
+            and all(self._values.get(name, 0) == len(each) for name, each in model.points.series.items())
             and self._sent_status == status_of(model)
             and self._sent_open_lines == open_lines_of(model)
             and all(not self._is_stale(file, tail) for file, tail in model.tails.items())
-        )
-
-    def _has_all_numbers(self, model: JobModel) -> bool:
-        return self._generation == model.points.generation and all(
-            self._values.get(name, 0) == len(values) for name, values in model.points.series.items()
         )
 
     def next_batch(self, model: JobModel, limit_bytes: int) -> Batch | None:
@@ -314,33 +310,32 @@ class Cursor:
             self._values[name] = first + count
 
     def _add_logs(self, batch: Batch, model: JobModel, limit_bytes: int) -> None:
+        """Adds a part of each log that the view lacks, with its ranks."""
         parts = batch.content["logs"] = []
         for file, tail in model.tails.items():
             limit = min(self._log_limit, limit_bytes - batch.size_bytes)
-            if limit > 0 and self._is_stale(file, tail):
-                parts.append(self._part(file, tail, limit, batch.buffers))
+            if limit <= 0 or not self._is_stale(file, tail):
+                continue
+            position = self._positions.get(file)
+            is_restarted = position is not None and position.generation != tail.generation
+            if position is None or is_restarted:
+                position = _LogPosition(0, 0, tail.generation)
+            fragment = tail.fragment(position.offset, limit, line=position.line)
+            self._positions[file] = _LogPosition(fragment.end, fragment.line, tail.generation)
+            ranks = tail.ranks(fragment)
+            batch.buffers.extend([fragment.data, ranks] if ranks else [fragment.data])
+            parts.append(
+                {
+                    "file": file,
+                    "offset": fragment.offset,
+                    "size": tail.size,
+                    "skipped": fragment.skipped_lines,
+                    "ranked": bool(ranks),
+                    "restarted": is_restarted,
+                }
+            )
         self._log_limit = LOG_BYTES
 
     def _is_stale(self, file: str, tail: LogTail) -> bool:
         position = self._positions.get(file)
         return position is None or position.offset < tail.end or position.generation != tail.generation
-
-    def _part(self, file: str, tail: LogTail, limit: int, buffers: list[bytes]) -> PageData:
-        position = self._positions.get(file)
-        is_restarted = position is not None and position.generation != tail.generation
-        if position is None or is_restarted:
-            position = _LogPosition(0, 0, tail.generation)
-        fragment = tail.fragment(position.offset, limit, line=position.line)
-        self._positions[file] = _LogPosition(fragment.end, fragment.line, tail.generation)
-        buffers.append(fragment.data)
-        ranks = tail.ranks(fragment)
-        if ranks:
-            buffers.append(ranks)
-        return {
-            "file": file,
-            "offset": fragment.offset,
-            "size": tail.size,
-            "skipped": fragment.skipped_lines,
-            "ranked": bool(ranks),
-            "restarted": is_restarted,
-        }

@@ -192,10 +192,10 @@ class Search:
         # Search what a terminal shows: without colours and overwritten progress. A pattern that matches the
         # empty string must be tried line by line: an empty match does not count.
         if b"\x1b" in data or b"\r" in data or pattern.search(b""):
-            return _lines_where(lambda line: any(match[0] for match in pattern.finditer(line)), data)
+            hits = []
+            for start, end in line_bounds(data):
+                line = strip_escapes(visible_text(data[start:end]))
+                if any(match[0] for match in pattern.finditer(line)):
+                    hits.append(start)
+            return hits
         return list(matching_lines(pattern, data))
-
-
-def _lines_where(is_in: Callable[[bytes], bool], data: bytes) -> list[int]:
-    """The start of each line that matches as a terminal shows it."""
-    return [start for start, end in line_bounds(data) if is_in(strip_escapes(visible_text(data[start:end])))]
