@@ -21,7 +21,7 @@ from batchai_magics.server.batchai import job_handlers
 from batchai_magics.server.storage import sas, share_files, storage_metadata, storage_request
 from batchai_magics.server.storage.storage_metadata import EMPTY_RECORD, StorageRecord
 from batchai_magics.server.storage.storage_request import StorageRequest, blob_version, version_headers
-from batchai_magics.server.storage.storage_resource import StorageApiError, StorageResource, resource_of_url
+from batchai_magics.server.storage.storage_resource import StorageApiError, resource_of_url
 from batchai_magics.server.storage.storage_responses import content_response, pieces_of
 
 _PIECE = 1 << 20
@@ -115,7 +115,13 @@ def delete(request: StorageRequest) -> ApiResponse:
 
 
 def check_target(request: StorageRequest) -> None:
-    """Raises StorageApiError if a blob may not be written: by conditions, by signature, or over a folder."""
+    """Raises StorageApiError if a blob may not be written: by conditions, by signature, or over a folder.
+
+    A file has no conditions.
+    """
+    if request.resource.service == "file":
+        share_files.check_create(request)
+        return
     conditions = storage_request.write_conditions(request.call.headers)
     request.check_share()
     blob = _find_blob(request)
@@ -126,13 +132,13 @@ def check_target(request: StorageRequest) -> None:
         request.check_may_replace(sas.CREATE_FILE)
 
 
-def commit_blob(request: StorageRequest, part: str, record: StorageRecord) -> Mapping[str, str]:
-    """Renames a part file to the blob if the request's conditions hold; returns its version headers."""
+def commit(request: StorageRequest, part: str, record: StorageRecord) -> Mapping[str, str]:
+    """Renames a part file to the blob or file if it may be written; returns its version headers."""
     with request.context.metadata.exclusive(request.resource.key):
         check_target(request)
         request.storage.rename(request.share, part, request.path)
         request.context.metadata.set_new(request.resource, record)
-        return version_headers(_get_blob(request), request.record)
+        return version_headers(request.storage.show(request.share, request.path), request.record)
 
 
 def _create_blob(request: StorageRequest, pieces: Iterator[bytes], record: StorageRecord) -> dict[str, str]:
@@ -140,7 +146,7 @@ def _create_blob(request: StorageRequest, pieces: Iterator[bytes], record: Stora
     with request.uploads.part_file(request.resource) as part:
         _make_folders(request, part)
         _write(request, part, pieces)
-        stamp = commit_blob(request, part, record)
+        stamp = commit(request, part, record)
     request.uploads.parts.end(part)
     return {**stamp, "x-ms-request-server-encrypted": "true"}
 
@@ -234,9 +240,12 @@ COPY_SOURCE = "x-ms-copy-source"
 
 def copy(request: StorageRequest) -> ApiResponse:
     """Copies a file or blob; complete when the response is sent."""
-    source, is_blob = _source_resource(request), request.resource.service == "blob"
+    source = resource_of_url(request.call.headers[COPY_SOURCE], request.resource.service)
+    is_of_account = source.account == request.resource.account and source.path
+    if not is_of_account or source.backend_share not in request.storage.shares():
+        raise source_error(request.call)
     request.check_share()
-    (check_target if is_blob else share_files.check_create)(request)
+    check_target(request)
     share = source.backend_share
     file = request.storage.show(share, source.path)
     if not file.is_file:
@@ -248,30 +257,13 @@ def copy(request: StorageRequest) -> ApiResponse:
         storage_metadata.parse_metadata(request.call) or record.metadata, record.properties
     )
     with request.uploads.part_file(request.resource) as part:
-        if is_blob:
+        if request.resource.service == "blob":
             _make_folders(request, part)
         _write(request, part, _read(request, share, source.path))
-        stamp = commit_blob(request, part, record) if is_blob else _commit_file(request, part, record)
+        stamp = commit(request, part, record)
     request.uploads.parts.end(part)
     copy_headers = {"x-ms-copy-id": str(uuid.uuid4()), "x-ms-copy-status": "success"}
     return ApiResponse(202, headers={**stamp, **copy_headers})
-
-
-def _commit_file(request: StorageRequest, part: str, record: StorageRecord) -> Mapping[str, str]:
-    with request.context.metadata.exclusive(request.resource.key):
-        share_files.check_create(request)
-        request.storage.rename(request.share, part, request.path)
-        request.context.metadata.set_new(request.resource, record)
-        return version_headers(request.storage.show(request.share, request.path))
-
-
-def _source_resource(request: StorageRequest) -> StorageResource:
-    """The source of the copy, in the same account."""
-    source = resource_of_url(request.call.headers[COPY_SOURCE], request.resource.service)
-    is_theirs = source.account == request.resource.account and source.path
-    if not is_theirs or source.backend_share not in request.storage.shares():
-        raise source_error(request.call)
-    return source
 
 
 def source_error(call: ApiCall) -> StorageApiError:

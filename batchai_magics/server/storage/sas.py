@@ -8,8 +8,8 @@ import hmac
 import ipaddress
 import json
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -69,15 +69,15 @@ def check_sas(
     query: Mapping[str, str], resource: StorageResource, keys: Iterable[str], caller: RequestOrigin
 ) -> None:
     """Raises StorageApiError unless a signature is genuine, current, valid for the resource and origin."""
-    texts = (
-        [_account_string_to_sign(query, resource.account)]
-        if "ss" in query
-        else _strings_to_sign(query, resource)
-    )
-    sent = query.get("sig", "")
-    if not any(
-        hmac.compare_digest(signature(key, text).encode(), sent.encode()) for key in keys for text in texts
-    ):
+    if "ss" in query:
+        text = _account_string_to_sign(query, resource.account)
+    elif query.get("si"):
+        raise authentication_failed("Stored access policies are not kept here.")
+    else:
+        is_of_share = query.get("sr") in ("s", "c")
+        text = _service_string_to_sign(query, replace(resource, path="") if is_of_share else resource)
+    sent = query.get("sig", "").encode()
+    if not any(hmac.compare_digest(signature(key, text).encode(), sent) for key in keys):
         raise authentication_failed("Signature did not match.")
     _check_times(query, caller.now)
     if query.get("spr", "https,http") == "https" and not caller.is_https:
@@ -128,28 +128,17 @@ def _is_between(ip: str, addresses: str) -> bool:
         return False
 
 
-def _strings_to_sign(query: Mapping[str, str], resource: StorageResource) -> list[str]:
-    """The strings that may have been signed: for the file itself, or for its share."""
-    whole = StorageResource(resource.account, resource.service, resource.share)
-    if query.get("si"):
-        raise authentication_failed("Stored access policies are not kept here.")
-    return [_service_string_to_sign(query, whole if query.get("sr") in ("s", "c") else resource)]
-
-
 def _service_string_to_sign(query: Mapping[str, str], resource: StorageResource) -> str:
     path = "/".join(part for part in (resource.account, resource.share, resource.path) if part)
     lines = [query.get(name, "") for name in ("sp", "st", "se")]
     lines += [f"/{resource.service}/{path}", query.get("si", "")]
     lines += [query.get(name, "") for name in ("sip", "spr", "sv")]
-    names = (*(_blob_fields(query.get("sv", "")) if resource.service == "blob" else ()), *_OVERRIDES)
-    return "\n".join([*lines, *(query.get(name, "") for name in names)])
-
-
-def _blob_fields(version: str) -> Sequence[str]:
-    """The additional fields signed for blobs."""
-    if version < _BLOB_HAS_KIND:
-        return ()
-    return ("sr", "snapshot", "ses") if version >= _BLOB_HAS_SCOPE else ("sr", "snapshot")
+    version = query.get("sv", "")
+    if resource.service == "blob" and version >= _BLOB_HAS_KIND:
+        lines += [query.get("sr", ""), query.get("snapshot", "")]
+    if resource.service == "blob" and version >= _BLOB_HAS_SCOPE:
+        lines.append(query.get("ses", ""))
+    return "\n".join([*lines, *(query.get(name, "") for name in _OVERRIDES)])
 
 
 def _account_string_to_sign(query: Mapping[str, str], account: str) -> str:
@@ -318,7 +307,14 @@ def check_shared_key(
         raise authentication_failed(
             "The MAC signature found in the HTTP request is not the same as any computed signature."
         )
-    _check_date(headers.get("x-ms-date") or headers.get("date", ""), now)
+    date = headers.get("x-ms-date") or headers.get("date", "")
+    try:
+        moment = parsedate_to_datetime(date)
+    except (ValueError, TypeError):
+        raise authentication_failed("The date header in the request is incorrect.") from None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+    if abs(now - moment) > MAX_REQUEST_AGE:
+        raise authentication_failed(f"Request date header too old: '{date}'.")
 
 
 def _string_to_sign(
@@ -335,13 +331,3 @@ def _string_to_sign(
     signed = [f"{name}:{headers[name].strip()}" for name in ours]
     parameters = [f"{name.lower()}:{value}" for name, value in sorted(query.items())]
     return "\n".join([method, *values, *signed, resource, *parameters])
-
-
-def _check_date(text: str, now: datetime) -> None:
-    try:
-        moment = parsedate_to_datetime(text)
-    except (ValueError, TypeError):
-        raise authentication_failed("The date header in the request is incorrect.") from None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
-    if abs(now - moment) > MAX_REQUEST_AGE:
-        raise authentication_failed(f"Request date header too old: '{text}'.")

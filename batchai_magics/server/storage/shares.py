@@ -105,7 +105,7 @@ def _share_elements(request: StorageRequest, names: Sequence[str], element: str)
     quota = f"<Quota>{_SHARE_QUOTA_GB}</Quota>" if element == "Share" else ""
     elements = []
     for name in names:
-        metadata = request.context.metadata.metadata_of(replace(request.resource, share=name).key)
+        metadata = request.context.metadata.record(replace(request.resource, share=name).key).metadata
         elements.append(
             f"<{element}><Name>{name}</Name><Properties>{times}{quota}</Properties>"
             f"{storage_metadata.metadata_element(request.call, metadata)}</{element}>"

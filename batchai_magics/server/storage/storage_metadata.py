@@ -9,7 +9,6 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
 from xml.sax.saxutils import escape
 
 from batchai_magics.server.api_call import ApiCall
@@ -103,7 +102,10 @@ def parse_metadata(call: ApiCall) -> dict[str, str]:
     headers = [header for header in call.headers if header.startswith(_HEADER)]
     metadata = {header.removeprefix(_HEADER): call.headers[header].strip() for header in headers}
     for name in metadata:
-        _check_name(name)
+        if not _NAME.fullmatch(name):
+            code = "InvalidMetadata" if name else "EmptyMetadataKey"
+            text = f"{name!r} is not a name of metadata: use letters, digits and _."
+            raise StorageApiError(400, code, text)
     if sum(len(name) + len(value) for name, value in metadata.items()) > _MAX_BYTES:
         raise StorageApiError(400, "MetadataTooLarge", f"Metadata may have {_MAX_BYTES} bytes.")
     return metadata
@@ -112,12 +114,6 @@ def parse_metadata(call: ApiCall) -> dict[str, str]:
 def metadata_headers(metadata: Mapping[str, str]) -> dict[str, str]:
     """The metadata as response headers."""
     return {f"{_HEADER}{name}": value for name, value in metadata.items()}
-
-
-def _check_name(name: str) -> None:
-    if not _NAME.fullmatch(name):
-        code = "InvalidMetadata" if name else "EmptyMetadataKey"
-        raise StorageApiError(400, code, f"{name!r} is not a name of metadata: use letters, digits and _.")
 
 
 def metadata_element(call: ApiCall, metadata: Mapping[str, str]) -> str:
@@ -153,7 +149,8 @@ class MetadataStore:
     """The records of all resources, by resource key."""
 
     def __init__(self, file: Path) -> None:
-        self._journal = KeyJournal(file, _is_record)
+        names = {field.name for field in fields(StorageRecord)}
+        self._journal = KeyJournal(file, lambda value: isinstance(value, dict) and value.keys() <= names)
         self._in_use: dict[str, tuple[threading.Lock, int]] = {}
 
     @contextlib.contextmanager
@@ -182,10 +179,6 @@ class MetadataStore:
         """The record of a resource."""
         return StorageRecord(**(self._journal.get(key) or {}))
 
-    def metadata_of(self, key: str) -> Mapping[str, str]:
-        """The metadata of a resource; empty if it has none."""
-        return self.record(key).metadata
-
     def set(self, key: str, record: StorageRecord) -> None:
         """Replaces a record."""
         changed = {name: value for name, value in asdict(record).items() if value}
@@ -210,11 +203,6 @@ class MetadataStore:
     def forget(self, key: str) -> None:
         """Removes the records of a deleted resource and everything inside it."""
         self._journal.forget(key)
-
-
-def _is_record(value: Any) -> bool:
-    """Whether a value of the journal is a record."""
-    return isinstance(value, dict) and value.keys() <= {field.name for field in fields(StorageRecord)}
 
 
 EMPTY_RECORD = StorageRecord()

@@ -58,18 +58,7 @@ def storage_error_response(error: BatchAIError) -> ApiResponse:
         headers["Retry-After"] = "1"
     if status == 304:  # must not have a body
         return ApiResponse(status, body=b"", headers={"x-ms-error-code": code})
-    return ApiResponse(status, body=_error_xml(code, error), headers=headers)
-
-
-def without_extensions(answer: ApiResponse) -> ApiResponse:
-    """The response without the error elements that only our own client reads."""
-    if answer.body is None or "x-ms-error-code" not in answer.headers:
-        return answer
-    return replace(answer, body=_EXTENSION_ELEMENT.sub(b"", answer.body))
-
-
-def _error_xml(code: str, error: BatchAIError) -> bytes:
-    """The XML of an error, with a hint and error class for our own client."""
+    # a hint and the class of the error are for our own client
     extensions = {**({HINT: error.hint} if error.hint else {}), **kind_of(error)}
     more = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in extensions.items())
     time = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f0Z")
@@ -78,7 +67,14 @@ def _error_xml(code: str, error: BatchAIError) -> bytes:
         f'<?xml version="1.0" encoding="utf-8"?><Error><Code>{code}</Code><Message>{text}</Message>'
         f"{more}</Error>"
     )
-    return _BOM + body.encode()
+    return ApiResponse(status, body=_BOM + body.encode(), headers=headers)
+
+
+def without_extensions(answer: ApiResponse) -> ApiResponse:
+    """The response without the error elements that only our own client reads."""
+    if answer.body is None or "x-ms-error-code" not in answer.headers:
+        return answer
+    return replace(answer, body=_EXTENSION_ELEMENT.sub(b"", answer.body))
 
 
 # `account.file.core.windows.net` and its like; `account.file.localhost` for tests and browsers.
@@ -94,6 +90,7 @@ _MAX_FILE_BYTES = 4 << 40  # 4 TiB, as in Azure
 _MAX_DIGITS = 18  # of a size in a header
 _END = 10**_MAX_DIGITS + 1  # beyond every range that a header can name
 _MAX_PATH_LENGTH, _MAX_DEPTH = 2048, 250  # as in Azure Files
+_IMPOSSIBLE = re.compile("[\0\ud800-\udfff]")  # in paths: NUL, and the lone surrogates that JSON may contain
 
 
 @dataclass(frozen=True)
@@ -165,20 +162,18 @@ def parse_resource(call: ApiCall, host: str) -> StorageResource:
     With a path alone, only the rest of the request tells which service is meant.
     """
     match = _HOST.fullmatch(host.partition(":")[0])
-    path = decode_url_text(call.path, "The path of the request").lstrip("/")
-    if match:
-        share, _, rest = path.partition("/")
-        return StorageResource(match["account"].lower(), match["service"].lower(), share, check_path(rest))
-    account, _, rest = path.partition("/")
-    share, _, inner = rest.partition("/")
-    return StorageResource(account, _service_of(call), share, check_path(inner))
+    service = match["service"].lower() if match else _service_of(call)
+    return _resource_at(host, decode_url_text(call.path, "The path of the request"), service)
 
 
 def resource_of_url(url: str, service: str) -> StorageResource:
     """The resource of a file's URL, in either form."""
     parts = urlsplit(url)
-    match = _HOST.fullmatch(parts.netloc.partition(":")[0])
-    path = decode_url_text(parts.path, "The address of the source").lstrip("/")
+    return _resource_at(parts.netloc, decode_url_text(parts.path, "The address of the source"), service)
+
+
+def _resource_at(host: str, path: str, service: str) -> StorageResource:
+    match, path = _HOST.fullmatch(host.partition(":")[0]), path.lstrip("/")
     account, share_path = (match["account"].lower(), path) if match else path.partition("/")[::2]
     share, _, inner = share_path.partition("/")
     return StorageResource(account, service, share, check_path(inner))
@@ -215,7 +210,7 @@ def check_path(path: str) -> str:
     Raises:
         StorageError: for a path that escapes the share, or that no file can have.
     """
-    if not _is_encodable(path) or "\0" in path:
+    if _IMPOSSIBLE.search(path):
         raise StorageError(f"{path!r} is not a valid path: it is not valid UTF-8, or contains NUL")
     if len(path) > _MAX_PATH_LENGTH or path.count("/") > _MAX_DEPTH:
         raise StorageError(
@@ -248,15 +243,6 @@ def _service_of(call: ApiCall) -> str:
         if any(header.startswith(signs.headers) for header in call.headers):
             return service
     return ""
-
-
-def _is_encodable(path: str) -> bool:
-    """Whether it can be encoded as UTF-8: JSON may contain lone surrogates."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def storage_of(backend: Backend, service: str) -> Storage:

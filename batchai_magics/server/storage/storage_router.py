@@ -186,7 +186,10 @@ class StorageRouter:
 
     def _action(self, call: ApiCall, resource: StorageResource) -> StorageAction:
         if (resource.account, resource.share) == (OWN_ACCOUNT, OUTPUTS):
-            return _output_action(call, resource)
+            if call.method in ("GET", "HEAD") and resource.path:
+                return _READ_OUTPUT
+            text = "What jobs wrote is read file by file."
+            raise StorageApiError(403, "AuthorizationPermissionMismatch", text)
         if is_output_address(call, resource):
             return _READ_OUTPUT
         restype, comp = call.query.get("restype", "").lower(), call.query.get("comp", "").lower()
@@ -264,13 +267,6 @@ def _has_file(storage: Storage | None, share: str, path: str) -> bool:
         return storage is not None and storage.show(share, path).is_file
     except NotFoundError:
         return False
-
-
-def _output_action(call: ApiCall, resource: StorageResource) -> StorageAction:
-    """Job output is read-only."""
-    if call.method in ("GET", "HEAD") and resource.path:
-        return _READ_OUTPUT
-    raise StorageApiError(403, "AuthorizationPermissionMismatch", "What jobs wrote is read file by file.")
 
 
 def _find_action(

@@ -93,4 +93,4 @@ def test_a_file_that_is_replaced_loses_what_was_noted_of_the_old_one(service: Se
     for put in (in_pieces, upload_whole_file):
         service.metadata.set(FILE.key, StorageRecord({"run": "7"}))
         put()
-        assert service.metadata.metadata_of(FILE.key) == {}
+        assert service.metadata.record(FILE.key).metadata == {}

@@ -131,9 +131,9 @@ def test_the_next_server_knows_them_and_forgets_half_a_line(tmp_path: Path) -> N
     with file.open("a") as stream:
         stream.write('\n["file/local/d", {"metadata": {"of')
     after = MetadataStore(file)
-    assert after.metadata_of("file/local/c/b") == {"of": "file/local/a/b"}
-    assert [after.metadata_of(f"file/local/{name}") for name in ("a", "ab", "d")] == [{}, {}, {}]
-    assert (after.record("blob/local/typed"), after.metadata_of("blob/local/typed")) == (typed, {})
+    assert after.record("file/local/c/b").metadata == {"of": "file/local/a/b"}
+    assert [after.record(f"file/local/{name}").metadata for name in ("a", "ab", "d")] == [{}, {}, {}]
+    assert (after.record("blob/local/typed"), after.record("blob/local/typed").metadata) == (typed, {})
     assert len(file.read_text().strip().splitlines()) == 3
 
 
