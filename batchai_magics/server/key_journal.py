@@ -37,7 +37,11 @@ class KeyJournal:
     def inside(self, key: str) -> dict[str, Any]:
         """The values of a resource and of everything inside it, by key."""
         with self.lock:
-            return {known: value for known, value in self._values.items() if _is_inside(known, key)}
+            return {
+                known: value
+                for known, value in self._values.items()
+                if known == key or known.startswith(f"{key}/")
+            }
 
     def put(self, key: str, value: Any) -> None:
         """Replaces the value of a key; None removes it."""
@@ -55,10 +59,6 @@ class KeyJournal:
         with self.lock:
             for known in self.inside(key):
                 self.put(known, None)
-
-
-def _is_inside(key: str, holder: str) -> bool:
-    return key == holder or key.startswith(f"{holder}/")
 
 
 def _line(key: str, value: Any) -> str:

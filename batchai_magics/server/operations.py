@@ -116,7 +116,11 @@ class Operations:
     def _run(self, operation: AsyncOperation, after: Callable[[], None] | None) -> None:
         error = None
         try:
-            self._delete(operation)
+            with contextlib.suppress(NotFoundError):  # deleted concurrently
+                if operation.kind == DELETE_GROUP:
+                    GROUPS.of(self._backend).delete(operation.target)
+                else:
+                    self._backend.delete(ResourceId.parse(operation.target))
         except BatchAIError as refused:
             error = error_body(refused)["error"]
         except Exception as defect:  # noqa: BLE001  reported to the client: nothing awaits this thread
@@ -126,13 +130,6 @@ class Operations:
         with self._lock:
             self._deleting.discard(operation.target.lower())
         self._save(replace(operation, ended=self._clock(), error=error))
-
-    def _delete(self, operation: AsyncOperation) -> None:
-        with contextlib.suppress(NotFoundError):  # deleted concurrently
-            if operation.kind == DELETE_GROUP:
-                GROUPS.of(self._backend).delete(operation.target)
-            else:
-                self._backend.delete(ResourceId.parse(operation.target))
 
     def _has_ended(self, operation: AsyncOperation) -> bool:
         try:

@@ -113,12 +113,11 @@ def usage_error(program: str, message: str, guess: str = "") -> UsageError:
 def _tls_files(arguments: Namespace, home: ServerHome) -> TlsFiles:
     if not arguments.tls:
         return TlsFiles(_existing_file(arguments.cert, "--cert"), _existing_file(arguments.key, "--key"))
-    from batchai_magics.server.access.certificates import authority_file, server_certificate
+    from batchai_magics.server.access.certificates import server_certificate
 
     wanted = (*LOOPBACK, arguments.host, *(arguments.name or ()))
     names = [name for name in dict.fromkeys(wanted) if name not in _WILDCARD_ADDRESSES]
-    pair = server_certificate(home.certificates, names)
-    return TlsFiles(pair.certificate, pair.key, authority_file(home.certificates))
+    return server_certificate(home.certificates, names)
 
 
 def _existing_file(text: str | None, option: str) -> Path | None:

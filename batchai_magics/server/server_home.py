@@ -16,6 +16,7 @@ from batchai_magics.backends.folders.private_files import FOLDER, make_folder, m
 from batchai_magics.config import APP, Settings
 from batchai_magics.errors import StorageError, UsageError
 
+AUTHORITY_FILE = "ca.pem"  # the certificate of the CA of `--tls self`
 _WRITABLE_BY_OTHERS = 0o022
 
 
@@ -44,7 +45,7 @@ class ServerHome:
         self.running = folder / "running"  # the registry of running servers
         self.connection_string = folder / "connection-string"  # to Azure Storage, with `--files-only`
         self.certificates = folder / "tls"  # the CA and certificate of `--tls self`
-        self.authority = self.certificates / "ca.pem"
+        self.authority = self.certificates / AUTHORITY_FILE
 
     @classmethod
     def of(cls, settings: Settings) -> ServerHome:

@@ -129,7 +129,15 @@ class _DisplayedSecrets:
 
 
 def _displayed_secrets(serving: ServerConfig, home: ServerHome, key: str, port: int) -> _DisplayedSecrets:
-    connection_string = _connection_string(serving.url(port), key)
+    url = serving.url(port)
+    parts = {
+        "DefaultEndpointsProtocol": url.partition(":")[0],
+        "AccountName": OWN_ACCOUNT,
+        "AccountKey": key,
+        "FileEndpoint": f"{url}/{OWN_ACCOUNT}",
+        "BlobEndpoint": f"{url}/{OWN_ACCOUNT}",
+    }
+    connection_string = ";".join(f"{name}={value}" for name, value in parts.items())
     if sys.stdout.isatty():
         return _DisplayedSecrets(shlex.quote(serving.token), f"'{connection_string}'")
     if serving.is_files_only:
@@ -158,17 +166,6 @@ def greeting(serving: ServerConfig, port: int, secrets: _DisplayedSecrets) -> It
     yield "  batchai serve az-config FOLDER    # for a genuine az"
     if serving.tls.authority:
         yield f"  export REQUESTS_CA_BUNDLE={serving.tls.authority} SSL_CERT_FILE={serving.tls.authority}"
-
-
-def _connection_string(url: str, key: str) -> str:
-    parts = {
-        "DefaultEndpointsProtocol": url.partition(":")[0],
-        "AccountName": OWN_ACCOUNT,
-        "AccountKey": key,
-        "FileEndpoint": f"{url}/{OWN_ACCOUNT}",
-        "BlobEndpoint": f"{url}/{OWN_ACCOUNT}",
-    }
-    return ";".join(f"{name}={value}" for name, value in parts.items())
 
 
 def _listen(serving: ServerConfig) -> socket.socket:

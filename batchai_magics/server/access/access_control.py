@@ -39,7 +39,8 @@ class Authenticator:
 
     def accepts_host(self, header: str) -> bool:
         """Whether a `Host` header names this server; guards against DNS rebinding from web pages."""
-        name = _without_port(header).lower()
+        host = header[1:].partition("]") if header.startswith("[") else header.partition(":")
+        name = host[0].lower()
         return name in self._names or is_storage_host(name)
 
     def authenticate(self, authorization: str) -> User:
@@ -64,12 +65,6 @@ class Authenticator:
 def token_digest(token: str) -> str:
     """The stored form of a token. Tokens are long and random, so SHA-256 suffices."""
     return hashlib.sha256(token.encode()).hexdigest()
-
-
-def _without_port(host: str) -> str:
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0]
 
 
 _NAME = re.compile(r"[\w.@-]{1,64}", re.ASCII)
@@ -116,22 +111,26 @@ class Users:
 
     def tokens(self) -> Mapping[str, str]:
         """The token digests, each with its user's name."""
-        stamp = self._file_version()
+        try:
+            status = self._file.stat()
+            stamp = status.st_mtime_ns, status.st_ino
+        except FileNotFoundError:
+            stamp = None
         if stamp != self._read_at:
             self._tokens = {user["sha256"]: name for name, user in self._load().items()}
             self._read_at = stamp
         return self._tokens
 
-    def _file_version(self) -> tuple[int, int] | None:
-        try:
-            stat = self._file.stat()
-        except FileNotFoundError:
-            return None
-        return stat.st_mtime_ns, stat.st_ino
-
     def _load(self) -> dict[str, dict[str, str]]:
         try:
-            return _check_users(json.loads(self._file.read_text(encoding="utf-8")))
+            users = json.loads(self._file.read_text(encoding="utf-8"))
+            if not isinstance(users, dict):
+                raise ValueError("it holds no object of users")
+            for name, user in users.items():
+                texts = [user.get(key) for key in ("sha256", "added")] if isinstance(user, dict) else [None]
+                if not all(isinstance(text, str) for text in texts):
+                    raise ValueError(f"the user {quoted(name)} has no `sha256` and `added`")
+            return users
         except FileNotFoundError:
             return {}
         except (ValueError, RecursionError) as error:
@@ -140,17 +139,6 @@ class Users:
 
     def _save(self, users: Mapping[str, Mapping[str, str]]) -> None:
         write(self._file, json.dumps(users, indent=1) + "\n")
-
-
-def _check_users(data: object) -> dict[str, dict[str, str]]:
-    """The users as stored in the file; ValueError for anything else."""
-    if not isinstance(data, dict):
-        raise ValueError("it holds no object of users")
-    for name, user in data.items():
-        texts = [user.get(key) for key in ("sha256", "added")] if isinstance(user, dict) else [None]
-        if not all(isinstance(text, str) for text in texts):
-            raise ValueError(f"the user {quoted(name)} has no `sha256` and `added`")
-    return data
 
 
 UNKNOWN_OWNER = "the administrator"

@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from batchai_magics.backends.folders.private_files import write
+from batchai_magics.server.server_home import AUTHORITY_FILE, TlsFiles
 
 AUTHORITY_LIFETIME = timedelta(days=3650)
 LEAF_LIFETIME = timedelta(days=397)  # the longest that browsers accept
@@ -43,29 +44,24 @@ Key = ec.EllipticCurvePrivateKey
 
 
 @dataclass(frozen=True)
-class CertificatePair:
+class _KeyPair:
     """Two files: a certificate (with its chain), and its private key."""
 
     certificate: Path
     key: Path
 
 
-def authority_file(folder: Path) -> Path:
-    """The CA certificate, which clients must trust."""
-    return folder / "ca.pem"
-
-
-def server_certificate(folder: Path, names: Sequence[str], now: datetime | None = None) -> CertificatePair:
+def server_certificate(folder: Path, names: Sequence[str], now: datetime | None = None) -> TlsFiles:
     """A certificate for these names, issued again if it is missing, has other names or expires soon."""
     moment = now or datetime.now(timezone.utc)
-    authority = CertificatePair(authority_file(folder), folder / "ca.key")
-    leaf = CertificatePair(folder / "server.pem", folder / "server.key")
+    authority = _KeyPair(folder / AUTHORITY_FILE, folder / "ca.key")
+    leaf = _KeyPair(folder / "server.pem", folder / "server.key")
     if not _is_valid(authority.certificate, (), moment):
         _make_authority(authority, moment)
         leaf.certificate.unlink(missing_ok=True)
     if not _is_valid(leaf.certificate, names, moment):
         _make_leaf(leaf, authority, names, moment)
-    return leaf
+    return TlsFiles(leaf.certificate, leaf.key, authority.certificate)
 
 
 def _is_valid(file: Path, names: Sequence[str], now: datetime) -> bool:
@@ -74,15 +70,14 @@ def _is_valid(file: Path, names: Sequence[str], now: datetime) -> bool:
     certificate = x509.load_pem_x509_certificate(file.read_bytes())
     if certificate.not_valid_after_utc - RENEWAL_WINDOW < now:
         return False
-    return not names or set(_names_of(certificate)) == set(names)
+    if not names:
+        return True
+    known = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    addresses = map(str, known.get_values_for_type(x509.IPAddress))
+    return {*known.get_values_for_type(x509.DNSName), *addresses} == set(names)
 
 
-def _names_of(certificate: x509.Certificate) -> list[str]:
-    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    return [*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))]
-
-
-def _make_authority(pair: CertificatePair, now: datetime) -> None:
+def _make_authority(pair: _KeyPair, now: datetime) -> None:
     key, name = ec.generate_private_key(ec.SECP256R1()), _name("batchai serve: authority of this machine")
     builder = _builder(key, now, AUTHORITY_LIFETIME).subject_name(name).issuer_name(name)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -90,9 +85,7 @@ def _make_authority(pair: CertificatePair, now: datetime) -> None:
     _save(pair, key, builder.sign(key, hashes.SHA256()))
 
 
-def _make_leaf(
-    pair: CertificatePair, authority: CertificatePair, names: Sequence[str], now: datetime
-) -> None:
+def _make_leaf(pair: _KeyPair, authority: _KeyPair, names: Sequence[str], now: datetime) -> None:
     signer = x509.load_pem_x509_certificate(authority.certificate.read_bytes())
     signing = load_pem_private_key(authority.key.read_bytes(), None)
     assert isinstance(signing, Key), "as we made it"
@@ -120,7 +113,7 @@ def _builder(key: Key, now: datetime, life: timedelta) -> x509.CertificateBuilde
     )
 
 
-def _save(pair: CertificatePair, key: Key, *certificates: x509.Certificate) -> None:
+def _save(pair: _KeyPair, key: Key, *certificates: x509.Certificate) -> None:
     private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     write(pair.key, private.decode())
     write(pair.certificate, b"".join(part.public_bytes(Encoding.PEM) for part in certificates).decode())

@@ -87,7 +87,9 @@ class App:
             self._own[OPENAPI_PATH] = lambda _: ApiResponse(data=openapi_document())
             self._own["msi"] = managed_identity_token
             routes = (*BATCHAI_ROUTES, *ARM_ROUTES)
-        self._routes = [(_path_pattern(route), route) for route in routes]
+        self._routes = [  # paths are matched case-insensitively, as Azure ids are
+            (re.compile(compile_path(route.path)[0].pattern, re.IGNORECASE), route) for route in routes
+        ]
         self._guard = RequestGuard(self._answer, limits, log, self._metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -103,7 +105,10 @@ class App:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Has a request answered by storage or by the API, and sends the response."""
         request = Request(scope, receive)
-        is_of_storage = has_known_host(request, self._gate) and _is_of_storage(request)
+        first = first_segment(request)  # names an account, unless the host does
+        is_of_storage = has_known_host(request, self._gate) and (
+            is_storage_host(request.headers["host"]) or bool(first and first not in RESERVED_PATHS)
+        )
         if is_of_storage:
             response, threads = await self._storage.respond(request), self._storage.threads
         else:
@@ -168,17 +173,6 @@ class App:
     def _show_metrics(self, call: ApiCall) -> ApiResponse:
         self._gate.authenticate(call.headers.get("authorization", ""))
         return self._metrics.exposition()
-
-
-def _is_of_storage(request: Request) -> bool:
-    """Whether a request addresses an account by its host, or by the first segment of its path."""
-    first = first_segment(request)
-    return is_storage_host(request.headers["host"]) or bool(first and first not in RESERVED_PATHS)
-
-
-def _path_pattern(route: Route) -> re.Pattern[str]:
-    """The pattern of a route's path, matched case-insensitively, as Azure ids are."""
-    return re.compile(compile_path(route.path)[0].pattern, re.IGNORECASE)
 
 
 class BackgroundReconciliation:

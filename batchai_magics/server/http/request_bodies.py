@@ -45,18 +45,17 @@ class RequestBodies:
         """
         with contextlib.ExitStack() as stack:
             spool = None
-            if spooled_bytes and _may_be_large(call):
+            has_blob = "x-ms-blob-type" in call.headers or call.query.get("comp") == "block"
+            if spooled_bytes and call.method == "PUT" and has_blob:
                 max_bytes, spool = spooled_bytes, stack.enter_context(tempfile.TemporaryFile())
             size_bytes = _declared_size(call, max_bytes)
-            stack.enter_context(self._take(size_bytes, self._room_quotas(user, is_spooled=spool is not None)))
+            limits = self._limits
+            room = {_MEMORY: limits.memory_bytes, f"{_MEMORY} of {user}": limits.memory_bytes_of_user}
+            if spool is not None:
+                room = {_DISK: limits.disk_bytes, f"{_DISK} of {user}": limits.disk_bytes_of_user}
+            stack.enter_context(self._take(size_bytes, room))
             body = await self._read(request, user, max_bytes, spool) if size_bytes else b""
             yield replace(call, body=body, spool=spool)
-
-    def _room_quotas(self, user: str, *, is_spooled: bool) -> Mapping[str, int]:
-        limits = self._limits
-        if is_spooled:
-            return {_DISK: limits.disk_bytes, f"{_DISK} of {user}": limits.disk_bytes_of_user}
-        return {_MEMORY: limits.memory_bytes, f"{_MEMORY} of {user}": limits.memory_bytes_of_user}
 
     async def _read(self, request: Request, user: str, max_bytes: int, spool: BinaryIO | None) -> bytes:
         """The body; empty if it went to the spool file, which is rewound."""
@@ -132,22 +131,11 @@ def client_address(request: Request) -> str:
     return request.client.host if request.client else ""
 
 
-def _may_be_large(call: ApiCall) -> bool:
-    """Whether a request may have a body too large for memory: a blob, or a block of one."""
-    return call.method == "PUT" and ("x-ms-blob-type" in call.headers or call.query.get("comp") == "block")
-
-
-def _has_body(headers: Mapping[str, str]) -> bool:
-    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
-
-
 def _declared_size(call: ApiCall, max_bytes: int) -> int:
     """The size to reserve: the declared length, or the maximum if it is unknown."""
-    if not _has_body(call.headers):
-        return 0
     if "transfer-encoding" in call.headers:
         return max_bytes
-    length = call.headers["content-length"]
+    length = call.headers.get("content-length", "0")
     if not length.isdigit() or int(length[:19]) > max_bytes:
         raise _too_large(max_bytes)
     return int(length)

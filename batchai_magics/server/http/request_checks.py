@@ -19,11 +19,12 @@ def parse_head(request: Request) -> ApiCall:
     Raises:
         ApiError: 400 for a path or query that is not UTF-8.
     """
-    decode_url_text(_raw_path(request), "The path of the request")
+    path = raw_path(request)
+    decode_url_text(path, "The path of the request")
     headers = {name.lower(): value for name, value in request.headers.items()}
     return ApiCall(
         method=request.method,
-        path=raw_path(request),
+        path=path.decode("ascii", "replace"),
         query=parse_query(bytes(request.scope.get("query_string", b""))),
         headers=headers,
         origin=f"{request.scope.get('scheme', 'http')}://{headers.get('host', '')}",
@@ -31,18 +32,14 @@ def parse_head(request: Request) -> ApiCall:
     )
 
 
-def raw_path(request: Request) -> str:
+def raw_path(request: Request) -> bytes:
     """The path as received, percent-encoded."""
-    return _raw_path(request).decode("ascii", "replace")
-
-
-def _raw_path(request: Request) -> bytes:
     return bytes(request.scope.get("raw_path") or request.scope["path"].encode()).partition(b"?")[0]
 
 
 def first_segment(request: Request) -> str:
     """The first segment of the path, in lower case."""
-    return raw_path(request).strip("/").partition("/")[0].lower()
+    return raw_path(request).decode("ascii", "replace").strip("/").partition("/")[0].lower()
 
 
 def has_known_host(request: Request, gate: Authenticator) -> bool:

@@ -107,7 +107,9 @@ class RequestGuard:
         """Passes a request on, or responds 503 above the limit."""
         is_health_check = str(scope["path"]).strip("/").lower() == "healthz"
         if self._count >= self._limits.streams and not is_health_check:
-            await _send_busy(send)
+            headers = [(b"content-type", b"application/json; charset=utf-8"), (b"retry-after", b"1")]
+            await send({"type": "http.response.start", "status": 503, "headers": headers})
+            await send({"type": "http.response.body", "body": _BUSY})
             self._metrics.count_rejected()
             return
         self._count += 1
@@ -134,12 +136,6 @@ class RequestGuard:
             more["seconds"] = round(seconds, 4)
             is_read = scope.get("is_read", False)
             self._log.record(scope["method"], scope["path"], status, more, is_read=is_read)
-
-
-async def _send_busy(send: Send) -> None:
-    headers = [(b"content-type", b"application/json; charset=utf-8"), (b"retry-after", b"1")]
-    await send({"type": "http.response.start", "status": 503, "headers": headers})
-    await send({"type": "http.response.body", "body": _BUSY})
 
 
 class _Timer(enum.Enum):

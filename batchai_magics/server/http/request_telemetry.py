@@ -43,17 +43,13 @@ class AccessLog:
         self._writer.shutdown()
 
     def _write(self, line: str) -> None:
-        self._rotate()
+        if self._file.exists() and self._file.stat().st_size >= self._largest:
+            for number in range(MAX_LOG_FILES - 1, 0, -1):
+                older = self._numbered(number)
+                if older.exists():
+                    older.replace(self._numbered(number + 1))
+            self._file.replace(self._numbered(1))
         append(self._file, line)
-
-    def _rotate(self) -> None:
-        if not self._file.exists() or self._file.stat().st_size < self._largest:
-            return
-        for number in range(MAX_LOG_FILES - 1, 0, -1):
-            older = self._numbered(number)
-            if older.exists():
-                older.replace(self._numbered(number + 1))
-        self._file.replace(self._numbered(1))
 
     def _numbered(self, number: int) -> Path:
         return self._file.with_name(f"{self._file.name}.{number}")

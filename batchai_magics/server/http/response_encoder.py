@@ -68,37 +68,29 @@ def _published(data: Any) -> Any:
         for key, value in data.items()
         if not key.startswith(_EXTENSION_PREFIX)
     }
-    if "code" in published and "details" in published:
-        published = _with_published_details(published)
+    if "code" in published and "details" in published:  # an error
+        details = published.pop("details")
+        if told := [detail for detail in details if detail.get("name") not in _EXTENSION_DETAILS]:
+            published["details"] = told
     kind = str(published.get("type", ""))
     return _with_subnet(published) if kind.endswith((_FILE_SERVER, _CLUSTER)) else published
 
 
-def _with_published_details(error: dict[str, Any]) -> dict[str, Any]:
-    """An error without details that the service did not report."""
-    details = [detail for detail in error.pop("details") if detail.get("name") not in _EXTENSION_DETAILS]
-    return {**error, "details": details} if details else error
-
-
 def _with_subnet(resource: dict[str, Any]) -> dict[str, Any]:
-    """A file server, or a cluster that mounts one, with the subnet that the service reported."""
+    """A file server, or a cluster that mounts one, with a subnet as the service reported it, but made up."""
     properties = resource.get("properties") or {}
     if properties.get("subnet"):
         return resource
     mounts = ((properties.get("nodeSetup") or {}).get("mountVolumes") or {}).get("fileServers") or ()
     ids = [mount["fileServer"]["id"] for mount in mounts]
     server = resource["id"] if resource["type"].endswith(_FILE_SERVER) else next(iter(ids), "")
-    subnet = {"subnet": {"id": _subnet(server)}} if server else {}
-    return {**resource, "properties": {**properties, **subnet}}
-
-
-def _subnet(server: str) -> str:
-    """A stable made-up subnet id for a file server."""
+    if not server:
+        return resource
     id = ResourceId.parse(server)
     name = uuid.uuid5(uuid.NAMESPACE_URL, id.key)
-    network = f"Microsoft.Network/virtualNetworks/{name}vnet"
     group = f"/subscriptions/{id.subscription}/resourceGroups/fileserverrg-{name}"
-    return f"{group}/providers/{network}/subnets/Subnet-1"
+    subnet = f"{group}/providers/Microsoft.Network/virtualNetworks/{name}vnet/subnets/Subnet-1"
+    return {**resource, "properties": {**properties, "subnet": {"id": subnet}}}
 
 
 LOG = logging.getLogger("batchai.server")
@@ -163,6 +155,7 @@ def to_api_error(request: Request, error: Exception) -> BatchAIError:
     if isinstance(error, OSError) and is_disk_full(error):
         return disk_full_error()
     number = uuid.uuid4().hex[:12]
-    LOG.error("defect %s at %s %s\n%s", number, request.method, raw_path(request), traceback.format_exc())
+    path = raw_path(request).decode("ascii", "replace")
+    LOG.error("defect %s at %s %s\n%s", number, request.method, path, traceback.format_exc())
     message = f"The server could not do this. Its log says why, under {number}."
     return ApiError(500, INTERNAL_ERROR, message)

@@ -13,7 +13,7 @@ import pytest
 from batchai_magics.backends.base import Backend
 from batchai_magics.errors import ServiceError, UnreachableError
 from batchai_magics.models.resource_ids import Kind, ResourceId
-from batchai_magics.server.access.certificates import authority_file, server_certificate
+from batchai_magics.server.access.certificates import server_certificate
 from tests.ports import deaf_port
 from tests.server.running import WORKSPACE, Running, connected
 
@@ -73,7 +73,7 @@ def test_a_certificate_that_nobody_vouches_for_says_how_to_trust_it(tmp_path, mo
         error = refused(connected(f"https://localhost:{port}"))
         assert error.code == "CertificateNotTrusted"
         assert "REQUESTS_CA_BUNDLE" in error.hint
-        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(authority_file(tmp_path)))
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(pair.authority))
         assert refused(connected(f"https://localhost:{port}")).code == "WrongEndpoint"  # it was let through
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.server.access.certificates import LEAF_LIFETIME, authority_file, server_certificate
+from batchai_magics.server.access.certificates import LEAF_LIFETIME, server_certificate
 
 NAMES = ["127.0.0.1", "localhost", "jobs.example.org"]
 
@@ -21,7 +21,7 @@ def shake_hands(folder: Path, name: str) -> None:
     pair = server_certificate(folder, NAMES)
     serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     serving.load_cert_chain(pair.certificate, pair.key)
-    asking = ssl.create_default_context(cafile=str(authority_file(folder)))
+    asking = ssl.create_default_context(cafile=str(pair.authority))
     here, there = socket.socketpair()
     thread = threading.Thread(target=accept, args=(serving, there))
     thread.start()
@@ -59,7 +59,7 @@ def test_a_certificate_is_made_anew_for_other_names_and_before_its_end_but_its_a
 ) -> None:
     now = datetime.now(timezone.utc)
     first = server_certificate(tmp_path, NAMES, now).certificate.read_bytes()
-    authority = authority_file(tmp_path).read_bytes()
+    authority = (tmp_path / "ca.pem").read_bytes()
     assert server_certificate(tmp_path, NAMES, now + timedelta(days=1)).certificate.read_bytes() == first
     assert server_certificate(tmp_path, NAMES[:2], now).certificate.read_bytes() != first
     second = server_certificate(tmp_path, NAMES, now).certificate.read_bytes()
@@ -67,4 +67,4 @@ def test_a_certificate_is_made_anew_for_other_names_and_before_its_end_but_its_a
         server_certificate(tmp_path, NAMES, now + LEAF_LIFETIME - timedelta(days=1)).certificate.read_bytes()
         != second
     )
-    assert authority_file(tmp_path).read_bytes() == authority
+    assert (tmp_path / "ca.pem").read_bytes() == authority
