@@ -28,8 +28,14 @@ def create(context: HandlerContext, call: ApiCall) -> ApiResponse:
         raise ApiError(
             409, "StorageAccountAlreadyTaken", f"The storage account named {name} is already taken."
         )
-    group, location = check_group_name(call.parts["group"]), _location(context, body)
-    wanted = StorageAccount(context.subscription, group, name, location, _sku(body))
+    group, location = check_group_name(call.parts["group"]), body.get("location") or context.location
+    if not isinstance(location, str):
+        raise ApiError(400, "InvalidRequestContent", "location must be a text, such as eastus.")
+    sku = body.get("sku") or {}
+    sku = sku.get("name", _SKU) if isinstance(sku, Mapping) else sku
+    if not isinstance(sku, str):
+        raise ApiError(400, "InvalidRequestContent", "sku.name must be a text, such as Standard_LRS.")
+    wanted = StorageAccount(context.subscription, group, name, location, sku)
     is_new = _find(context, name) is None
     with (
         context.owners.record_creation(_owner_key(context, wanted), call.user.name)
@@ -94,21 +100,6 @@ def check_name(context: HandlerContext, call: ApiCall) -> ApiResponse:
         message = f"The storage account named {name} is already taken."
         return ApiResponse(data={"nameAvailable": False, "reason": "AlreadyExists", "message": message})
     return ApiResponse(data={"nameAvailable": True})
-
-
-def _sku(body: Mapping[str, Any]) -> str:
-    sku = body.get("sku") or {}
-    name = sku.get("name", _SKU) if isinstance(sku, Mapping) else sku
-    if not isinstance(name, str):
-        raise ApiError(400, "InvalidRequestContent", "sku.name must be a text, such as Standard_LRS.")
-    return name
-
-
-def _location(context: HandlerContext, body: Mapping[str, Any]) -> str:
-    location = body.get("location") or context.location
-    if not isinstance(location, str):
-        raise ApiError(400, "InvalidRequestContent", "location must be a text, such as eastus.")
-    return location
 
 
 def _account_name(context: HandlerContext, call: ApiCall) -> str:

@@ -204,7 +204,18 @@ _QUOTED = re.compile(r"'([^']*)'")
 def list_role_definitions(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Lists the roles named in the filter, whichever they are."""
     names = _QUOTED.findall(call.query.get("$filter", "").replace("+", " "))
-    return ApiResponse(data={"value": [_role_definition(context, name) for name in names or ["Contributor"]]})
+    scope, definitions = f"/subscriptions/{context.subscription}", []
+    for name in names or ["Contributor"]:
+        number = uuid.uuid5(uuid.NAMESPACE_DNS, name.lower())
+        definitions.append(
+            {
+                "id": f"{scope}/providers/Microsoft.Authorization/roleDefinitions/{number}",
+                "name": str(number),
+                "type": "Microsoft.Authorization/roleDefinitions",
+                "properties": {"roleName": name, "type": "BuiltInRole", "assignableScopes": [scope]},
+            }
+        )
+    return ApiResponse(data={"value": definitions})
 
 
 def list_role_assignments(context: HandlerContext, call: ApiCall) -> ApiResponse:
@@ -232,14 +243,3 @@ def assign_role(context: HandlerContext, call: ApiCall) -> ApiResponse:
 def delete_role_assignment(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Always 204: no assignment is stored."""
     return ApiResponse(204)
-
-
-def _role_definition(context: HandlerContext, name: str) -> dict[str, Any]:
-    number = uuid.uuid5(uuid.NAMESPACE_DNS, name.lower())
-    scope = f"/subscriptions/{context.subscription}"
-    return {
-        "id": f"{scope}/providers/Microsoft.Authorization/roleDefinitions/{number}",
-        "name": str(number),
-        "type": "Microsoft.Authorization/roleDefinitions",
-        "properties": {"roleName": name, "type": "BuiltInRole", "assignableScopes": [scope]},
-    }

@@ -100,7 +100,10 @@ RETRY_S = "1"
 
 def accepted_response(context: HandlerContext, call: ApiCall, operation: AsyncOperation) -> ApiResponse:
     """202 with both polling headers. Their names are swapped compared to Azure's usual ones, as recorded."""
-    query, location = f"api-version={API_VERSION}", _workspace_location(context, call)
+    resources = context.backend.status([call.id(Kind.WORKSPACE)]).states.values()
+    named = next((resource.location for resource in resources if isinstance(resource, Workspace)), "")
+    location = quote(named.replace(" ", "").lower()) or context.location  # as URLs spell it: `northeurope`
+    query = f"api-version={API_VERSION}"
     headers = {
         "Location": call.link(_operation_path(context, location, "operationstatuses", operation), query),
         "Azure-AsyncOperation": call.link(
@@ -139,13 +142,6 @@ def _operation_response(
     if operation.ended is not None:
         return response
     return replace(response.with_headers(Retry_After=RETRY_S), is_news=False)
-
-
-def _workspace_location(context: HandlerContext, call: ApiCall) -> str:
-    """The location of the call's workspace as URLs spell it: `northeurope`."""
-    resources = context.backend.status([call.id(Kind.WORKSPACE)]).states.values()
-    named = next((resource.location for resource in resources if isinstance(resource, Workspace)), "")
-    return quote(named.replace(" ", "").lower()) or context.location
 
 
 def _operation_path(context: HandlerContext, location: str, word: str, operation: AsyncOperation) -> str:

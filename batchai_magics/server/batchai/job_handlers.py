@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from batchai_magics.backends.base import Chunk, FileRef, StatusSnapshot
+from batchai_magics.backends.base import Chunk
 from batchai_magics.backends.service.extension_wire import AT_ONCE, OWN_CLIENT
 from batchai_magics.errors import BatchAIError
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -17,11 +17,11 @@ from batchai_magics.server.api_call import ApiCall, ApiError, ApiResponse, conte
 from batchai_magics.server.batchai.batchai_responses import (
     MAX_PAGE_SIZE,
     accepted_response,
-    check_skip_token,
     page_response,
+    requested_page,
     resource_json,
 )
-from batchai_magics.server.batchai.output_addresses import OutputAddresses, log_at
+from batchai_magics.server.batchai.output_addresses import addressed_folder, log_at, signed_url
 from batchai_magics.server.handler_context import HandlerContext
 from batchai_magics.server.operations import TERMINATE
 
@@ -33,7 +33,13 @@ def chunk_redactor(context: HandlerContext, call: ApiCall, job: ResourceId) -> C
     """A function that redacts chunks of a job's files for the caller; the owner gets them unchanged."""
     if context.is_owner(call, job.key) or not _has_secrets(context, job):
         return lambda chunk: chunk
-    return _redact_chunk
+
+    def redact(chunk: Chunk) -> Chunk:
+        # without digests too, from which secrets could be guessed
+        number = "-".join(chunk.generation.split("-")[:_GENERATION_PARTS])
+        return replace(chunk.redacted, seal=None, generation=number)
+
+    return redact
 
 
 def byte_mask(context: HandlerContext, path: str) -> Mask | None:
@@ -44,19 +50,12 @@ def byte_mask(context: HandlerContext, path: str) -> Mask | None:
     file = log_at(context, path)
     if file is None or not _has_secrets(context, file.job):
         return None
-    return lambda offset, data: _redact_bytes(context, file, offset, data)
 
+    def mask(offset: int, data: bytes) -> bytes:
+        chunk = context.backend.read(file, offset, len(data))
+        return replace(chunk, data=data, offset=offset).redacted.data
 
-def _redact_bytes(context: HandlerContext, file: FileRef, offset: int, data: bytes) -> bytes:
-    """The bytes of a log with asterisks where its job printed a secret."""
-    chunk = context.backend.read(file, offset, len(data))
-    return replace(chunk, data=data, offset=offset).redacted.data
-
-
-def _redact_chunk(chunk: Chunk) -> Chunk:
-    """The chunk without secrets, and without digests from which they could be guessed."""
-    number = "-".join(chunk.generation.split("-")[:_GENERATION_PARTS])
-    return replace(chunk.redacted, seal=None, generation=number)
+    return mask
 
 
 def _has_secrets(context: HandlerContext, job: ResourceId) -> bool:
@@ -91,7 +90,12 @@ class LogWatcher:
         """Reads the job's state and log sizes; later polls read only what has changed."""
         job = self._call.id(Kind.JOB)
         before = last.data if last and isinstance(last.data, JobLogState) else JobLogState("", {})
-        look, cluster = _observe(context, job, before.cluster)
+        cluster = before.cluster
+        look = context.backend.status([job, cluster] if cluster else [job])
+        resource = look.of(job)
+        if cluster is None and isinstance(resource, JobResource):
+            cluster = ResourceId.parse(resource.spec.cluster.id)
+            look = context.backend.status([job, cluster])
         state = content_digest([resource_json(context, resource) for resource in look.states.values()])
         changed = context.backend.tail(job, before.sizes, 1)
         sizes = {**before.sizes, **{path: chunk.size for path, chunk in changed.items()}}
@@ -117,18 +121,6 @@ class LogWatcher:
         return any(logs.sizes.get(path, position) != position for path, position in self._positions.items())
 
 
-def _observe(
-    context: HandlerContext, job: ResourceId, cluster: ResourceId | None
-) -> tuple[StatusSnapshot, ResourceId | None]:
-    """The status of a job and its cluster, and the cluster's id."""
-    look = context.backend.status([job, cluster] if cluster else [job])
-    resource = look.of(job)
-    if cluster is None and isinstance(resource, JobResource):
-        cluster = ResourceId.parse(resource.spec.cluster.id)
-        look = context.backend.status([job, cluster])
-    return look, cluster
-
-
 _LONGEST_LINK_MIN = 600  # as the API has it
 
 
@@ -151,18 +143,20 @@ def list_output_files(context: HandlerContext, call: ApiCall) -> ApiResponse:
         raise ApiError(400, "MissingRequiredQueryParameter", message)
     expiry_min = call.integer_parameter("linkexpiryinminutes", 60, minimum=5, maximum=_LONGEST_LINK_MIN)
     job, path = _job(context, call), directory_path(call.query.get("directory", "."))
-    start, end = _page_range(call)
+    page = requested_page(call)
+    start = int(page.after or 0)  # of a list sorted by name; the token is the number of entries before it
+    end = start + (page.size or MAX_PAGE_SIZE)
     files = context.backend.files(job.id, directory_id, path, expiry_min=expiry_min, limit=end + 1)
     token = str(end) if end < len(files) else None
     is_own_client = OWN_CLIENT in call.headers
-    addresses = OutputAddresses(context, call, job, directory_id, expiry_min)
+    folder = addressed_folder(context, job, directory_id)
     items = []
     for file in files[start:end]:
         if not (is_own_client or file.is_file or file.is_directory):  # the published API has no other kinds
             continue
         item = file.to_wire()
         if file.is_file:
-            item["downloadUrl"] = addresses.of(file.path)
+            item["downloadUrl"] = signed_url(context, call, folder, file.path, expiry_min=expiry_min)
         items.append(item)
     return page_response(call, items, token)
 
@@ -171,14 +165,6 @@ def _job(context: HandlerContext, call: ApiCall) -> JobResource:
     job = context.backend.show(call.id(Kind.JOB))
     assert isinstance(job, JobResource), "what has the id of a job is one"
     return job
-
-
-def _page_range(call: ApiCall) -> tuple[int, int]:
-    """Start and end of a page in a list sorted by name; the token is the number of entries before it."""
-    start = int(check_skip_token(call.query.get("$skiptoken", "")) or 0)
-    return start, start + call.integer_parameter(
-        "maxresults", MAX_PAGE_SIZE, minimum=1, maximum=MAX_PAGE_SIZE
-    )
 
 
 def directory_path(directory: str) -> str:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from functools import cached_property
 from pathlib import PurePosixPath
 from urllib.parse import quote, urlsplit
 
@@ -15,7 +13,7 @@ from batchai_magics.backends.folders import mounts
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import BatchAIError
 from batchai_magics.models.job_execution import STDOUTERR
-from batchai_magics.models.mount_volumes import AzureBlobFileSystem, AzureFileShare, Mount, MountVolumes
+from batchai_magics.models.mount_volumes import AzureBlobFileSystem, AzureFileShare, Mount
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import Cluster, JobResource
 from batchai_magics.server.api_call import ApiCall
@@ -54,31 +52,26 @@ def _resource_of_prefix(context: HandlerContext, job: JobResource, prefix: str) 
     match = _ON_MOUNT.fullmatch(prefix)
     if not match:
         return None
-    volumes = job.spec.mount_volumes if match["of_job"] else _volumes_of_cluster(context, job)
+    volumes = job.spec.mount_volumes
+    if not match["of_job"]:
+        id = ResourceId.parse(job.spec.cluster.id)
+        cluster = context.backend.status([id]).of(id)
+        setup = cluster.spec.node_setup if isinstance(cluster, Cluster) else None
+        volumes = setup.mount_volumes if setup else None
+    requested = volumes.all if volumes else ()
+    mounted = {
+        **_DEFAULTS,
+        **{mount.relative_mount_path.strip("/"): _mount_resource(mount) for mount in requested},
+    }
     rest = PurePosixPath(match["rest"])
-    for relative, base in _mounted_resources(volumes).items():
+    for relative, base in mounted.items():
         if rest.is_relative_to(relative) and ".." not in rest.parts:
             return base and _child(base, str(rest.relative_to(relative)))
     return None
 
 
-def _volumes_of_cluster(context: HandlerContext, job: JobResource) -> MountVolumes | None:
-    id = ResourceId.parse(job.spec.cluster.id)
-    cluster = context.backend.status([id]).of(id)
-    setup = cluster.spec.node_setup if isinstance(cluster, Cluster) else None
-    return setup.mount_volumes if setup else None
-
-
-def _mounted_resources(volumes: MountVolumes | None) -> Mapping[str, StorageResource | None]:
-    """The resource mounted at each path; None where it is neither a share nor a container."""
-    requested = {
-        mount.relative_mount_path.strip("/"): _mount_resource(mount)
-        for mount in (volumes.all if volumes else ())
-    }
-    return {**_DEFAULTS, **requested}
-
-
 def _mount_resource(mount: Mount) -> StorageResource | None:
+    """What is mounted; None if it is neither a share nor a container."""
     if isinstance(mount, AzureBlobFileSystem):
         return StorageResource(mount.account_name, "blob", mount.container_name)
     if not isinstance(mount, AzureFileShare):
@@ -89,7 +82,7 @@ def _mount_resource(mount: Mount) -> StorageResource | None:
 
 def _child(folder: StorageResource, path: str) -> StorageResource:
     parts = [part for part in (*folder.path.split("/"), *path.split("/")) if part not in ("", ".")]
-    return StorageResource(folder.account, folder.service, folder.share, "/".join(parts))
+    return replace(folder, path="/".join(parts))
 
 
 SAS_VERSION = "2016-05-31"  # as in the service's own URLs
@@ -101,32 +94,22 @@ _PATH = re.compile(
 _BY_ID = re.compile(r"directories/(?P<id>[^/]+)/(?P<path>.+)", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class OutputAddresses:
-    """Signed URLs for the files of an output directory; they expire."""
+def addressed_folder(context: HandlerContext, job: JobResource, directory_id: str) -> StorageResource:
+    """The folder of an output directory in URLs: a virtual one of our own account if it is on no share."""
+    directory = STDOUTERR if directory_id.lower() == STDOUTERR else f"directories/{directory_id}"
+    address = StorageResource(OWN_ACCOUNT, "file", OUTPUTS, f"{job.output_path_segment}/{directory}")
+    return output_resource(context, job, directory_id) or address
 
-    context: HandlerContext
-    call: ApiCall
-    job: JobResource
-    directory_id: str
-    expiry_min: int
 
-    def of(self, path: str) -> str:
-        """The URL of a file on its share or container, in the service's format."""
-        base = self._folder
-        file = f"{base.share}/{base.path}/{path}"
-        expiry = datetime.now(timezone.utc) + timedelta(minutes=self.expiry_min)
-        grant = SasGrant(base.account, file, "rl", expiry, SAS_VERSION, base.service)
-        query = sign_sas(grant, self.context.keys.of(OWN_ACCOUNT)[0])
-        return f"{self.call.origin}/{base.account}/{quote(file)}?{query}"
-
-    @cached_property
-    def _folder(self) -> StorageResource:
-        """The folder of the directory; a virtual folder of our own account if it is on no share."""
-        is_log = self.directory_id.lower() == STDOUTERR
-        directory = STDOUTERR if is_log else f"directories/{self.directory_id}"
-        address = StorageResource(OWN_ACCOUNT, "file", OUTPUTS, f"{self.job.output_path_segment}/{directory}")
-        return output_resource(self.context, self.job, self.directory_id) or address
+def signed_url(
+    context: HandlerContext, call: ApiCall, folder: StorageResource, path: str, *, expiry_min: int
+) -> str:
+    """The URL of a file in such a folder, in the service's format; it expires."""
+    file = f"{folder.share}/{folder.path}/{path}"
+    expiry = datetime.now(timezone.utc) + timedelta(minutes=expiry_min)
+    grant = SasGrant(folder.account, file, "rl", expiry, SAS_VERSION, folder.service)
+    query = sign_sas(grant, context.keys.of(OWN_ACCOUNT)[0])
+    return f"{call.origin}/{folder.account}/{quote(file)}?{query}"
 
 
 def is_output_address(call: ApiCall, resource: StorageResource) -> bool:
@@ -148,7 +131,9 @@ def output_file_at(context: HandlerContext, resource: StorageResource) -> FileRe
     by_id = _BY_ID.fullmatch(match["inside"])
     if by_id:
         return FileRef(job.id, by_id["path"], by_id["id"]) if resource.share == OUTPUTS else None
-    folders = [(base, id) for id, base in _folders(context, job) if _is_below(resource, base)]
+    directory_ids = (STDOUTERR, *(output.id for output in job.spec.output_directories or ()))
+    bases = {id: output_resource(context, job, id) for id in directory_ids}
+    folders = [(base, id) for id, base in bases.items() if base and resource.key.startswith(f"{base.key}/")]
     if not folders:
         return None
     base, id = max(folders, key=lambda folder: len(folder[0].path))
@@ -175,15 +160,3 @@ def _job_of(context: HandlerContext, match: re.Match[str]) -> JobResource | None
         return None
     is_run = isinstance(job, JobResource) and job.output_path_segment.endswith("/" + match["guid"])
     return job if is_run and isinstance(job, JobResource) else None
-
-
-def _folders(context: HandlerContext, job: JobResource) -> Iterator[tuple[str, StorageResource]]:
-    """The output directories of a job, and where each of them is."""
-    for id in (STDOUTERR, *(output.id for output in job.spec.output_directories or ())):
-        if base := output_resource(context, job, id):
-            yield id, base
-
-
-def _is_below(resource: StorageResource, base: StorageResource) -> bool:
-    address = (resource.account, resource.service, resource.share)
-    return address == (base.account, base.service, base.share) and resource.path.startswith(f"{base.path}/")

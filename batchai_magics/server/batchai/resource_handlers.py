@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -200,7 +200,11 @@ def list_workspaces_in_group(context: HandlerContext, call: ApiCall) -> ApiRespo
 
 def list_workspaces(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Lists the workspaces of the subscription."""
-    return _workspace_page(context, call, list(_all_workspaces(context)))
+    groups = context.backend.groups
+    names = [group.name for group in groups.list()] if groups else [context.group]
+    scopes = (_any_workspace(context, name) for name in names)
+    workspaces = [item for scope in scopes for item in context.backend.list(scope, Kind.WORKSPACE)]
+    return _workspace_page(context, call, workspaces)
 
 
 def _workspace_page(context: HandlerContext, call: ApiCall, workspaces: Sequence[Resource]) -> ApiResponse:
@@ -216,13 +220,6 @@ def _workspace_page(context: HandlerContext, call: ApiCall, workspaces: Sequence
 
 def _creation_order(workspace: Resource) -> tuple[int, str]:
     return int(workspace.provisioning.created.timestamp() * 1e6), workspace.id.key
-
-
-def _all_workspaces(context: HandlerContext) -> Iterator[Resource]:
-    groups = context.backend.groups
-    names = [group.name for group in groups.list()] if groups else [context.group]
-    for name in names:
-        yield from context.backend.list(_any_workspace(context, name), Kind.WORKSPACE)
 
 
 def _any_workspace(context: HandlerContext, group: str) -> ResourceId:
@@ -278,24 +275,17 @@ def list_usages(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 def list_operations(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Lists the operations of the provider."""
-    value = [
-        _operation(path, resource, noun, action)
-        for path, (resource, noun, actions) in _ACTIONS.items()
-        for action in actions
-    ]
-    return ApiResponse(data={"value": value})
-
-
-def _operation(path: str, resource: str, noun: str, action: str) -> dict[str, object]:
-    verb, sentence = _WORDS[action]
-    name = f"Batch AI {noun}"
-    return {
-        "name": f"Microsoft.BatchAI/{path}/{action}",
-        "display": {
-            "provider": "Microsoft Batch AI",
-            "resource": f"Batch AI {resource}",
-            "operation": f"{verb} {name}",
-            "description": sentence.format(name, name),
-        },
-        "origin": "user,system",
-    }
+    operations = []
+    for path, (resource, noun, actions) in _ACTIONS.items():
+        name = f"Batch AI {noun}"
+        for action in actions:
+            verb, sentence = _WORDS[action]
+            display = {
+                "provider": "Microsoft Batch AI",
+                "resource": f"Batch AI {resource}",
+                "operation": f"{verb} {name}",
+                "description": sentence.format(name, name),
+            }
+            full_name = f"Microsoft.BatchAI/{path}/{action}"
+            operations.append({"name": full_name, "display": display, "origin": "user,system"})
+    return ApiResponse(data={"value": operations})

@@ -68,12 +68,16 @@ def _published(data: Any) -> Any:
         for key, value in data.items()
         if not key.startswith(_EXTENSION_PREFIX)
     }
-    if "code" in published and "details" in published:  # an error
-        details = published.pop("details")
-        if told := [detail for detail in details if detail.get("name") not in _EXTENSION_DETAILS]:
-            published["details"] = told
+    if "code" in published and "details" in published:
+        published = _with_published_details(published)
     kind = str(published.get("type", ""))
     return _with_subnet(published) if kind.endswith((_FILE_SERVER, _CLUSTER)) else published
+
+
+def _with_published_details(error: dict[str, Any]) -> dict[str, Any]:
+    """An error without details that the service did not report."""
+    details = [detail for detail in error.pop("details") if detail.get("name") not in _EXTENSION_DETAILS]
+    return {**error, "details": details} if details else error
 
 
 def _with_subnet(resource: dict[str, Any]) -> dict[str, Any]:
