@@ -44,11 +44,8 @@ from batchai_magics.metrics.reading.progress_reader import (
     Progress,
     ProgressReader,
 )
-from batchai_magics.metrics.runs.mean_rates import mean_rates
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
-from batchai_magics.metrics.runs.run_metrics import RunMetrics, run_metrics
-from batchai_magics.metrics.runs.step_series import runs
-from batchai_magics.metrics.runs.summary_builder import warm_up_of
+from batchai_magics.metrics.runs.run_metrics import RunMetrics
 from batchai_magics.metrics.runs.timeline import in_time_order
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.job_execution import ERR, OUT
@@ -234,7 +231,7 @@ class JobModel:
     @property
     def metrics(self) -> RunMetrics:
         """All metrics of the log so far."""
-        return run_metrics(self.records.table, self.preferences)
+        return RunMetrics(self.records.table, self.preferences)
 
     @property
     def files(self) -> list[str]:
@@ -308,7 +305,7 @@ class JobModel:
         if not count or not is_due:
             return
         self._warm_up_due = int(count * WARM_UP_GROWTH)
-        warm_up = warm_up_of(mean_rates(runs(self.records.table)[-1]))
+        warm_up = self.metrics.speeds.warm_up_steps
         if warm_up != self.warm_up:
             self.warm_up = warm_up
             self.version += 1

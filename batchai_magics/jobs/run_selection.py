@@ -13,7 +13,7 @@ from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.metrics.runs.metric_traits import find_metric
-from batchai_magics.metrics.runs.run_metrics import run_metrics
+from batchai_magics.metrics.runs.run_metrics import RunMetrics
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.runs.labels import Labels
 from batchai_magics.models.stop_conditions import FORM as STOP_FORM
@@ -111,7 +111,7 @@ def metrics_of(backend: Backend, job: JobResource, patterns: Mapping[str, str]) 
     Empty for a run that is gone.
     """
     try:
-        metrics = run_metrics(Job(backend, job.id, patterns=patterns).records(), metric_preferences())
+        metrics = RunMetrics(Job(backend, job.id, patterns=patterns).records(), metric_preferences())
     except NotFoundError:
         return {}
     summaries = {name: metric.summary for name, metric in metrics.items()}

@@ -20,7 +20,7 @@ from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.metrics.runs.comparison import compare
 from batchai_magics.metrics.runs.log_metrics import LogMetrics
 from batchai_magics.metrics.runs.log_records import MetricPoints
-from batchai_magics.metrics.runs.run_metrics import run_metrics
+from batchai_magics.metrics.runs.run_metrics import RunMetrics
 from batchai_magics.metrics.runs.summary_builder import summarize
 from batchai_magics.metrics.runs.tidy_table import tidy
 from batchai_magics.metrics.runs.timeline import in_time_order
@@ -197,7 +197,7 @@ def records_of(prints):
 
 def expected_lines(records, axis):
     lines = {}
-    for metric in run_metrics(records).values():
+    for metric in RunMetrics(records).values():
         curves = metric.curves(axis)
         for curve in curves:
             is_named = len(curves) > 1 and curve.name
@@ -255,7 +255,7 @@ def test_however_the_logs_are_read_the_points_are_the_same(prints, reads):
 
 def test_figure_summary_table_and_export_have_the_points_of_the_page(prints):
     records = records_of(prints)
-    metrics = run_metrics(records)
+    metrics = RunMetrics(records)
     for name, metric in metrics.items():
         drawn = [dict(line.get_xydata().tolist()) for line in plot(records, metrics=name).lines]
         assert [line for line in drawn if line][: len(segments_of(metric))] == segments_of(metric)
@@ -279,7 +279,7 @@ def test_processes_whose_lines_have_no_rank_are_told_apart_in_views_as_in_figure
     form = "{}\timages/sec: {}.5 +/- 0.1 (jitter = 0.2)\t{}.250\n"
     prints = [Print(OUT, 1_700_000_000.0 + i, form.format(step, 100 + i, i)) for i, step in enumerate(steps)]
     live = fed([(OUT, prints[at : at + size]) for at in range(0, len(prints), size)])
-    metrics = run_metrics(records_of(prints)).values()
+    metrics = RunMetrics(records_of(prints)).values()
     curves = [
         (f"{metric.name} ({curve.name})" if curve.name else metric.name, rank, curve.points)
         for metric in metrics
@@ -330,7 +330,7 @@ def test_folds_of_compared_runs_are_drawn_where_each_was():
 
 def test_a_counter_that_starts_again_with_each_epoch_is_continued():
     records = records_of(SCRIPTS["bars on stderr, epochs on stdout"])
-    (loss,), (accuracy,) = (segments_of(run_metrics(records)[name]) for name in ("loss", "val_acc"))
+    (loss,), (accuracy,) = (segments_of(RunMetrics(records)[name]) for name in ("loss", "val_acc"))
     assert list(loss) == list(range(1, 6 * LENGTH + 1))
     assert list(accuracy) == [LENGTH * epoch for epoch in range(1, 7)]
     table = tidy(records)
@@ -355,7 +355,7 @@ def test_a_counter_that_starts_again_with_each_epoch_is_continued():
 )
 def test_an_epoch_is_as_long_as_the_total_beside_its_steps(script, steps):
     records = records_of(SCRIPTS[script])
-    (loss,) = segments_of(run_metrics(records)["loss"])
+    (loss,) = segments_of(RunMetrics(records)["loss"])
     assert list(loss) == steps
     exported = [point.step for point in MetricPoints(0.0).of(records) if point.name == "loss"]
     assert exported == steps
@@ -370,7 +370,7 @@ def test_totals_of_validation_are_no_length_of_an_epoch_of_training():
             *lines_in_epochs("Epoch {epoch} Test: [{step}/90] Loss {loss}\n", (epoch,), (30,)),
         )
     ]
-    loss = run_metrics(records_of(lines))["loss"]
+    loss = RunMetrics(records_of(lines))["loss"]
     assert [list(segment) for segment in segments_of(loss)] == [[12, 24, 36, 48, 60, 72]]
 
 
@@ -379,29 +379,29 @@ def test_an_attempt_that_goes_on_has_the_length_that_was_told_before():
     begin = Print(OUT, 1_700_001_000.0, "[batchai] attempt 2 begins on node-1 (node failure)\n")
     again = lines_in_epochs("epoch {epoch} step {step}/40 loss {loss}\n", (0, 1), (12, 24))
     later = [Print(OUT, each.time + 2000, each.text) for each in again]
-    (loss,) = segments_of(run_metrics(records_of([*first, begin, *later]))["loss"])
+    (loss,) = segments_of(RunMetrics(records_of([*first, begin, *later]))["loss"])
     assert list(loss) == [12, 24, 52, 64]
 
 
 def test_folds_are_segments_and_their_exported_steps_go_on():
     records = records_of(SCRIPTS["folds with bars"])
-    first, second = segments_of(run_metrics(records)["loss"])
+    first, second = segments_of(RunMetrics(records)["loss"])
     assert list(first) == list(second) == list(range(1, 3 * LENGTH + 1))
     exported = [point.step for point in MetricPoints(0.0).of(records) if point.name == "loss"]
     assert exported == list(range(1, 6 * LENGTH + 1))
 
 
 def test_bars_of_folds_of_one_epoch_each_begin_at_the_first_step():
-    loss = run_metrics(records_of(SCRIPTS["folds of one epoch with bars"]))["loss"]
+    loss = RunMetrics(records_of(SCRIPTS["folds of one epoch with bars"]))["loss"]
     assert [[*segment] for segment in segments_of(loss)] == 2 * [[*range(1, LENGTH + 1)]]
 
 
 def names_of(prints):
-    return [curve.name for curve in run_metrics(records_of(prints))["loss"].curves()]
+    return [curve.name for curve in RunMetrics(records_of(prints))["loss"].curves()]
 
 
 def test_folds_of_one_epoch_are_segments_named_by_their_headings():
-    curves = run_metrics(records_of(folds_of_one_epoch()))["loss"].curves()
+    curves = RunMetrics(records_of(folds_of_one_epoch()))["loss"].curves()
     assert {curve.name: curve.points for curve in curves} == {
         "Fold 1": {1: 0.95},
         "Fold 2": {1: 0.51},
@@ -425,8 +425,8 @@ def test_a_figure_names_each_fold():
 def test_a_heading_of_a_fit_above_further_epochs_begins_no_segment():
     lines = ["Run 1\n", "Epoch 1: loss=0.9\n", "Run 2\n", "Epoch 2: loss=0.8\n", "Epoch 2: loss=0.7\n"]
     prints = [Print(OUT, float(i), line) for i, line in enumerate(lines)]
-    assert segments_of(run_metrics(records_of(prints))["loss"]) == [{1: 0.9, 2: 0.7}]
+    assert segments_of(RunMetrics(records_of(prints))["loss"]) == [{1: 0.9, 2: 0.7}]
 
 
 def test_after_a_resume_the_later_value_holds():
-    assert segments_of(run_metrics(records_of(resumed()))["loss"]) == [{1: 0.8, 2: 0.7, 3: 0.51, 4: 0.41}]
+    assert segments_of(RunMetrics(records_of(resumed()))["loss"]) == [{1: 0.8, 2: 0.7, 3: 0.51, 4: 0.41}]

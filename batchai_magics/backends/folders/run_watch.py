@@ -44,7 +44,7 @@ from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.runs.log_records import MetricPoints, PrintedNumbers, records_in
 from batchai_magics.metrics.runs.metric_traits import MetricPreferences
 from batchai_magics.metrics.runs.resource_usage import is_idle
-from batchai_magics.metrics.runs.run_metrics import run_metrics
+from batchai_magics.metrics.runs.run_metrics import RunMetrics
 from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
 from batchai_magics.models.prices import NodeTime, Price
 from batchai_magics.models.runs.notifications import Notification, NotificationKind
@@ -385,7 +385,7 @@ class HeadlineFile:
     def write(self) -> None:
         """Writes the file, if any metric is known; a full disk is no error."""
         recent = sorted(chain.from_iterable(self._recent.values()), key=lambda each: each[0])
-        metric = run_metrics((record for _, record in recent), self._preferences).headline
+        metric = RunMetrics((record for _, record in recent), self._preferences).headline
         summary = metric.summary if metric else None
         if summary is None:
             return

@@ -34,7 +34,7 @@ from batchai_magics.jobs.job_overview import JobOverview
 from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.jobs.watch_records import stalled_s
 from batchai_magics.log_lines import line_bounds, visible_text, whole_lines_end
-from batchai_magics.metrics.runs.run_metrics import run_metrics
+from batchai_magics.metrics.runs.run_metrics import RunMetrics
 from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resources import JobResource
 from batchai_magics.records.job_error import NO_PATHS, SourcePaths
@@ -142,7 +142,7 @@ class RunView:
         began = time.monotonic()
         if began < self._metrics_due_at or not self.model.records:
             return
-        metrics = run_metrics(self.model.records.table, self.model.preferences).summaries
+        metrics = RunMetrics(self.model.records.table, self.model.preferences).summaries
         texts = [f"{metric.label} {metric.value_text}" for metric in metrics if not metric.is_timer]
         self._metrics = " · ".join(texts[:_MAX_METRICS])
         cost_s = time.monotonic() - began

@@ -15,7 +15,7 @@ from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import Direction, MetricPreferences
-from batchai_magics.metrics.runs.run_metrics import Metric, RunMetrics, run_metrics
+from batchai_magics.metrics.runs.run_metrics import Metric, RunMetrics
 from batchai_magics.metrics.runs.seed_groups import SeededRun, SeedGroups, seed_groups
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.runs.parameters import Parameter
@@ -156,7 +156,7 @@ def _without(names: Iterable[str], goal: Goal) -> tuple[str, ...]:
 def result_of(job: Job, goal: Goal, preferences: MetricPreferences) -> TrialResult:
     """The result of a job so far; an empty one for a job that is gone."""
     try:
-        metrics = run_metrics(job.records(), preferences)
+        metrics = RunMetrics(job.records(), preferences)
     except BatchAIError:
         return TrialResult()
     metric = metrics.find(goal.metric) if goal.metric else metrics.headline

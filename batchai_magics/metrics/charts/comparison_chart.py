@@ -19,7 +19,7 @@ from batchai_magics.metrics.charts.figure import (
     show_message,
 )
 from batchai_magics.metrics.runs.compared_runs import Run
-from batchai_magics.metrics.runs.mean_rates import MeanRate, RatesByRank, combined_rates, mean_rates
+from batchai_magics.metrics.runs.mean_rates import MeanRate, RatesByRank, combined_rates
 from batchai_magics.metrics.runs.metric_traits import (
     NO_PREFERENCES,
     MetricPreferences,
@@ -28,9 +28,8 @@ from batchai_magics.metrics.runs.metric_traits import (
     find_metric,
     is_default,
 )
-from batchai_magics.metrics.runs.run_metrics import AXES, ORDER, RATE, Curve, Metric, metrics_of_run
+from batchai_magics.metrics.runs.run_metrics import AXES, ORDER, RATE, Curve, Metric, RunMetrics
 from batchai_magics.metrics.runs.run_summary import Summary
-from batchai_magics.metrics.runs.step_series import runs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,10 +77,8 @@ class Overlay:
 
 def overlay(run: Run) -> Overlay:
     """The curves of a run."""
-    records = runs(run.records)[-1]
-    series = mean_rates(records)
+    found = RunMetrics(run.records)
     ranks = 1 if run.summary.is_rate_global else run.summary.ranks
-    found = metrics_of_run(records, series)
     named = {run.shared_traits(metric.traits): metric for metric in found.values()}
     metrics = {traits: metric.curves(AXES[0]) for traits, metric in named.items()}
     logged = {
@@ -90,14 +87,14 @@ def overlay(run: Run) -> Overlay:
         }
         for axis in LOGGED_AXES
     }
-    if rates := combined_rates(series, ranks):  # one curve over all segments
+    if rates := combined_rates(found.rates, ranks):  # one curve over all segments
         for traits in (traits for traits in named if traits.name == RATE):
             metrics[traits] = [Curve([*rates], [*rates.values()])]
             for positions in logged.values():
                 positions[traits] = [dict(chain.from_iterable(map(dict.items, positions[traits])))]
     steps = {step for curves in metrics.values() for curve in curves for step in curve.positions}
     known = {axis: positions for axis, positions in logged.items() if any(map(any, positions.values()))}
-    return Overlay(run.name, _x_values(run.summary, series, steps), metrics, known)
+    return Overlay(run.name, _x_values(run.summary, found.rates, steps), metrics, known)
 
 
 def _logged_positions(metric: Metric, axis: str, start: float) -> list[dict[float, float]]:

@@ -22,8 +22,7 @@ from batchai_magics.metrics.charts.figure import (
 )
 from batchai_magics.metrics.grammar.metric_names import TEST, TRAIN, VALIDATION
 from batchai_magics.metrics.measurement import Record
-from batchai_magics.metrics.measurement_table import MeasurementTable
-from batchai_magics.metrics.runs.mean_rates import GLOBAL_RATES, mean_rates
+from batchai_magics.metrics.runs.mean_rates import GLOBAL_RATES
 from batchai_magics.metrics.runs.metric_traits import (
     NO_PREFERENCES,
     MetricKind,
@@ -31,7 +30,6 @@ from batchai_magics.metrics.runs.metric_traits import (
     is_default,
 )
 from batchai_magics.metrics.runs.resumed_attempts import attempt_starts
-from batchai_magics.metrics.runs.run_header import run_header
 from batchai_magics.metrics.runs.run_metrics import (
     AXES,
     ORDER,
@@ -39,10 +37,8 @@ from batchai_magics.metrics.runs.run_metrics import (
     Curve,
     Metric,
     RunMetrics,
-    metrics_of_run,
 )
-from batchai_magics.metrics.runs.step_series import records_of_frame, runs
-from batchai_magics.metrics.runs.summary_builder import warm_up_of
+from batchai_magics.metrics.runs.step_series import records_of_frame
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -122,8 +118,7 @@ def plot(
         UsageError: The run has no such metric, or `x` or `smooth` is invalid.
     """
     names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
-    run = runs(_records(source))[-1]
-    drawing = _Drawing(run, ChartOptions(names, x, smooth, preferences))
+    drawing = _Drawing(_records(source), ChartOptions(names, x, smooth, preferences))
     return _drawn_on(ax, drawing) if ax is not None else _drawn_in_panels(drawing)
 
 
@@ -143,7 +138,7 @@ def _drawn_in_panels(drawing: _Drawing) -> Axes:
 
 def is_drawable(records: Iterable[Record]) -> bool:
     """Whether `plot` has anything to draw for these records."""
-    return bool(_Drawing(runs(records)[-1], ChartOptions()).charts)
+    return bool(_Drawing(records, ChartOptions()).charts)
 
 
 def _drawn_on(ax: Axes, drawing: _Drawing) -> Axes:
@@ -169,11 +164,9 @@ def _records(source: Any) -> Iterable[Record]:
 class _Drawing:
     """The charts of one run, and how they are drawn."""
 
-    def __init__(self, run: MeasurementTable, options: ChartOptions) -> None:
-        self._run = run
+    def __init__(self, records: Iterable[Record], options: ChartOptions) -> None:
         self._options = options
-        self._rates = mean_rates(run)
-        self._metrics = metrics_of_run(run, self._rates, options.preferences)
+        self._metrics = RunMetrics(records, options.preferences)
         self.axis = options.x or self._metrics.axis
         self._start = self._metrics.start or 0.0
         self.charts = _charts(self._metrics, options)
@@ -182,14 +175,14 @@ class _Drawing:
         """Draw one chart: a line for each rank, and one over all ranks, of each phase."""
         decorate(ax, chart[0].label if len(chart) == 1 else chart[0].traits.quantity)
         if any(metric.name == RATE for metric in chart) and self.axis == AXES[0]:
-            shade_warm_up(ax, warm_up_of(self._rates))
+            shade_warm_up(ax, self._metrics.speeds.warm_up_steps)
         for metric, style in zip(chart, _line_styles(chart), strict=True):
             self._draw_metric(ax, metric, style, is_alone=len(chart) == 1)
         if len(chart) > 1 or len(ax.lines) > 1 or ax.collections:
             _legend(ax)
         if chart[0].traits.kind is MetricKind.RATE:
             ax.set_ylim(bottom=0)
-        for start in attempt_starts(self._run, self.axis):
+        for start in attempt_starts(self._metrics.table, self.axis):
             ax.axvline(start, label="_attempt", linestyle=":", color="grey", linewidth=1.0)
 
     def _draw_metric(self, ax: Axes, metric: Metric, style: tuple[str, str], *, is_alone: bool) -> None:
@@ -244,7 +237,7 @@ class _Drawing:
         """Whether each rank prints the value of all."""
         if metric.name in GLOBAL_RATES:
             return True
-        return metric.name == RATE and run_header(self._run, ranks_seen=len(metric.ranks)).is_rate_global
+        return metric.name == RATE and self._metrics.header.is_rate_global
 
 
 def _charts(metrics: RunMetrics, options: ChartOptions) -> list[Chart]:

@@ -11,10 +11,10 @@ from itertools import chain, compress, count, islice, repeat, zip_longest
 from operator import lt
 from typing import NamedTuple, cast
 
-from batchai_magics.metrics.measurement import FIT, RATE_UNIT, Fact, Record
+from batchai_magics.metrics.measurement import FIT, RATE_UNIT, TOTAL, Fact, Record
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable, Rank, by_rank
 from batchai_magics.metrics.runs.fits import NO_FIT, Fit, FitHeadings, Segments
-from batchai_magics.metrics.runs.mean_rates import RatesByRank, mean_rates
+from batchai_magics.metrics.runs.mean_rates import mean_rates
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import (
     NO_PREFERENCES,
@@ -28,8 +28,8 @@ from batchai_magics.metrics.runs.metric_traits import (
     traits_of,
 )
 from batchai_magics.metrics.runs.run_header import RunHeader, run_header
-from batchai_magics.metrics.runs.steady_speed import is_rate_of_one
-from batchai_magics.metrics.runs.step_series import runs, total_of
+from batchai_magics.metrics.runs.steady_speed import Speeds, is_rate_of_one
+from batchai_magics.metrics.runs.step_series import runs
 from batchai_magics.metrics.runs.timeline import EpochCounter
 
 AXES = ("step", "epoch", "time")
@@ -194,12 +194,16 @@ class Metric:
 
 
 class RunMetrics(Mapping[str, Metric]):
-    """The metrics of one run by name, in the order in which they are shown: the headline first."""
+    """The metrics of the last run of a log by name, in the order in which they are shown: the headline first.
 
-    def __init__(self, metrics: Iterable[Metric], preferences: MetricPreferences = NO_PREFERENCES) -> None:
-        found = {metric.name: metric for metric in metrics}
-        order = ordered((metric.traits for metric in found.values()), preferences)
-        self._metrics = {traits.name: found[traits.name] for traits in order}
+    Attributes:
+        table: The records of the run, with the steps of the timeline.
+        rates: The mean rates of its processes.
+    """
+
+    def __init__(self, records: Iterable[Record], preferences: MetricPreferences = NO_PREFERENCES) -> None:
+        self.table = runs(records)[-1]
+        self.rates = mean_rates(self.table)
         self._preferences = preferences
 
     def __getitem__(self, name: str) -> Metric:
@@ -213,6 +217,47 @@ class RunMetrics(Mapping[str, Metric]):
 
     def __repr__(self) -> str:
         return f"RunMetrics({', '.join(self._metrics)})"
+
+    @cached_property
+    def _metrics(self) -> Mapping[str, Metric]:
+        series = [*_series(self.table)]
+        every = [columns for _, _, ranks in series for columns in ranks.values()]
+        axis = AXES[0]
+        if every and all(columns.steps[-1] is None for columns in every):
+            have_epochs = [columns.epochs[-1] is not None for columns in every]
+            axis = AXES[1] if all(have_epochs) else AXES[0] if any(have_epochs) else ORDER
+        direction = self._preferences.direction
+        found = {
+            traits.name: Metric(traits, unit, direction(traits), ranks, traits.is_summed, axis=axis)
+            for traits, unit, ranks in series
+        }
+        if RATE in found:
+            total = self._total(0 if self.header.is_rate_global else self.header.ranks)
+            found[RATE] = replace(found[RATE], total=total, is_summed=not self.header.is_rate_global)
+        order = ordered((metric.traits for metric in found.values()), self._preferences)
+        return {traits.name: found[traits.name] for traits in order}
+
+    def _total(self, ranks: int) -> float | None:
+        """The printed total; None if it is one rank's alone. `ranks` is 0 if each prints the rate of all."""
+        total = None if self.total is None else float(self.total.value)
+        lasts = [lines[-1].images_per_sec for lines in self.rates.values()]
+        share = max(ranks, len(lasts)) / (len(lasts) or 1)
+        return None if total and ranks and is_rate_of_one(total, lasts, share * sum(lasts)) else total
+
+    @cached_property
+    def header(self) -> RunHeader:
+        """What the header of its log tells."""
+        return run_header(self.table, ranks_seen=len(self.rates))
+
+    @cached_property
+    def speeds(self) -> Speeds:
+        """The steady speeds of its processes."""
+        return Speeds(self.rates, ranks=self.header.ranks, is_rate_global=self.header.is_rate_global)
+
+    @property
+    def total(self) -> Fact | None:
+        """The last total that it has printed."""
+        return next((fact for _, fact in reversed(self.table.facts) if fact.key == TOTAL), None)
 
     @property
     def headline(self) -> Metric | None:
@@ -245,48 +290,6 @@ class RunMetrics(Mapping[str, Metric]):
     def find(self, asked: str) -> Metric | None:
         """The metric that the user means by a name, as `find_metric` finds it."""
         return self._metrics.get(find_metric(self._metrics, asked))
-
-
-def run_metrics(records: Iterable[Record], preferences: MetricPreferences = NO_PREFERENCES) -> RunMetrics:
-    """The metrics of the last run in these records."""
-    run = runs(records)[-1]
-    return metrics_of_run(run, mean_rates(run), preferences)
-
-
-def metrics_of_run(
-    run: MeasurementTable,
-    rates: RatesByRank,
-    preferences: MetricPreferences = NO_PREFERENCES,
-    header: RunHeader | None = None,
-) -> RunMetrics:
-    """The metrics of one run with these mean rates, and its header, if it is known."""
-    series = [*_series(run)]
-    axis = _axis([columns for _, _, ranks in series for columns in ranks.values()])
-    found = {
-        traits.name: Metric(traits, unit, preferences.direction(traits), ranks, traits.is_summed, axis=axis)
-        for traits, unit, ranks in series
-    }
-    if RATE in found:
-        header = header or run_header(run, ranks_seen=len(rates))
-        total = _total(run, rates, 0 if header.is_rate_global else header.ranks)
-        found[RATE] = replace(found[RATE], total=total, is_summed=not header.is_rate_global)
-    return RunMetrics(found.values(), preferences)
-
-
-def _total(run: MeasurementTable, rates: RatesByRank, ranks: int) -> float | None:
-    """The printed total; None if it is one rank's alone. `ranks` is 0 if each prints the rate of all."""
-    printed = total_of(run)
-    total = float(printed.value) if printed else None
-    lasts = [lines[-1].images_per_sec for lines in rates.values()]
-    share = max(ranks, len(lasts)) / (len(lasts) or 1)
-    return None if total and ranks and is_rate_of_one(total, lasts, share * sum(lasts)) else total
-
-
-def _axis(columns: Sequence[MetricColumns]) -> str:
-    if not columns or any(each.steps[-1] is not None for each in columns):
-        return AXES[0]
-    have_epochs = [each.epochs[-1] is not None for each in columns]
-    return AXES[1] if all(have_epochs) else AXES[0] if any(have_epochs) else ORDER
 
 
 def _series(run: MeasurementTable) -> Iterator[tuple[MetricTraits, str, Mapping[Rank, MetricColumns]]]:

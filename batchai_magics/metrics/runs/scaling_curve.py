@@ -12,7 +12,7 @@ from typing import TypeVar
 from batchai_magics.metrics.measurement import RATE_UNIT
 from batchai_magics.metrics.runs.compared_runs import Run
 from batchai_magics.metrics.runs.metric_traits import ordered
-from batchai_magics.metrics.runs.run_metrics import run_metrics
+from batchai_magics.metrics.runs.run_metrics import RunMetrics
 from batchai_magics.metrics.runs.steady_speed import Speed, standard_error
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -119,7 +119,7 @@ def default_rate(runs: Sequence[Run]) -> str:
 
 def with_rate(run: Run, name: str) -> Run:
     """The run with the mean of this rate as its steady speed; without one if the log lacks it."""
-    metric = run_metrics(run.records).find(name)
+    metric = RunMetrics(run.records).find(name)
     curves = metric.curves() if metric else []
     finite = [value for curve in curves for value in curve.values if math.isfinite(value)]
     speed = None

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from batchai_magics.metrics.runs.mean_rates import MeanRate
+from batchai_magics.metrics.runs.mean_rates import MeanRate, RatesByRank
 
 PRECISION = 0.02
 """Intervals are long enough that rounding of the printed rates changes their speed by less."""
@@ -100,13 +100,6 @@ class RankHistory:
         return cls(steps[-1], rated, max(step.step for step in steps), intervals(steps))
 
 
-def common_warm_up(histories: Mapping[int, RankHistory]) -> int | None:
-    """The step at which half of the processes have finished warming up."""
-    cuts = [warm_up_steps(history.intervals) for history in histories.values()]
-    known = sorted(cut for cut in cuts if cut is not None)
-    return known[len(known) // 2] if known else None
-
-
 def steady_speed(history: RankHistory, cut: int | None) -> Speed | None:
     """The speed of one process after step `cut`, or over all steps if `cut` is 0 or None.
 
@@ -118,13 +111,9 @@ def steady_speed(history: RankHistory, cut: int | None) -> Speed | None:
     rest = [interval for interval in history.intervals if interval.first >= cut] if cut else []
     if len(rest) < 2:
         return Speed(last.images_per_sec, last.uncertainty, last.jitter)
-    return Speed(_rate(rest), standard_error([interval.images_per_sec for interval in rest]), last.jitter)
-
-
-def _rate(intervals: Sequence[Interval]) -> float:
-    """The speed over consecutive intervals."""
-    taken = sum((interval.last - interval.first) / interval.images_per_sec for interval in intervals)
-    return (intervals[-1].last - intervals[0].first) / taken
+    taken = sum((interval.last - interval.first) / interval.images_per_sec for interval in rest)
+    rate = (rest[-1].last - rest[0].first) / taken
+    return Speed(rate, standard_error([interval.images_per_sec for interval in rest]), last.jitter)
 
 
 def _min_error_cut(values: Sequence[float]) -> int:
@@ -152,16 +141,24 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-@dataclass(frozen=True)
 class Speeds:
-    """The steady speed of each process that printed one.
+    """The steady speeds of the processes of a run by rank, from their mean rates.
 
-    `share` scales their sum to the speed of all processes: ranks missing from the log count like the others,
-    and if each rank prints the rate of all, the mean is that rate.
+    `warm_up_steps`, after which half of the processes have warmed up, are left out; None for too few lines.
+    `share` scales the sum of the speeds to that of all processes: ranks missing from the log count like the
+    others, and if each rank prints the rate of all, the mean is that rate.
     """
 
-    by_rank: Mapping[int, Speed]
-    share: float
+    def __init__(self, rates: RatesByRank, *, ranks: int, is_rate_global: bool) -> None:
+        """`ranks` processes were announced; those that have printed a rate may be more."""
+        self.histories = {rank: RankHistory.of(lines) for rank, lines in rates.items()}
+        cuts = [warm_up_steps(history.intervals) for history in self.histories.values()]
+        known = sorted(cut for cut in cuts if cut is not None)
+        self.warm_up_steps = known[len(known) // 2] if known else None
+        speeds = {rank: steady_speed(each, self.warm_up_steps) for rank, each in self.histories.items()}
+        self.by_rank = {rank: speed for rank, speed in speeds.items() if speed}
+        self.ranks = max(ranks, len(rates))
+        self.share = (1 if is_rate_global else self.ranks) / (len(self.by_rank) or 1)
 
     @property
     def total(self) -> Speed | None:
@@ -181,14 +178,6 @@ class Speeds:
         return {rank: speed.images_per_sec for rank, speed in self.by_rank.items()}
 
 
-def speeds(
-    histories: Mapping[int, RankHistory], cut: int | None, *, ranks: int, is_rate_global: bool
-) -> Speeds:
-    """The speeds after step `cut` of a run with `ranks` processes."""
-    by_rank = {rank: speed for rank, history in histories.items() if (speed := steady_speed(history, cut))}
-    return Speeds(by_rank, (1 if is_rate_global else ranks) / (len(by_rank) or 1))
-
-
 def is_rate_of_one(total: float, rates: Collection[float], together: float) -> bool:
     """Whether a printed total is closer to the rate of one of several ranks than to that of all together."""
     if len(rates) < 2 or min(*rates, total, together) <= 0:
@@ -206,20 +195,16 @@ def rate_per_node(
         nodes: The node of each rank.
         whole: The rate of all ranks. Ranks without a rate share equally in the remainder.
     """
-    share = None if whole is None else _share_of_unreported(rates, nodes, whole)
+    silent = len(nodes) - len(rates.keys() & nodes)
+    share = None
+    if whole is not None and silent:
+        share = max(0.0, whole - sum(rates[rank] for rank in nodes if rank in rates)) / silent
     result: defaultdict[str, float] = defaultdict(float)
     for rank, node in nodes.items():
         rate = rates.get(rank, share)
         if rate is not None:
             result[node] += rate
     return dict(sorted(result.items())) or None
-
-
-def _share_of_unreported(rates: Mapping[int, float], ranks: Collection[int], whole: float) -> float | None:
-    """The share of each rank without a rate in the remainder of `whole`; None if all have one."""
-    silent = len(ranks) - len(rates.keys() & ranks)
-    known = sum(rates[rank] for rank in ranks if rank in rates)
-    return max(0.0, whole - known) / silent if silent else None
 
 
 def skew(rates: Sequence[float]) -> float | None:

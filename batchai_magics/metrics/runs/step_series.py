@@ -178,11 +178,6 @@ def _has_ended(facts: Sequence[Fact], rank: int | None) -> bool:
     return bool(totals) and len(totals) >= promised
 
 
-def total_of(run: MeasurementTable) -> Fact | None:
-    """The last total that a run has printed."""
-    return next((fact for _, fact in reversed(run.facts) if fact.key == TOTAL), None)
-
-
 def count_ranks(record: Fact) -> int:
     """The number of processes in a header's `Devices` line; 0 for any other line."""
     return record.value.count("horovod/") if record.key == "devices" else 0

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 
 from batchai_magics.metrics.runs.mean_rates import median
-from batchai_magics.metrics.runs.steady_speed import PRECISION, RankHistory
+from batchai_magics.metrics.runs.steady_speed import PRECISION, RankHistory, Speeds
 
 STRAGGLER_LAG = 0.05
 """A straggler is at least this much slower than the median rank."""
@@ -28,10 +28,9 @@ _TRIMMED, _MANY = 0.2, 10  # fraction trimmed at each end of at least this many 
 _MOST_ALIKE = 0.9
 
 
-def stragglers(
-    histories: Mapping[int, RankHistory], rates: Mapping[int, float], *, cut: int | None
-) -> tuple[int, ...]:
+def stragglers(speeds: Speeds) -> tuple[int, ...]:
     """The ranks significantly slower than the median by at least 5 %; the slowest first."""
+    rates = speeds.rates
     ordered = sorted(rates, key=lambda rank: rates[rank])
     if len(ordered) < 2:
         return ()
@@ -39,7 +38,7 @@ def stragglers(
     slow = [rank for rank in ordered if rates[rank] < limit]
     if not slow:
         return ()
-    pace = _pace({rank: histories[rank] for rank in ordered}, cut or 0)
+    pace = _pace({rank: speeds.histories[rank] for rank in ordered}, speeds.warm_up_steps or 0)
     return tuple(rank for rank in slow if chance(pace[rank]) * len(ordered) < CHANCE)
 
 
@@ -69,7 +68,10 @@ def _pace(histories: Mapping[int, RankHistory], cut: int) -> dict[int, list[floa
 
 def _edges(histories: Mapping[int, RankHistory], cut: int) -> list[int]:
     """The steps that delimit the segments: those of the rank with the fewest lines."""
-    known = [_steps(history, cut) for history in histories.values()]
+    known = []
+    for history in histories.values():
+        ends = (step for interval in history.intervals for step in (interval.first, interval.last))
+        known.append([step for step in ends if step >= cut])
     if not all(known):
         return []
     first, last = max(min(steps) for steps in known), min(max(steps) for steps in known)
@@ -78,26 +80,17 @@ def _edges(histories: Mapping[int, RankHistory], cut: int) -> list[int]:
     return edges[::-1][::width][::-1]
 
 
-def _steps(history: RankHistory, cut: int) -> list[int]:
-    """The first and last steps of a rank's intervals, from `cut` on."""
-    ends = (step for interval in history.intervals for step in (interval.first, interval.last))
-    return [step for step in ends if step >= cut]
-
-
 def _spent(history: RankHistory, edges: Sequence[int]) -> list[float]:
-    """The time from edge to edge, in batches."""
+    """The time from edge to edge in batches, linearly interpolated between printed steps."""
     steps = [history.intervals[0].first, *(interval.last for interval in history.intervals)]
     taken = ((each.last - each.first) / each.images_per_sec for each in history.intervals)
     times = list(accumulate(taken, initial=0.0))
-    at = [_between(steps, times, edge) for edge in edges]
+    at = []
+    for edge in edges:
+        right = min(max(1, bisect_left(steps, edge)), len(steps) - 1)
+        share = (edge - steps[right - 1]) / (steps[right] - steps[right - 1])
+        at.append(times[right - 1] + share * (times[right] - times[right - 1]))
     return [later - earlier for earlier, later in pairwise(at)]
-
-
-def _between(steps: Sequence[int], times: Sequence[float], step: int) -> float:
-    """The time at a step, linearly interpolated."""
-    right = min(max(1, bisect_left(steps, step)), len(steps) - 1)
-    share = (step - steps[right - 1]) / (steps[right] - steps[right - 1])
-    return times[right - 1] + share * (times[right] - times[right - 1])
 
 
 def _yuen(values: Sequence[float]) -> float:
@@ -112,7 +105,9 @@ def _yuen(values: Sequence[float]) -> float:
     ordered = sorted(values)
     kept = ordered[out : count - out]
     winsorized = [kept[0]] * out + kept + [kept[-1]] * out
-    spread = max(_deviation(winsorized), PRECISION)
+    mean = sum(winsorized) / count
+    deviation = math.sqrt(sum((value - mean) ** 2 for value in winsorized) / (count - 1))
+    spread = max(deviation, PRECISION)
     error = spread / ((1 - 2 * out / count) * math.sqrt(count / _repetition(values)))
     return _upper_tail(-sum(kept) / len(kept) / error, len(kept) - 1)
 
@@ -140,8 +135,3 @@ def _upper_tail(t: float, freedom: int) -> float:
     )
     inner = math.sin(angle) * sum(terms) if freedom > 1 else 0.0
     return (1 - ((angle + inner) * 2 / math.pi if odd else inner)) / 2
-
-
-def _deviation(values: Sequence[float]) -> float:
-    mean = sum(values) / len(values)
-    return math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1))

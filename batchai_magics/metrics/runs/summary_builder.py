@@ -9,22 +9,13 @@ from dataclasses import replace
 from itertools import chain
 
 from batchai_magics.metrics.measurement import Fact, Record
-from batchai_magics.metrics.runs.mean_rates import RatesByRank, has_mean_rates, mean_rates
+from batchai_magics.metrics.runs.mean_rates import has_mean_rates
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
-from batchai_magics.metrics.runs.run_header import RunHeader, run_header
-from batchai_magics.metrics.runs.run_metrics import RATE, RunMetrics, metrics_of_run
+from batchai_magics.metrics.runs.run_header import RunHeader
+from batchai_magics.metrics.runs.run_metrics import RATE, RunMetrics
 from batchai_magics.metrics.runs.run_summary import LossTrend, Summary
-from batchai_magics.metrics.runs.steady_speed import (
-    RankHistory,
-    Speeds,
-    common_warm_up,
-    is_rate_of_one,
-    rate_per_node,
-    skew,
-    speeds,
-)
-from batchai_magics.metrics.runs.step_series import runs, total_of
+from batchai_magics.metrics.runs.steady_speed import Speeds, is_rate_of_one, rate_per_node, skew
 from batchai_magics.metrics.runs.stragglers import stragglers
 
 _MOST_POINTS = 200
@@ -45,18 +36,11 @@ def summarize(
         nodes: Rank → node, for `per_node`.
         preferences: What the user has said of metrics.
     """
-    run = runs(records)[-1]
-    mean = mean_rates(run)
-    histories = {rank: RankHistory.of(rates) for rank, rates in mean.items()}
-    header = run_header(run, ranks_seen=len(histories))
-    cut = common_warm_up(histories)
-    ranks = max(header.ranks, len(histories))
-    run_speeds = speeds(histories, cut, ranks=ranks, is_rate_global=header.is_rate_global)
-    total = total_of(run)
-    is_own = _is_total_of_one(total, run_speeds, header)
-    rates = {} if header.is_rate_global else run_speeds.rates
-    metrics = metrics_of_run(run, mean, preferences, header)
-    losses = _values_of("loss", metrics)
+    run = RunMetrics(records, preferences)
+    header, speeds, total = run.header, run.speeds, run.total
+    is_own = _is_total_of_one(total, speeds, header)
+    rates = {} if header.is_rate_global else speeds.rates
+    losses = _values_of("loss", run)
     found = Summary(
         model=header.model,
         dataset=header.dataset,
@@ -66,28 +50,28 @@ def summarize(
         devices=header.devices,
         device_count=header.device_count,
         is_rate_global=header.is_rate_global,
-        ranks=ranks,
-        steps=max((history.last_step for history in histories.values()), default=0),
-        warm_up_steps=cut,
-        steady=run_speeds.total,
-        images_per_sec=_over_all_steps(histories, run_speeds),
+        ranks=speeds.ranks,
+        steps=max((history.last_step for history in speeds.histories.values()), default=0),
+        warm_up_steps=speeds.warm_up_steps,
+        steady=speeds.total,
+        images_per_sec=_over_all_steps(speeds),
         total_images_per_sec=float(total.value) if total else None,
         is_total_of_one_rank=is_own,
         total_rank=total.rank if total and is_own else None,
         rates=rates,
         skew=skew([*rates.values()]),
-        stragglers=() if header.is_rate_global else stragglers(histories, run_speeds.rates, cut=cut),
+        stragglers=() if header.is_rate_global else stragglers(speeds),
         first_loss=losses[0] if losses else None,
         last_loss=losses[-1] if losses else None,
         loss_trend=loss_trend(losses),
         has_nan=not all(map(math.isfinite, losses)),
     )
-    found, figures = _shared_out(found, nodes or {}, header.ranks), metrics.summaries
-    if has_mean_rates(run):
+    found, figures = _shared_out(found, nodes or {}, header.ranks), run.summaries
+    if has_mean_rates(run.table):
         figures = tuple(
-            _with_speed(each, found, run_speeds.share) if each.name == RATE else each for each in figures
+            _with_speed(each, found, speeds.share) if each.name == RATE else each for each in figures
         )
-    top = metrics.headline
+    top = run.headline
     headline = next((each for each in figures if top and each.name == top.name), None)
     return replace(found, metrics=figures, headline=headline)
 
@@ -112,11 +96,6 @@ def _values_of(name: str, metrics: RunMetrics) -> array[float]:
     return array("d", chain.from_iterable(curve.values for curve in curves))
 
 
-def warm_up_of(rates: RatesByRank) -> int | None:
-    """The `warm_up_steps` of the summary of a run with these rates."""
-    return common_warm_up({rank: RankHistory.of(lines) for rank, lines in rates.items()})
-
-
 def _with_speed(figures: MetricSummary, found: Summary, share: float) -> MetricSummary:
     """The figures of images/sec, of all processes: `share` is their number by that of those seen.
 
@@ -131,21 +110,21 @@ def _with_speed(figures: MetricSummary, found: Summary, share: float) -> MetricS
     )
 
 
-def _over_all_steps(histories: Mapping[int, RankHistory], run_speeds: Speeds) -> float | None:
-    last = [histories[rank].last.images_per_sec for rank in run_speeds.by_rank]
-    return run_speeds.share * sum(last) if last else None
+def _over_all_steps(speeds: Speeds) -> float | None:
+    last = [speeds.histories[rank].last.images_per_sec for rank in speeds.by_rank]
+    return speeds.share * sum(last) if last else None
 
 
-def _is_total_of_one(total: Fact | None, run_speeds: Speeds, header: RunHeader) -> bool:
+def _is_total_of_one(total: Fact | None, speeds: Speeds, header: RunHeader) -> bool:
     """Whether a printed total is closer to the speed of one rank than to that of all.
 
     Ranks that do not train together each print their own; others print the same one, except for the last
     digit.
     """
-    together = run_speeds.total
+    together = speeds.total
     if not (total and float(total.value) and together) or header.is_rate_global:
         return False
-    return is_rate_of_one(float(total.value), [*run_speeds.rates.values()], together.images_per_sec)
+    return is_rate_of_one(float(total.value), [*speeds.rates.values()], together.images_per_sec)
 
 
 def loss_trend(losses: Iterable[float]) -> LossTrend | None:

@@ -4,13 +4,13 @@ import pytest
 
 from batchai_magics.metrics import read_metrics
 from batchai_magics.metrics.runs.metric_traits import Direction, MetricPreferences
-from batchai_magics.metrics.runs.run_metrics import run_metrics
+from batchai_magics.metrics.runs.run_metrics import RunMetrics
 from tests.metrics.log_text import run, segments_of
 
 
 def metrics_of(text, preferences=None, **patterns):
     records = read_metrics(text.encode(), patterns=patterns).records
-    return run_metrics(records, preferences) if preferences else run_metrics(records)
+    return RunMetrics(records, preferences) if preferences else RunMetrics(records)
 
 
 def lines(*rows):

@@ -8,25 +8,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import read_metrics
-from batchai_magics.metrics.runs.mean_rates import MeanRate, mean_rates
+from batchai_magics.metrics.runs.mean_rates import MeanRate
+from batchai_magics.metrics.runs.run_metrics import RunMetrics
 from batchai_magics.metrics.runs.steady_speed import (
     Interval,
     RankHistory,
-    common_warm_up,
+    Speeds,
     intervals,
-    speeds,
     steady_speed,
     warm_up_steps,
 )
-from batchai_magics.metrics.runs.step_series import runs
 from batchai_magics.metrics.runs.stragglers import chance, stragglers
 from tests.metrics.log_text import run
 
 EVERY = 10
 
 
-def courses(series):
-    return {rank: RankHistory.of(steps) for rank, steps in series.items()}
+def speeds_of(series):
+    return Speeds(series, ranks=len(series), is_rate_global=False)
 
 
 def printed_steps(seconds, rank=0, batch=100):
@@ -85,7 +84,7 @@ def test_all_steps_after_the_cut_count_and_one_alone_tells_nothing():
 
 def test_a_few_lines_tell_no_warm_up():
     assert warm_up_steps([Interval(0, 10, 1.0)] * 3) is None
-    assert common_warm_up(courses(mean_rates(runs(read_metrics(run(ranks=2).encode()).records)[-1]))) is None
+    assert RunMetrics(read_metrics(run(ranks=2).encode()).records).speeds.warm_up_steps is None
 
 
 def test_the_common_warm_up_is_that_of_half_of_the_ranks():
@@ -94,7 +93,7 @@ def test_the_common_warm_up_is_that_of_half_of_the_ranks():
         1: printed_steps([5, 5, *[1] * 18]),
         2: printed_steps([5, 5, *[1] * 18]),
     }
-    assert common_warm_up(courses(series)) == 20
+    assert speeds_of(series).warm_up_steps == 20
 
 
 def steady(rnd, spread=0.02):
@@ -118,27 +117,25 @@ def hiccups(rnd):
 
 
 def printed(times, *, every, rank=0):
-    """The course of a rank whose steps take so long: every tenth tells the mean rate, in tenths."""
+    """What a rank prints whose steps take so long: every tenth tells the mean rate, in tenths."""
     spent, lines = 0.0, []
     for step, time in enumerate(times, 1):
         spent += time
         if step == 1 or step % every == 0:
             lines.append(MeanRate(step, round(100 * step / spent, 1), 0, 0))
-    return RankHistory.of(lines)
+    return lines
 
 
 def named(kind, seed, *, ranks=8, steps=200, every=10, slow=lambda step: 1.0):
     """The stragglers of a run in which rank 0 takes `slow` times as long for a step."""
     rnd = random.Random(seed)
     together = [rnd.uniform(0.5, 2) for _ in range(steps)]  # what all ranks wait for
-    courses = {}
+    series = {}
     for rank in range(ranks):
         own = zip(range(steps), kind(rnd), together, strict=False)
         times = [time * all_of_them * (slow(step) if rank == 0 else 1) for step, time, all_of_them in own]
-        courses[rank] = printed(times, every=every, rank=rank)
-    cut = common_warm_up(courses)
-    rates = speeds(courses, cut, ranks=ranks, is_rate_global=False).rates
-    return stragglers(courses, rates, cut=cut)
+        series[rank] = printed(times, every=every, rank=rank)
+    return stragglers(speeds_of(series))
 
 
 @pytest.mark.parametrize(("kind", "ranks"), [(steady, 32), (drifting, 4), (hiccups, 2)])
@@ -175,15 +172,14 @@ def test_two_lines_are_too_few_and_six_are_enough():
 def test_ranks_that_print_at_other_steps_are_compared_where_both_have_printed():
     rnd = random.Random(1)
     times = [next(steady(rnd)) for _ in range(200)]
-    courses = {0: printed([1.5 * each for each in times], every=7), 1: printed(times, every=10)}
-    courses[2] = printed(times[::-1], every=9)
-    rates = {rank: course.last.images_per_sec for rank, course in courses.items()}
-    assert stragglers(courses, rates, cut=None) == (0,)
+    series = {0: printed([1.5 * each for each in times], every=7), 1: printed(times, every=10)}
+    series[2] = printed(times[::-1], every=9)
+    assert stragglers(speeds_of(series)) == (0,)
 
 
 def test_a_rank_whose_speed_nobody_can_follow_is_none():
-    courses = {0: printed([3.0], every=1), 1: printed([1.0] * 100, every=10)}
-    assert stragglers(courses, {0: 30.0, 1: 100.0}, cut=None) == ()
+    series = {0: printed([3.0], every=1), 1: printed([1.0] * 100, every=10)}
+    assert stragglers(speeds_of(series)) == ()
 
 
 @pytest.mark.parametrize(("ratio", "count"), [(-0.05, 3), (-0.5, 2), (0.0, 20), (0.5, 20)])
