@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, compress
-from operator import itemgetter
 from typing import Any
 
 from batchai_magics.metrics.measurement import json_value
 from batchai_magics.metrics.runs.metric_traits import Direction, MetricKind, MetricTraits, traits_of
-
-Curves = Sequence[tuple[Sequence[float], Sequence[float]]]  # positions and values
 
 _LARGE, _SMALL = 1e5, 1e-3
 
@@ -55,42 +50,6 @@ class MetricSummary:
     mean: float | None = None
     total: float | None = None
     axis: str = "step"
-
-    @classmethod
-    def of(
-        cls,
-        traits: MetricTraits,
-        unit: str,
-        direction: Direction,
-        curves: Curves,
-        *,
-        total: float | None = None,
-        axis: str = "step",
-    ) -> MetricSummary | None:
-        """Summarize steps and their values over all ranks, in the order of the log; None without any."""
-        found = [curve for curve in curves if len(curve[0])]
-        if not found:
-            return None
-        (_, values), (last_steps, last_values) = found[0], found[-1]
-        best_step, best = _best(found, direction) or (None, None)
-        is_placed = axis != "order"
-        return cls(
-            name=traits.name,
-            label=traits.label,
-            quantity=traits.quantity,
-            phase=traits.phase,
-            unit=unit,
-            direction=direction,
-            count=sum(len(values) for _, values in found),
-            first=values[0],
-            last=last_values[-1],
-            last_step=last_steps[-1] if is_placed else None,
-            best=best,
-            best_step=best_step if is_placed else None,
-            mean=_mean(found) if traits.kind is MetricKind.RATE else None,
-            total=total,
-            axis=axis,
-        )
 
     def renamed(self, traits: MetricTraits) -> MetricSummary:
         """The same figures under the name that another run gives this metric."""
@@ -158,17 +117,3 @@ def number_text(value: float) -> str:
     if size >= 100:
         return f"{value:,.1f}"
     return f"{value:.4g}" if size >= _SMALL else f"{value:.3g}"
-
-
-def _best(curves: Curves, direction: Direction) -> tuple[float, float] | None:
-    """The first point with the best finite value."""
-    if direction is Direction.UNKNOWN:
-        return None
-    choose = min if direction is Direction.FALLS else max
-    finite = (compress(zip(*curve, strict=True), map(math.isfinite, curve[1])) for curve in curves)
-    return choose(chain.from_iterable(finite), key=itemgetter(1), default=None)
-
-
-def _mean(curves: Curves) -> float | None:
-    finite = array("d", filter(math.isfinite, chain.from_iterable(values for _, values in curves)))
-    return math.fsum(finite) / len(finite) if finite else None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, compress, count, islice, repeat, zip_longest
-from operator import lt
+from operator import itemgetter, lt
 from typing import NamedTuple, cast
 
 from batchai_magics.metrics.measurement import FIT, RATE_UNIT, TOTAL, Fact, Record
@@ -187,9 +188,35 @@ class Metric:
     @cached_property
     def summary(self) -> MetricSummary | None:
         """The first, last and best of its values over all ranks."""
-        curves = [(curve.positions, curve.values) for curve in self.curves()]
-        return MetricSummary.of(
-            self.traits, self.unit, self.direction, curves, total=self.total, axis=self.axis
+        curves = [curve for curve in self.curves() if len(curve.values)]
+        if not curves:
+            return None
+        best_step = best = mean = None
+        if self.direction is not Direction.UNKNOWN:
+            choose = min if self.direction is Direction.FALLS else max
+            points = chain.from_iterable(zip(each.positions, each.values, strict=True) for each in curves)
+            finite = (point for point in points if math.isfinite(point[1]))
+            best_step, best = choose(finite, key=itemgetter(1), default=(None, None))
+        if self.traits.is_rate:
+            rates = array("d", filter(math.isfinite, chain.from_iterable(curve.values for curve in curves)))
+            mean = math.fsum(rates) / len(rates) if rates else None
+        is_placed = self.axis != ORDER
+        return MetricSummary(
+            name=self.name,
+            label=self.label,
+            quantity=self.traits.quantity,
+            phase=self.traits.phase,
+            unit=self.unit,
+            direction=self.direction,
+            count=sum(len(curve.values) for curve in curves),
+            first=curves[0].values[0],
+            last=curves[-1].values[-1],
+            last_step=curves[-1].positions[-1] if is_placed else None,
+            best=best,
+            best_step=best_step if is_placed else None,
+            mean=mean,
+            total=self.total,
+            axis=self.axis,
         )
 
 

@@ -8,8 +8,8 @@ from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.sweeps.sweep_definition import SweepDefinition
 from batchai_magics.jobs.sweeps.trial import TrialResult
 from batchai_magics.metrics.reading.progress_reader import Progress
-from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import Direction, traits_of
+from batchai_magics.metrics.runs.run_metrics import Metric, MetricColumns
 from batchai_magics.models.job_execution import ExecutionInfo
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
@@ -59,7 +59,8 @@ class ScriptedTrial:
 
 def figures(name, direction, value):
     """A metric that has had this value at its last step."""
-    return MetricSummary.of(traits_of(name), "", direction, [((1, 60), (value / 2, value))])
+    columns = MetricColumns([1, 60], [None] * 2, [None] * 2, [value / 2, value])
+    return Metric(traits_of(name), "", direction, {None: columns}).summary
 
 
 class ScriptedSweep:
