@@ -15,7 +15,7 @@ from typing import NamedTuple, cast
 from batchai_magics.metrics.measurement import FIT, RATE_UNIT, TOTAL, Fact, Record
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable, Rank, by_rank
 from batchai_magics.metrics.runs.fits import NO_FIT, Fit, FitHeadings, Segments
-from batchai_magics.metrics.runs.mean_rates import mean_rates
+from batchai_magics.metrics.runs.mean_rates import has_mean_rates, mean_rates
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import (
     NO_PREFERENCES,
@@ -29,7 +29,7 @@ from batchai_magics.metrics.runs.metric_traits import (
     traits_of,
 )
 from batchai_magics.metrics.runs.run_header import RunHeader, run_header
-from batchai_magics.metrics.runs.steady_speed import Speeds, is_rate_of_one
+from batchai_magics.metrics.runs.steady_speed import Speeds
 from batchai_magics.metrics.runs.step_series import runs
 from batchai_magics.metrics.runs.timeline import EpochCounter
 
@@ -133,6 +133,8 @@ class Metric:
         ranks: Its points by rank.
         is_summed: Whether each rank prints its own share, so that ranks add up.
         total: What the program printed of all ranks at the end: `total images/sec`.
+        share: What scales its figures to all processes, of which some may not be in the log.
+        steady: Its mean over the run, if the program printed cumulative means.
         axis: The x axis that suits its run: steps, epochs where the log tells no step, else ORDER.
     """
 
@@ -142,6 +144,8 @@ class Metric:
     ranks: Mapping[Rank, MetricColumns] = field(repr=False)
     is_summed: bool = False
     total: float | None = None
+    share: float = 1
+    steady: float | None = None
     axis: str = AXES[0]
 
     @property
@@ -191,13 +195,13 @@ class Metric:
         curves = [curve for curve in self.curves() if len(curve.values)]
         if not curves:
             return None
-        best_step = best = mean = None
+        best_step, best, mean = None, None, self.steady
         if self.direction is not Direction.UNKNOWN:
             choose = min if self.direction is Direction.FALLS else max
             points = chain.from_iterable(zip(each.positions, each.values, strict=True) for each in curves)
             finite = (point for point in points if math.isfinite(point[1]))
             best_step, best = choose(finite, key=itemgetter(1), default=(None, None))
-        if self.traits.is_rate:
+        if self.traits.is_rate and mean is None:
             rates = array("d", filter(math.isfinite, chain.from_iterable(curve.values for curve in curves)))
             mean = math.fsum(rates) / len(rates) if rates else None
         is_placed = self.axis != ORDER
@@ -209,10 +213,10 @@ class Metric:
             unit=self.unit,
             direction=self.direction,
             count=sum(len(curve.values) for curve in curves),
-            first=curves[0].values[0],
-            last=curves[-1].values[-1],
+            first=self.share * curves[0].values[0],
+            last=self.share * curves[-1].values[-1],
             last_step=curves[-1].positions[-1] if is_placed else None,
-            best=best,
+            best=None if best is None else self.share * best,
             best_step=best_step if is_placed else None,
             mean=mean,
             total=self.total,
@@ -259,17 +263,20 @@ class RunMetrics(Mapping[str, Metric]):
             for traits, unit, ranks in series
         }
         if RATE in found:
-            total = self._total(0 if self.header.is_rate_global else self.header.ranks)
-            found[RATE] = replace(found[RATE], total=total, is_summed=not self.header.is_rate_global)
+            found[RATE] = self._of_all_processes(found[RATE])
         order = ordered((metric.traits for metric in found.values()), self._preferences)
         return {traits.name: found[traits.name] for traits in order}
 
-    def _total(self, ranks: int) -> float | None:
-        """The printed total; None if it is one rank's alone. `ranks` is 0 if each prints the rate of all."""
+    def _of_all_processes(self, rate: Metric) -> Metric:
+        """The images/sec, of which each process may tell its own mean up to each step."""
         total = None if self.total is None else float(self.total.value)
-        lasts = [lines[-1].images_per_sec for lines in self.rates.values()]
-        share = max(ranks, len(lasts)) / (len(lasts) or 1)
-        return None if total and ranks and is_rate_of_one(total, lasts, share * sum(lasts)) else total
+        if total is not None and self.speeds.is_of_one_rank(total):
+            total = None
+        rate = replace(rate, total=total, is_summed=not self.header.is_rate_global)
+        if not has_mean_rates(self.table):
+            return rate
+        steady = self.speeds.total.images_per_sec if self.speeds.total else None
+        return replace(rate, share=1 if self.header.is_rate_global else self.speeds.share, steady=steady)
 
     @cached_property
     def header(self) -> RunHeader:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -142,11 +142,12 @@ def _mean(values: Sequence[float]) -> float:
 
 
 class Speeds:
-    """The steady speeds of the processes of a run by rank, from their mean rates.
+    """The steady speeds of the processes of a run, from their mean rates.
 
     `warm_up_steps`, after which half of the processes have warmed up, are left out; None for too few lines.
     `share` scales the sum of the speeds to that of all processes: ranks missing from the log count like the
-    others, and if each rank prints the rate of all, the mean is that rate.
+    others, and if each rank prints the rate of all, the mean is that rate. `rates` are the images/sec by
+    rank; empty if each prints the rate of all.
     """
 
     def __init__(self, rates: RatesByRank, *, ranks: int, is_rate_global: bool) -> None:
@@ -157,6 +158,8 @@ class Speeds:
         self.warm_up_steps = known[len(known) // 2] if known else None
         speeds = {rank: steady_speed(each, self.warm_up_steps) for rank, each in self.histories.items()}
         self.by_rank = {rank: speed for rank, speed in speeds.items() if speed}
+        own = {} if is_rate_global else self.by_rank
+        self.rates = {rank: speed.images_per_sec for rank, speed in own.items()}
         self.ranks = max(ranks, len(rates))
         self.share = (1 if is_rate_global else self.ranks) / (len(self.by_rank) or 1)
 
@@ -172,17 +175,18 @@ class Speeds:
             self.share * sum(speed.jitter for speed in every),
         )
 
-    @property
-    def rates(self) -> dict[int, float]:
-        """images/sec by rank."""
-        return {rank: speed.images_per_sec for rank, speed in self.by_rank.items()}
+    def is_of_one_rank(self, total: float) -> bool:
+        """Whether a printed total is closer to the speed of one of several ranks than to that of all.
 
-
-def is_rate_of_one(total: float, rates: Collection[float], together: float) -> bool:
-    """Whether a printed total is closer to the rate of one of several ranks than to that of all together."""
-    if len(rates) < 2 or min(*rates, total, together) <= 0:
-        return False
-    return min(abs(math.log(total / rate)) for rate in rates) < abs(math.log(total / together))
+        Ranks that do not train together each print their own; others print the same one, except for the last
+        digit.
+        """
+        together = self.total.images_per_sec if self.total else 0.0
+        if len(self.rates) < 2 or min(*self.rates.values(), total, together) <= 0:
+            return False
+        return min(abs(math.log(total / rate)) for rate in self.rates.values()) < abs(
+            math.log(total / together)
+        )
 
 
 def rate_per_node(

@@ -8,14 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from batchai_magics.metrics.measurement import Fact, Record
-from batchai_magics.metrics.runs.mean_rates import has_mean_rates
-from batchai_magics.metrics.runs.metric_summary import MetricSummary
+from batchai_magics.metrics.measurement import Record
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
-from batchai_magics.metrics.runs.run_header import RunHeader
-from batchai_magics.metrics.runs.run_metrics import RATE, RunMetrics
+from batchai_magics.metrics.runs.run_metrics import RunMetrics
 from batchai_magics.metrics.runs.run_summary import LossTrend, Summary
-from batchai_magics.metrics.runs.steady_speed import Speeds, is_rate_of_one, rate_per_node, skew
+from batchai_magics.metrics.runs.steady_speed import Speeds, rate_per_node, skew
 from batchai_magics.metrics.runs.stragglers import stragglers
 
 _MOST_POINTS = 200
@@ -38,8 +35,7 @@ def summarize(
     """
     run = RunMetrics(records, preferences)
     header, speeds, total = run.header, run.speeds, run.total
-    is_own = _is_total_of_one(total, speeds, header)
-    rates = {} if header.is_rate_global else speeds.rates
+    is_own = total is not None and speeds.is_of_one_rank(float(total.value))
     losses = _values_of("loss", run)
     found = Summary(
         model=header.model,
@@ -58,19 +54,15 @@ def summarize(
         total_images_per_sec=float(total.value) if total else None,
         is_total_of_one_rank=is_own,
         total_rank=total.rank if total and is_own else None,
-        rates=rates,
-        skew=skew([*rates.values()]),
-        stragglers=() if header.is_rate_global else stragglers(speeds),
+        rates=speeds.rates,
+        skew=skew([*speeds.rates.values()]),
+        stragglers=stragglers(speeds),
         first_loss=losses[0] if losses else None,
         last_loss=losses[-1] if losses else None,
         loss_trend=loss_trend(losses),
         has_nan=not all(map(math.isfinite, losses)),
     )
     found, figures = _shared_out(found, nodes or {}, header.ranks), run.summaries
-    if has_mean_rates(run.table):
-        figures = tuple(
-            _with_speed(each, found, speeds.share) if each.name == RATE else each for each in figures
-        )
     top = run.headline
     headline = next((each for each in figures if top and each.name == top.name), None)
     return replace(found, metrics=figures, headline=headline)
@@ -96,35 +88,9 @@ def _values_of(name: str, metrics: RunMetrics) -> array[float]:
     return array("d", chain.from_iterable(curve.values for curve in curves))
 
 
-def _with_speed(figures: MetricSummary, found: Summary, share: float) -> MetricSummary:
-    """The figures of images/sec, of all processes: `share` is their number by that of those seen.
-
-    The program prints cumulative means, so the steady speed is their mean.
-    """
-    scale = 1.0 if found.is_rate_global else share
-    mean = found.steady.images_per_sec if found.steady else figures.mean
-    total = None if found.is_total_of_one_rank else found.total_images_per_sec
-    best = None if figures.best is None else scale * figures.best
-    return replace(
-        figures, first=scale * figures.first, last=scale * figures.last, best=best, mean=mean, total=total
-    )
-
-
 def _over_all_steps(speeds: Speeds) -> float | None:
     last = [speeds.histories[rank].last.images_per_sec for rank in speeds.by_rank]
     return speeds.share * sum(last) if last else None
-
-
-def _is_total_of_one(total: Fact | None, speeds: Speeds, header: RunHeader) -> bool:
-    """Whether a printed total is closer to the speed of one rank than to that of all.
-
-    Ranks that do not train together each print their own; others print the same one, except for the last
-    digit.
-    """
-    together = speeds.total
-    if not (total and float(total.value) and together) or header.is_rate_global:
-        return False
-    return is_rate_of_one(float(total.value), [*speeds.rates.values()], together.images_per_sec)
 
 
 def loss_trend(losses: Iterable[float]) -> LossTrend | None:

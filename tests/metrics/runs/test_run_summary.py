@@ -14,6 +14,7 @@ from batchai_magics.metrics import (
     read_metrics,
     summarize,
 )
+from batchai_magics.metrics.runs.run_metrics import RunMetrics
 from tests.metrics.log_text import HEADER, run, step, step_numbers, total
 
 
@@ -167,6 +168,13 @@ def test_the_total_of_one_of_several_ranks_is_labelled_with_it():
     assert not summary(
         f"{tagged({0: 100})}{total(100)}\n"
     ).is_total_of_one_rank  # no other rank to compare with
+
+
+@pytest.mark.parametrize(
+    "log", [independent([700] * 2, [702, 706]), independent([700] * 4, [2795.5] * 4), tagged({0: 100})]
+)
+def test_lists_and_cards_show_the_images_per_second_of_the_summary(log):
+    assert RunMetrics(records(log)).summaries == summary(log).metrics
 
 
 def test_a_total_that_all_ranks_share_has_no_label():
