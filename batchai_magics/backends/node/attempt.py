@@ -81,27 +81,26 @@ class AttemptRunner:
         files, password = self._files, self._launcher.registry_password
         tools = requirements.tools(self._plan, sign_in=files.registry, mounts=files.mounts, password=password)
         with contextlib.closing(tools):
-            return next((outcome for tool in tools if (outcome := self._use(tool))), None)
-
-    def _use(self, tool: requirements.Tool) -> Outcome | None:
-        log = self._files.tool_log
-        with open(log, "wb", opener=opener) as output:
-            child = subprocess.Popen(
-                tool.argv,
-                env={**os.environ, **tool.env},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                preexec_fn=partial(die_with_parent, signal.SIGKILL),
-            )
-        while child.poll() is None:
-            if interrupted := self._wait():
-                self._launcher.kill_marked(mount_mark(self._plan.guid))
-                return interrupted
-        words = tail_of(log)
-        for line in words.splitlines():
-            self._log.write(line)
-        return tool.outcome(child.wait(), words)
+            for tool in tools:
+                with open(files.tool_log, "wb", opener=opener) as output:
+                    child = subprocess.Popen(
+                        tool.argv,
+                        env={**os.environ, **tool.env},
+                        stdin=subprocess.DEVNULL,
+                        stdout=output,
+                        stderr=output,
+                        preexec_fn=partial(die_with_parent, signal.SIGKILL),
+                    )
+                while child.poll() is None:
+                    if interrupted := self._wait():
+                        self._launcher.kill_marked(mount_mark(self._plan.guid))
+                        return interrupted
+                words = tail_of(files.tool_log)
+                for line in words.splitlines():
+                    self._log.write(line)
+                if outcome := tool.outcome(child.wait(), words):
+                    return outcome
+        return None
 
     def _wait(self) -> Outcome | None:
         """Waits a moment; the outcome if the attempt has to end."""

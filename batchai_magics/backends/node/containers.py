@@ -237,7 +237,9 @@ class ContainerCommand:
             return f"exec {exec_}{self._tmpdir('--bind ')} {image_uri} /bin/bash -c {shlex.quote(command)}"
         mounts = [f"--volume={folder}:{folder}" for folder in self.folders]
         passed = [f"--env={name}" for name in self._forwarded]
-        options = ["--rm", "--network=host", f"--name={self.name}", *self._memory, *mounts, *passed]
+        memory = [f"--shm-size={self.image.shm_size}"] if self.image.shm_size else []
+        memory = ["--ipc=host"] if self.is_rank else memory
+        options = ["--rm", "--network=host", f"--name={self.name}", *memory, *mounts, *passed]
         run = shlex.join([*self.engine, "run", *options, *self._descriptors])
         choose, word = self._chosen(image)
         inner = f"{word} /bin/bash -c {_IN_CHILD} {shlex.quote(command)}"
@@ -282,12 +284,6 @@ class ContainerCommand:
     @property
     def _forwarded(self) -> list[str]:
         return sorted({*self.variables, *FORWARDED_VARIABLES})
-
-    @property
-    def _memory(self) -> list[str]:
-        if self.is_rank:
-            return ["--ipc=host"]
-        return [f"--shm-size={self.image.shm_size}"] if self.image.shm_size else []
 
     @property
     def _descriptors(self) -> list[str]:

@@ -8,12 +8,8 @@ import shlex
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from batchai_magics.models.secret_masking import is_secret_name, is_secret_text
-
-if TYPE_CHECKING:
-    import socket
 
 _LOGIN = r"[^\s/@]+@"
 _PROXY_NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "FTP_PROXY", "NO_PROXY")
@@ -107,7 +103,8 @@ def free_ports(count: int, host: str = "", *, ephemeral_range: Path = _EPHEMERAL
     """
     if not count:
         return ()
-    import random  # most plans need no ports, and supervisors start fast without it
+    import random  # most plans need no ports, and supervisors start fast without these
+    import socket
 
     sockets: list[socket.socket] = []
     choice, rng = _choose_range(_first_and_last(ephemeral_range)), random.SystemRandom()
@@ -115,25 +112,19 @@ def free_ports(count: int, host: str = "", *, ephemeral_range: Path = _EPHEMERAL
         for _ in range(_MAX_TRIES + count):
             if len(sockets) == count:
                 break
-            _try_bind(sockets, host, rng.choice(choice))
+            bound = socket.socket()
+            try:
+                bound.bind((host, rng.choice(choice)))
+            except OSError:  # something listens there
+                bound.close()
+            else:
+                sockets.append(bound)
         else:
             raise OSError(f"{count} free ports were not found between {choice[0]} and {choice[-1]}.")
         return tuple(bound.getsockname()[1] for bound in sockets)
     finally:
         for bound in sockets:
             bound.close()
-
-
-def _try_bind(sockets: list[socket.socket], host: str, port: int) -> None:
-    import socket  # likewise
-
-    bound = socket.socket()
-    try:
-        bound.bind((host, port))  # fails if something listens
-    except OSError:  # in use
-        bound.close()
-    else:
-        sockets.append(bound)
 
 
 def _first_and_last(ephemeral_range: Path) -> tuple[int, int]:

@@ -133,7 +133,10 @@ def with_own_launcher(plan: Plan, *, programs: Path, hosts: Path) -> Plan:
     if not mpirun:
         note = "the command has options of Open MPI, which is not installed here: MPICH's mpirun refuses them"
         return plan._replace(notes=(*plan.notes, note))
-    _link_launchers(mpirun, programs)
+    programs.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for link in (programs / "mpirun", programs / "mpiexec"):
+        link.unlink(missing_ok=True)
+        link.symlink_to(mpirun)
     slots = max(len(plan.nodes), os.cpu_count() or 1)  # all nodes are this machine
     hosts.write_text(f"localhost slots={slots}\n", encoding="utf-8")
     return noted._replace(
@@ -148,12 +151,3 @@ def _path(node: PlanNode, programs: Path, python: str) -> str:
     """The PATH on which the job's processes find Open MPI first, then what the job gives."""
     given = node.env.get("PATH") or os.environ.get("PATH", os.defpath)
     return os.pathsep.join([str(programs), str(Path(python).parent), given])
-
-
-def _link_launchers(mpirun: str, folder: Path) -> None:
-    """Creates a folder for PATH in which `mpirun` and `mpiexec` are Open MPI's."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for name in ("mpirun", "mpiexec"):
-        link = folder / name
-        link.unlink(missing_ok=True)
-        link.symlink_to(mpirun)

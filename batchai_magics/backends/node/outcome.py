@@ -50,7 +50,7 @@ def of_ranks(
 
 
 def _fault_outcome(fault: Fault, plan: Plan, silent: Sequence[int], *, is_well: bool) -> Outcome:
-    """The outcome of a job none of whose ranks failed on its own."""
+    """The outcome of a job none of whose ranks failed on its own; the silent ones left no exit code."""
     if fault.abort:
         rank, node = fault.abort.rank, plan.node_of(plan.processes[fault.abort.rank]).id
         return process_failed(ProcessExit(rank, node, fault.abort.code & 255 or 1), plan.notes)
@@ -58,10 +58,13 @@ def _fault_outcome(fault: Fault, plan: Plan, silent: Sequence[int], *, is_well: 
         return unwritable(fault.unwritable, code=0 if is_well else None)
     if is_well:
         return Outcome(0)
-    if fault.missed:
-        return _missed(fault.missed)
-    details = _details(processes=",".join(map(str, silent)))  # which left no exit code
-    text = "Processes disappeared before the job was done"
+    if fault.missed:  # whatever their exit code, others would hang
+        names, is_one = ", ".join(map(str, fault.missed)), len(fault.missed) == 1
+        who, them = (f"Rank {names}", "it") if is_one else (f"Ranks {names}", "them")
+        text = f"{who} ended without MPI_Finalize while other ranks were waiting for {them}"
+    else:
+        text = "Processes disappeared before the job was done"
+    details = _details(processes=",".join(map(str, fault.missed or silent)))
     return Outcome(NO_CODE, (error_detail("JobFailed", text, details),))
 
 
@@ -86,15 +89,6 @@ def not_started(error: Exception) -> Outcome:
         text = "The disk is full: nothing of the job was started. Free some space and submit it again"
         return failed_with(DISK_FULL, text)
     return failed_with("JobLaunchFailed", str(error))
-
-
-def _missed(ranks: Sequence[int]) -> Outcome:
-    """The outcome when ranks ended without MPI_Finalize: whatever their exit code, others would hang."""
-    named, them = (
-        (f"Rank {ranks[0]}", "it") if len(ranks) == 1 else (f"Ranks {', '.join(map(str, ranks))}", "them")
-    )
-    text = f"{named} ended without MPI_Finalize while other ranks were waiting for {them}"
-    return Outcome(NO_CODE, (error_detail("JobFailed", text, _details(processes=",".join(map(str, ranks)))),))
 
 
 def of_preparation(codes: Sequence[int]) -> Outcome | None:

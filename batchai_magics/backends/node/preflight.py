@@ -204,9 +204,15 @@ class Preflight:
             self._measure_nodes(again, has_disk=True)
 
     def _measure_nodes(self, numbers: Sequence[int] | Mapping[int, Any], *, has_disk: bool) -> None:
+        """Measures nodes, and notes rates that are better than those known."""
         for turn in _turns(list(numbers), lambda number: {self._machine(number)}):
             request = {"do": "speed", "disk": has_disk}
-            self._note_best(self._ask(dict.fromkeys(turn, request)))
+            for number, reply in self._ask(dict.fromkeys(turn, request)).items():
+                if problem := reply.get("problem"):
+                    self._lose(number, f"it could not be measured: {problem}")
+                    continue
+                known = self._checks[number]._asdict()
+                self._note({number: {name: max(rate, known[name] or 0.0) for name, rate in reply.items()}})
 
     def _measure_pairs(self) -> Iterator[PairCheck]:
         """Measures the pairs of nodes in rounds, in each of which a node has one partner."""
@@ -269,15 +275,6 @@ class Preflight:
         for number, reply in replies.items():
             added = NodeCheck.from_json({"node": "", **reply})
             self._checks[number] = self._checks[number]._replace(**{f: getattr(added, f) for f in reply})
-
-    def _note_best(self, replies: Mapping[int, Reply]) -> None:
-        """Adds rates of nodes that are better than those known."""
-        for number, reply in replies.items():
-            if problem := reply.get("problem"):
-                self._lose(number, f"it could not be measured: {problem}")
-                continue
-            known = self._checks[number]._asdict()
-            self._note({number: {name: max(rate, known[name] or 0.0) for name, rate in reply.items()}})
 
     def _machine(self, number: int) -> str:
         return self._checks[number].machine

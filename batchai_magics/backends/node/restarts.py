@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from batchai_magics.backends.node.outcome import failed_with
-from batchai_magics.backends.node.ranks.leftovers import LiveProcess
+from batchai_magics.backends.node.ranks.leftovers import LiveProcess, read_proc
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan
 from batchai_magics.untrusted_files import opener
@@ -111,17 +111,11 @@ class EndWarning:
 def signal_handlers_of(processes: Iterable[LiveProcess]) -> None:
     """Sends SIGUSR1 to the processes that handle it: it would kill the others."""
     for process in processes:
-        if _handles(process.pid, signal.SIGUSR1):
+        # empty if the process has ended, or this is no Linux
+        status = read_proc(f"/proc/{process.pid}/status")
+        mask = status.partition(b"SigCgt:")[2].split(maxsplit=1)[:1]
+        if mask and int(mask[0], 16) >> (signal.SIGUSR1 - 1) & 1:
             process.send(signal.SIGUSR1)
-
-
-def _handles(pid: int, number: signal.Signals) -> bool:
-    try:
-        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
-    except OSError:  # it has ended; or this is no Linux
-        return False
-    mask = status.partition("SigCgt:")[2].split(maxsplit=1)[0]
-    return bool(int(mask, 16) >> (number - 1) & 1)
 
 
 def continued(outcome: Outcome, plan: Plan, number: int, warning: EndWarning | None = None) -> Outcome:

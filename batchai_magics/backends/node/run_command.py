@@ -35,7 +35,9 @@ def main() -> None:
         code = child.wait()
         code = code if code >= 0 else 128 - code
         if code_file:
-            _write(code_file, str(code))
+            with open(f"{code_file}.part", "w", encoding="utf-8", opener=opener) as part:
+                part.write(str(code))
+            Path(f"{code_file}.part").replace(code_file)
     else:
         if sys.platform == "linux":
             termination.end_all()
@@ -44,13 +46,6 @@ def main() -> None:
         code = 128 + signal.SIGTERM
     temporary.remove()
     sys.exit(0 if code_file else code)
-
-
-def _write(file: str, text: str) -> None:
-    """Writes a file atomically that only its owner can read."""
-    with open(f"{file}.part", "w", encoding="utf-8", opener=opener) as part:
-        part.write(text)
-    Path(f"{file}.part").replace(file)
 
 
 def _has_completed(child: subprocess.Popen[bytes], signal_pipe: SignalPipe) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -98,21 +99,18 @@ class WatchProcess:
         code = self._child.poll()
         if code is None or self._is_lost:
             return
-        if code in _ENDED_AS_TOLD and not self._is_overdue():
+        now_s, earlier = time.monotonic(), self._child
+        self._ended_s = now_s if self._ended_s is None else self._ended_s
+        if code in _ENDED_AS_TOLD and now_s - self._ended_s < _END_S:
             return
-        if not (self._starts_left and self._has_restarted()):
+        if self._starts_left:
+            with contextlib.suppress(OSError):  # no process or file can be made: the run goes on without
+                self._start()
+        if self._child is earlier:
             self._is_lost = True
             self._lost(self._problem(code))
-
-    def _has_restarted(self) -> bool:
-        earlier = self._child
-        try:
-            self._start()
-        except OSError:  # no process or file can be made: the run goes on without
-            return False
-        if earlier.stdout:
+        elif earlier.stdout:
             earlier.stdout.close()
-        return True
 
     def _start(self) -> None:
         self._starts_left -= 1
@@ -126,11 +124,6 @@ class WatchProcess:
                 env=self._env,
                 preexec_fn=_prepare,
             )
-
-    def _is_overdue(self) -> bool:
-        now_s = time.monotonic()
-        self._ended_s = now_s if self._ended_s is None else self._ended_s
-        return now_s - self._ended_s >= _END_S
 
     def _problem(self, code: int) -> str:
         how = f"was killed by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"

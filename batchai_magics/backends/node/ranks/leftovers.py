@@ -49,7 +49,8 @@ def find(pid: int) -> LiveProcess | None:
 def marked(mark: str) -> list[LiveProcess]:
     """Every running process whose environment has this mark."""
     entry = f"{MARK}={mark}".encode()
-    return [process for pid in _pids() if _has_entry(pid, entry) and (process := find(pid))]
+    pids = [pid for pid in _pids() if entry in read_proc(f"/proc/{pid}/environ").split(b"\0")]
+    return [process for pid in pids if (process := find(pid))]
 
 
 def descendants(but: Set[int] = frozenset()) -> list[LiveProcess]:
@@ -85,11 +86,6 @@ def _below(pid: int, children: dict[int, list[int]]) -> Iterator[int]:
 
 def _pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208 pathlib is slow
-
-
-def _has_entry(pid: int, entry: bytes) -> bool:
-    data = read_proc(f"/proc/{pid}/environ")
-    return entry in data and entry in data.split(b"\0")
 
 
 def stat_fields(pid: int) -> list[bytes]:
@@ -226,10 +222,6 @@ def _watch(reader: int, mark: str) -> None:
             if not message:
                 return
             groups = groups | {message} if message > 0 else groups - {-message}
-    _end(groups, mark)
-
-
-def _end(groups: set[int], mark: str) -> None:
     for group in groups:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)

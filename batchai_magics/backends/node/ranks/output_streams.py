@@ -93,12 +93,6 @@ class LastWriter:
         return has_changed
 
 
-def _open_in_own_folder(path: str, flags: int) -> int:
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(path.rpartition("/")[0], mode=0o700)  # noqa: PTH102 pathlib slows each rank's start
-    return opener(path, flags)
-
-
 class LogWriter:
     """A log file with its records. Data that does not fit on the disk is queued, in order.
 
@@ -124,7 +118,10 @@ class LogWriter:
         self._spans = opener(log.spans, flags) if log.spans else -1
         self._times = opener(log.times, flags) if log.times else -1
         self.secrets = secrets if log.hidden else ()
-        self._hidden = _open_in_own_folder(log.hidden, flags) if self.secrets else -1
+        if self.secrets:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(log.hidden.rpartition("/")[0], mode=0o700)  # noqa: PTH102 pathlib slows each rank
+        self._hidden = opener(log.hidden, flags) if self.secrets else -1
         self._recorded_s = 0.0
         self._last_writer = last_writer or LastWriter()
         self._growing_seal = GrowingSeal(log.path)

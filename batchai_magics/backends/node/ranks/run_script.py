@@ -35,7 +35,10 @@ def main() -> None:
 
 
 def _run(script: str) -> None:
-    source = b"\0" if os.path.isdir(script) else _content(script)  # noqa: PTH112 as above
+    source = b"\0"
+    if not os.path.isdir(script):  # noqa: PTH112 as above
+        with open(script, "rb") as file:  # noqa: PTH123 as above
+            source = file.read()
     if b"\0" in source:  # a folder, an archive, or compiled
         import runpy
 
@@ -46,11 +49,6 @@ def _run(script: str) -> None:
     main.__file__, main.__cached__, main.__builtins__ = script, None, __builtins__  # type: ignore[attr-defined]
     sys.modules["__main__"] = main
     exec(code, main.__dict__)
-
-
-def _content(script: str) -> bytes:
-    with open(script, "rb") as file:  # noqa: PTH123 as above
-        return file.read()
 
 
 def _exit_rank(code: object) -> NoReturn:

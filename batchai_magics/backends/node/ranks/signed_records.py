@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import zlib
@@ -64,15 +65,10 @@ def exit_record(folder: str, rank: int) -> SignedRecord:
 
 def exits_in(folder: Path) -> list[ProcessExit]:
     """The complete records in a folder: those of the processes that have ended."""
-    return [found for file in folder.iterdir() if (found := _exit_in(file))]
-
-
-def _exit_in(file: Path) -> ProcessExit | None:
-    """The record in a file; None if it is incomplete, or another program has replaced it."""
-    try:
-        found: ProcessExit = from_json_types(ProcessExit, read(file), file.name)
-    except (OSError, ValueError):
-        return None
+    found: list[ProcessExit] = []
+    for file in folder.iterdir():
+        with contextlib.suppress(OSError, ValueError):  # incomplete, or another program has replaced it
+            found.append(from_json_types(ProcessExit, read(file), file.name))
     return found
 
 
