@@ -141,8 +141,13 @@ class SlurmClusters:
 
     def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> list[NodeStatus]:
         """The nodes of a cluster; `busy` maps a node to the guid of the run on it."""
-        lines = {line.name: line for line in self._lines(cluster.state["partition"])}
-        names, leaving = self._node_names(cluster.state, lines, busy)
+        state = cluster.state
+        lines = {line.name: line for line in self._lines(state["partition"])}
+        if self._is_fixed:
+            names, leaving = [*state["nodes"], *state["leaving"]], {*state["leaving"]}
+        else:
+            names = visible_nodes(lines, busy, state["target"])
+            leaving = oversized_nodes(busy, state["target"])
         asleep = sleeping_nodes(cluster.scale, lines.values()) - {*busy}
         shown = [name for name in names if name not in asleep and (name in busy or name not in leaving)]
         return [
@@ -154,14 +159,6 @@ class SlurmClusters:
         if self._is_fixed:
             return name in (node.name for node in self.nodes(cluster, busy))
         return name in (line.name for line in self._lines(cluster.state["partition"]))
-
-    def _node_names(
-        self, state: EngineState, lines: Mapping[str, NodeLine], busy: Mapping[str, str]
-    ) -> tuple[list[str], Collection[str]]:
-        """The names of a cluster's nodes, and of those that are leaving it."""
-        if self._is_fixed:
-            return [*state["nodes"], *state["leaving"]], state["leaving"]
-        return visible_nodes(lines, busy, state["target"]), oversized_nodes(busy, state["target"])
 
     @property
     def _is_fixed(self) -> bool:

@@ -12,14 +12,14 @@ from batchai_magics.backends.node.outcome import REQUEUE, failed_with, lost
 from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.service.runner import RunStatus
 from batchai_magics.backends.slurm import home_check
-from batchai_magics.backends.slurm.node.attempt_ends import EndState, logged_end, outcome_of
+from batchai_magics.backends.slurm.node.attempt_ends import EndState, log_text, logged_end, outcome_of
 from batchai_magics.backends.slurm.node.run_files import AttemptNote, AttemptStart, RunFiles
 from batchai_magics.backends.slurm.node.scratch import ScratchCollection
 from batchai_magics.backends.slurm.parse import WAITING_STATES, SlurmJob
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan
 from batchai_magics.models.states import ExecutionState
-from batchai_magics.untrusted_files import MAX_PLAN_BYTES, read_text, tail_of
+from batchai_magics.untrusted_files import MAX_PLAN_BYTES, read_text
 
 
 def status_of(files: RunFiles) -> RunStatus:
@@ -79,10 +79,7 @@ def reported_end(line: SlurmJob | None, files: RunFiles) -> EndState | None:
 
 def with_last_log_line(outcome: Outcome, files: RunFiles) -> Outcome:
     """The outcome with the last line that the job's script printed, if any."""
-    try:
-        lines = tail_of(files.batch_log).strip().splitlines()
-    except OSError:
-        return outcome
+    lines = log_text(files.batch_log).strip().splitlines()
     return with_sentence(outcome, f"Its script said last: {lines[-1].strip()}" if lines else "")
 
 
@@ -166,10 +163,5 @@ def outcome(ending: EndState, evidence: Evidence, *, reason: str, problems: Mapp
 
 def _failed_to_launch(evidence: Evidence) -> bool:
     """Whether slurmd cancelled the job: it had nodes, and no user cancelled its script."""
-    if not evidence.node or evidence.has_started:
-        return False
-    try:
-        text = tail_of(evidence.files.batch_log)
-    except OSError:
-        return True
-    return not _CANCELLED_BY_USER.search(text)
+    is_without_start = bool(evidence.node) and not evidence.has_started
+    return is_without_start and not _CANCELLED_BY_USER.search(log_text(evidence.files.batch_log))

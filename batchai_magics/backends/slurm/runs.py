@@ -460,7 +460,9 @@ class Runs:
     ) -> PendingNotes | None:
         files = self.files(run.guid)
         attempt = files.attempt
-        overdue = submission.slurm_job if self._is_overdue(run, files, attempt) else ""
+        limit_s = STOP_TIMEOUT_S + run.state.get("grace_s", GRACE_S)
+        stopped_s = self._clock.age_s(files.written_at("stop", attempt)) if files.stop(attempt) else 0.0
+        overdue = submission.slurm_job if stopped_s > limit_s else ""
         ending = reported_end(line, files)
         if ending is None:
             return PendingNotes(overdue=overdue) if overdue else None
@@ -482,7 +484,10 @@ class Runs:
     ) -> Outcome:
         """How and when a run ended that did not report it; `over` is when Slurm first said so."""
         files = evidence.files
-        accounted = self._accounted(run, submission) if ending is EndState.GONE else None
+        accounted = None
+        if ending is EndState.GONE:  # the controller has forgotten it
+            known_run = run._replace(guid=files.comment)
+            accounted = self._accounting.of(known_run, submission, self._forgotten)
         known = (accounted and accounted.end_state) or ending
         stop = files.last_stop(evidence.attempt)
         reason = stop.reason if stop and stop.reason != REQUEUE else ""
@@ -509,17 +514,6 @@ class Runs:
             lines = self._queries.nodes(since=since)
             return {line.name: f"{line.state}: {line.reason}" for line in lines if not line.is_usable}
         return {}
-
-    def _is_overdue(self, run: Run, files: RunFiles, attempt: int) -> bool:
-        """Whether a run was asked to stop and has not ended in time."""
-        limit_s = STOP_TIMEOUT_S + run.state.get("grace_s", GRACE_S)
-        is_stopped = files.stop(attempt) is not None
-        return is_stopped and self._clock.age_s(files.written_at("stop", attempt)) > limit_s
-
-    def _accounted(self, run: Run, submission: SlurmSubmission) -> SlurmJob | None:
-        """What accounting has of a run that has ended and that the controller has forgotten."""
-        known = run._replace(guid=self.files(run.guid).comment)
-        return self._accounting.of(known, submission, self._forgotten)
 
     def _forgotten(self) -> set[str]:
         """The numbers of the jobs of the batch and its predecessors that the controller has forgotten."""

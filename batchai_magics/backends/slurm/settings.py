@@ -122,8 +122,17 @@ def slurm_words(text: str, refused: Mapping[str, str] = OWN) -> list[str]:
 
 
 def slurm_values(words: Sequence[str]) -> dict[str, str]:
-    """The value of each option by its long name, empty for a switch; the last one wins."""
-    return dict(_options(words))
+    """The value of each option by its long name, empty for a switch; the last one wins.
+
+    ValueError for a word that belongs to none.
+    """
+    values, rest = dict[str, str](), iter(words)
+    for word in rest:
+        if not word.startswith("-") or word in ("-", "--"):
+            raise ValueError(f"{word!r} is not an option")
+        for name, value in _long(word) if word.startswith("--") else _short(word):
+            values[name] = _next_value(word, rest) if value is None else value
+    return values
 
 
 def check_job_options(text: str) -> None:
@@ -148,16 +157,6 @@ SBATCH = BackendOption(
         *("--nodelist", "--partition", "--qos", "--reservation"),
     ),
 )
-
-
-def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yields name and value of each option; every word must belong to one."""
-    rest = iter(words)
-    for word in rest:
-        if not word.startswith("-") or word in ("-", "--"):
-            raise ValueError(f"{word!r} is not an option")
-        for name, value in _long(word) if word.startswith("--") else _short(word):
-            yield name, _next_value(word, rest) if value is None else value
 
 
 def _next_value(word: str, rest: Iterator[str]) -> str:

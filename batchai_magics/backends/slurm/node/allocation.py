@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from batchai_magics.backends.node.launcher import Deadline
-from batchai_magics.backends.slurm.node.attempt_ends import EndState, end_state_of, outcome_of
+from batchai_magics.backends.slurm.node.attempt_ends import EndState, end_state_of, log_text, outcome_of
 from batchai_magics.backends.slurm.node.run_files import dependency
 from batchai_magics.launch.plan import Limits
-from batchai_magics.untrusted_files import tail_of
 
 _LOST = re.compile(r"DOWN|FAIL|NOT_RESPONDING|\*")
 _FAILED = re.compile(r"Node failure on (\S+)")
@@ -57,11 +56,7 @@ def lost_nodes(names: Sequence[str], log: Path) -> dict[str, str]:
     lost = {name: state.lower() for name, state in states.items() if _LOST.search(state)}
     if lost:
         return lost
-    try:
-        text = tail_of(log)
-    except OSError:
-        return {}
-    return {name: "" for name in _FAILED.findall(text) if name in names}
+    return {name: "" for name in _FAILED.findall(log_text(log)) if name in names}
 
 
 def boot_times(names: Sequence[str]) -> dict[str, str]:

@@ -140,7 +140,7 @@ class RunningAttempt:
 
 def batch_log_text(batch_log: Path) -> str:
     """Slurm's latest reason for cancelling the script, as it prints it; empty without one."""
-    reasons = _CANCELLED.findall(_text(batch_log))
+    reasons = _CANCELLED.findall(log_text(batch_log))
     return reasons[-1] if reasons else ""
 
 
@@ -148,14 +148,15 @@ def logged_end(batch_log: Path) -> EndState | None:
     """How the script ended, according to Slurm's messages in its log; None if they do not say."""
     return (
         EndState.OUT_OF_MEMORY
-        if _MEMORY.search(_text(batch_log))
+        if _MEMORY.search(log_text(batch_log))
         else _ENDINGS.get(batch_log_text(batch_log))
     )
 
 
-def _text(file: Path) -> str:
+def log_text(log: Path) -> str:
+    """The end of a log; empty if there is none."""
     try:
-        return tail_of(file)
+        return tail_of(log)
     except OSError:
         return ""
 
@@ -295,7 +296,7 @@ def _failed_first(ranks: Sequence[ProcessExit], killed: Collection[int]) -> tupl
 
 def _killed_first(log: Path, outcome: Outcome) -> list[int]:
     """The silent ranks that srun reports as killed, if that is the first end of ranks that it reports."""
-    match = _TASKS_ENDED.search(_text(log))
+    match = _TASKS_ENDED.search(log_text(log))
     if not match or not match["how"].startswith("Killed"):
         return []
     bounds = (part.partition("-") for part in match["tasks"].split(","))
@@ -309,8 +310,5 @@ def _sentence(text: str, message: str) -> str:
 
 def _first_line(log: Path, matches: Callable[[str], object]) -> str:
     """The first matching line of a log; empty without one."""
-    try:
-        lines = tail_of(log).splitlines()
-    except OSError:
-        return ""
-    return next((_PREFIX.sub("", line.strip()) for line in lines if line.strip() and matches(line)), "")
+    lines = (line for line in log_text(log).splitlines() if line.strip() and matches(line))
+    return next((_PREFIX.sub("", line.strip()) for line in lines), "")

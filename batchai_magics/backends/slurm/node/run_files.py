@@ -42,9 +42,7 @@ def read_as(kind: Callable[..., T], file: Path) -> T | None:
     """Reads a file as a value of that type; None if it does not exist, or the job has replaced it."""
     try:
         return kind(**read_json(file))
-    except FileNotFoundError:
-        return None
-    except (NotRegularError, ValueError, TypeError):
+    except (FileNotFoundError, NotRegularError, ValueError, TypeError):
         return None
 
 

@@ -251,8 +251,17 @@ class ScratchCollection:
 
     def left_behind(self) -> list[str]:
         """A sentence for each node that still has files, or did not report that it has none."""
-        indices = range(len(self._plan.nodes)) if self._request else ()
-        return [text for index in indices if (text := self._sentence(index))]
+        sentences = []
+        for index, node in enumerate(self._plan.nodes if self._request else ()):
+            moved, where = MoveResult.read(self._note(index)), f"on {node.id}, in {node.folder}"
+            if moved is None:
+                text = f"Files may be left {where}: the node did not tell that they were copied"
+                sentences.append(text)
+            elif moved.left:
+                size = f"{moved.left_bytes / (1 << 20):.1f} MiB"
+                files = f"{moved.left} files ({size}) were" if moved.left > 1 else f"1 file ({size}) was"
+                sentences.append(f"{files} left {where}: {moved.reason}")
+        return sentences
 
     def collect_node(self, index: int, seconds: float) -> None:
         """Moves the files of the node with this index, which is the current one."""
@@ -298,17 +307,6 @@ class ScratchCollection:
                 stderr=log,
                 preexec_fn=partial(become_own_group, signal.SIGTERM),
             )
-
-    def _sentence(self, index: int) -> str:
-        node, moved = self._plan.nodes[index], MoveResult.read(self._note(index))
-        where = f"on {node.id}, in {node.folder}"
-        if moved is None:
-            return f"Files may be left {where}: the node did not tell that they were copied"
-        if not moved.left:
-            return ""
-        size = f"{moved.left_bytes / (1 << 20):.1f} MiB"
-        files = f"{moved.left} files ({size}) were" if moved.left > 1 else f"1 file ({size}) was"
-        return f"{files} left {where}: {moved.reason}"
 
     def _note(self, index: int) -> Path:
         return (
