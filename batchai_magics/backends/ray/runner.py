@@ -20,8 +20,9 @@ from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.outcome import TERMINATE, dependency_failed, failed_with, stopped
 from batchai_magics.backends.ray.gateway import UNAVAILABLE, RayGateway
 from batchai_magics.backends.ray.node import queue
+from batchai_magics.backends.ray.node.actor_target import text_of
 from batchai_magics.backends.ray.node.home_files import take_over
-from batchai_magics.backends.ray.node.run_files import NodeRequest, SupervisedFiles, text_of
+from batchai_magics.backends.ray.node.run_files import NodeRequest, SupervisedFiles
 from batchai_magics.backends.ray.settings import RaySettings
 from batchai_magics.backends.service.file_repository import FileRepository
 from batchai_magics.backends.service.runner import (

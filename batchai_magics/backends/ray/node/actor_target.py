@@ -39,7 +39,7 @@ def locked(folder: Path, operation: int) -> Iterator[None]:
 
 def copied_from(folder: Path) -> str:
     """The id of the home that a folder is a copy of; empty if it is not a copy."""
-    return "" if is_home(folder) else _text(folder / COPY_MARK)
+    return "" if is_home(folder) else text_of(folder / COPY_MARK)
 
 
 def is_home(folder: Path) -> bool:
@@ -54,7 +54,8 @@ def is_spent(folder: Path) -> bool:
     return is_copy and not (jobs.is_dir() and any(jobs.iterdir()))
 
 
-def _text(file: Path) -> str:
+def text_of(file: Path) -> str:
+    """The text of a file; empty if it does not exist."""
     try:
         return file.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -80,7 +81,7 @@ class ActorTarget:
         """SEEN if the home of that id is here, COPIED_HOME if a copy of it is; empty without programs."""
         if not self._target:
             return ""
-        if _text(self._home / HOME_ID) == owner:
+        if text_of(self._home / HOME_ID) == owner:
             return SEEN
         return COPIED_HOME if copied_from(self._home) == owner else ""
 

@@ -71,8 +71,10 @@ def connect(address: str) -> None:
         raise ConnectionRefused("NoRay", f"{sys.executable} has no Ray ({error})", INSTALL) from None
     address = address or os.environ.get("RAY_ADDRESS", "")
     where = address or "this machine"
+    host, _, port = where.rpartition(":")
     try:
-        _reach(address)
+        if host and port.isdecimal():  # Ray itself tries for minutes where nothing listens
+            socket.create_connection((host, int(port)), CONNECT_S).close()
         cluster.connect(address)
     except RuntimeError as error:
         if "ersion mismatch" in str(error):
@@ -85,14 +87,6 @@ def connect(address: str) -> None:
         hint = "Start one (`ray start --head`), or name it: ray.address, as HOST:PORT."
         raise ConnectionRefused("RayUnavailable", text, hint) from None
     assert ray.is_initialized()
-
-
-def _reach(address: str) -> None:
-    """Raises OSError if nothing listens there: Ray itself tries for minutes."""
-    host, _, port = address.rpartition(":")
-    if host and port.isdecimal():
-        with socket.create_connection((host, int(port)), CONNECT_S):
-            return
 
 
 def wake(names: list[str]) -> None:

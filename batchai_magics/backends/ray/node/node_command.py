@@ -90,15 +90,11 @@ def main() -> None:
         output, code = ray.get(cluster.call(actor, "news", NEWS_S))
         for is_error, data in output:
             os.write(streams[is_error], data)
-        if not is_ended and _is_client_gone():
+        ready, _, _ = select.select([sys.stdin] * (not is_ended), [], [], 0)
+        if ready and not os.read(sys.stdin.fileno(), _READ_SIZE):  # the client is gone
             is_ended = True
             cluster.call(actor, "end")
     sys.exit(code if code >= 0 else 128 - code)
-
-
-def _is_client_gone() -> bool:
-    ready, _, _ = select.select([sys.stdin], [], [], 0)
-    return bool(ready) and not os.read(sys.stdin.fileno(), _READ_SIZE)
 
 
 if __name__ == "__main__":

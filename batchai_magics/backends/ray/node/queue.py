@@ -160,7 +160,9 @@ class QueuePass:
                     room = 0  # for those behind it, whose predecessors may have failed all the same
                     continue
                 room, groups[entry.group] = room - entry.node_count, groups[entry.group] + 1
-                started += self._start(files)
+                environment = files.environment.read_text(encoding="utf-8")
+                if private_files.write_new(files.claim, ""):  # else it was stopped
+                    started.append(self._supervised(files, environment))
         return started
 
     def _is_over(self, entry: QueueEntry, files: SupervisedFiles) -> bool:
@@ -209,14 +211,8 @@ class QueuePass:
                 return False
         return True
 
-    def _start(self, files: SupervisedFiles) -> list[Start]:
-        """Starts the supervising actor of a run, and calls it with the run's variables."""
-        environment = files.environment.read_text(encoding="utf-8")
-        if not private_files.write_new(files.claim, ""):
-            return []  # it was stopped
-        return [self._supervised(files, environment)]
-
     def _supervised(self, files: SupervisedFiles, environment: str) -> Start:
+        """Starts the supervising actor of a run, and calls it with the run's variables."""
         home, guid = str(self.layout.home), files.root.name
         actor = cluster.supervising_actor(files.name, self.programs, self.node, home, guid)
         return Start(files, cluster.call(actor, "begin", environment))

@@ -32,9 +32,10 @@ from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.restarts import RESIZED, EndWarning
 from batchai_magics.backends.node.watch_process import WATCH, WatchProgram
 from batchai_magics.backends.ray.node import cluster
+from batchai_magics.backends.ray.node.actor_target import text_of
 from batchai_magics.backends.ray.node.node_actor import NodeFacts
 from batchai_magics.backends.ray.node.run_copies import RunCopies
-from batchai_magics.backends.ray.node.run_files import SupervisedFiles, text_of
+from batchai_magics.backends.ray.node.run_files import SupervisedFiles
 from batchai_magics.backends.ray.node.run_node import NodeTask
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import LaunchMode, Plan, ProcessExit
@@ -262,20 +263,15 @@ class RayProcesses:
                 continue
             for line in lines:
                 self._take(json.loads(line))
-            self._listen_on(program, is_over=is_over)
-
-    def _listen_on(self, program: _NodeProgram, *, is_over: bool) -> None:
-        """Listens to a program until it has ended, or to its node for a while after it has vanished.
-
-        On a node that it loses, Ray kills what an actor has started before the actor is gone.
-        """
-        if is_over and not program.ranks <= self._ends.keys():
-            program.has_vanished = True
-            program.listen()
-        elif is_over or program.has_vanished:
-            program.is_over = True
-        else:
-            program.listen()
+            # On a node that it loses, Ray kills what an actor has started before the actor is gone: a program
+            # is listened to until it has ended, or its node for a while after it has vanished.
+            if is_over and not program.ranks <= self._ends.keys():
+                program.has_vanished = True
+                program.listen()
+            elif is_over or program.has_vanished:
+                program.is_over = True
+            else:
+                program.listen()
 
     def _take(self, event: Mapping[str, Any]) -> None:
         """Takes in what has happened on a node."""

@@ -268,16 +268,15 @@ class _NodeCopy:
         appended = {self._relative(Path(file)) for log in self.streams for file in log if file}
         for path in sorted(found.keys() - appended - {f"{root}/{CLAIM}"}):
             entry = found[path]
-            if (is_last or before.get(path) == entry) and entry.is_newer_than(self._home.entry(path)):
-                self._bring(path, entry)
-
-    def _bring(self, path: str, entry: FileEntry) -> None:
-        try:
-            _copy(path, entry, partial(self._call, "read"), self._home.write)
-        except OSError as error:  # from here, or from there
-            if is_disk_full(error):
-                raise
-            self.problem = os.fsencode(f"{path}: {error}").decode("utf-8", "replace")
+            is_settled = is_last or before.get(path) == entry
+            if not (is_settled and entry.is_newer_than(self._home.entry(path))):
+                continue
+            try:
+                _copy(path, entry, partial(self._call, "read"), self._home.write)
+            except OSError as error:  # from here, or from there
+                if is_disk_full(error):
+                    raise
+                self.problem = os.fsencode(f"{path}: {error}").decode("utf-8", "replace")
 
     def forget(self) -> None:
         """Removes the files from the node, unless one could not be brought home."""

@@ -12,6 +12,7 @@ from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.run_end import read_end
 from batchai_magics.backends.node.job_layout import JobLayout, RunEntry
 from batchai_magics.backends.node.outcome import failed_with, stopped
+from batchai_magics.backends.ray.node.actor_target import text_of
 from batchai_magics.launch.outcome import Outcome, RunAttempt
 from batchai_magics.untrusted_files import read_json
 
@@ -143,11 +144,3 @@ def _age_s(file: Path) -> float:
         return time.time() - file.stat().st_mtime
     except FileNotFoundError:
         return 0.0
-
-
-def text_of(file: Path) -> str:
-    """The text of a file; empty if it does not exist."""
-    try:
-        return file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return ""

@@ -75,6 +75,7 @@ class RunSupervisor:
         self._pipe.wake()
 
     def _supervise(self, what: Callable[[], Outcome]) -> None:
+        """Does it, records the end, starts the next runs, sends notifications, and ends this actor."""
         try:
             end = self._files.outcome or what()
         except Exception as error:  # noqa: BLE001 whatever it was, the job must not stay "running"
@@ -85,17 +86,11 @@ class RunSupervisor:
                 break
             except OSError:  # a full disk, until somebody makes room
                 time.sleep(POLL_S)
-        self._leave()
-
-    def _leave(self) -> None:
-        """Starts the next runs, sends the notifications of the end, and ends this actor."""
-        job = self._files
         try:
             started = queue.reconcile(str(self._layout.home), self._programs, cluster.own_node())
             queue.unsettled(started, HAND_OVER_S)
-            notification_sending.send(
-                job, self._plan.python, log=job.supervisor_log, secrets=self._env, section="ray"
-            )
+            python, log = self._plan.python, self._files.supervisor_log
+            notification_sending.send(self._files, python, log=log, secrets=self._env, section="ray")
         finally:
             cluster.end(self._files.name)
 
