@@ -5,7 +5,6 @@ import errno
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -20,6 +19,12 @@ from batchai_magics.backends.machines.agent_frames import BrokenStreamError, Fra
 CHUNK_BYTES = 1 << 16
 EXIT_TIMEOUT_S = 10.0  # from the end of its standard input to SIGKILL
 POLL_INTERVAL_S = 0.1
+
+
+def hello() -> "Any":
+    """What the client needs to know of this machine."""
+    home, environ = os.path.expanduser("~"), dict(os.environ)
+    return {"user": os.getuid(), "home": home, "python": sys.executable, "environ": environ}, b""
 
 
 def has(program: str) -> "Any":
@@ -166,7 +171,9 @@ MAX_CONCURRENT = 16
 IDLE_TIMEOUT_S = (
     900.0  # without requests or running ones, the agent exits; the client starts another when it needs one
 )
-OPERATIONS = {operation.__name__: operation for operation in (*READ_OPERATIONS, *WRITE_OPERATIONS, has, run)}
+OPERATIONS = {
+    operation.__name__: operation for operation in (*READ_OPERATIONS, *WRITE_OPERATIONS, hello, has, run)
+}
 TAKES_DATA = ("put", "put_new", "splice")
 
 
@@ -220,8 +227,6 @@ class RequestServer:
                 self._busy -= 1
 
     def _perform(self, name: str, head: "dict[str, Any]", data: bytes) -> "Any":
-        if name == "hello":
-            return _hello(), b""
         if name == "several":
             return self._perform_batch(head["each"], data)
         if name in TAKES_DATA:
@@ -253,17 +258,6 @@ class RequestServer:
     def _send(self, head: "dict[str, Any]", data: bytes) -> None:
         with contextlib.suppress(OSError, ValueError):  # the client has gone
             self._frames.send(head, data)
-
-
-def _hello() -> "dict[str, Any]":
-    return {
-        "user": os.getuid(),
-        "host": socket.gethostname(),
-        "home": os.path.expanduser("~"),
-        "python": sys.executable,
-        "version": list(sys.version_info[:3]),
-        "environ": dict(os.environ),
-    }
 
 
 def _error_head(error: "Exception") -> "dict[str, Any]":

@@ -182,19 +182,12 @@ class LocalMachine:
                 yield from output_of(child.stdout, child.stderr, tick_s)
                 return child.wait()
             finally:
-                _terminate(child)
+                assert child.stdin
+                child.stdin.close()
+                try:
+                    child.wait(EXIT_TIMEOUT_S)
+                except subprocess.TimeoutExpired:
+                    child.kill()
 
     def close(self) -> None:
         """No-op."""
-
-
-def _terminate(child: subprocess.Popen[bytes]) -> None:
-    """Closes the standard input of a command, and kills it if it does not exit."""
-    if child.poll() is not None:
-        return
-    assert child.stdin
-    child.stdin.close()
-    try:
-        child.wait(EXIT_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        child.kill()

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 from batchai_magics.backends.machines import ssh_connection
 from batchai_magics.backends.machines.ssh_connection import (
     ConnectionLostError,
-    PendingRequest,
     Response,
     SshConnection,
     remote_error,
@@ -202,7 +201,15 @@ class SshChannel:
         try:
             request = connection.open({"ask": name, **arguments})
             try:
-                return (yield from _stream(request, tick_s))
+                while True:
+                    try:
+                        response = request.next_response(tick_s)
+                    except queue.Empty:
+                        yield None
+                        continue
+                    if "value" in response.head:
+                        return response.head["value"]
+                    yield response
             finally:
                 request.close()
                 with contextlib.suppress(ConnectionLostError):
@@ -298,15 +305,3 @@ def _response(connection: SshConnection, head: Mapping[str, Any], data: bytes, w
         raise ConnectionLostError from None
     finally:
         request.close()
-
-
-def _stream(request: PendingRequest, tick_s: float) -> Generator[Response | None, None, Any]:
-    while True:
-        try:
-            frame = request.next_response(tick_s)
-        except queue.Empty:
-            yield None
-            continue
-        if "value" in frame.head:
-            return frame.head["value"]
-        yield frame
