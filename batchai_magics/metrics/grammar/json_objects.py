@@ -102,25 +102,19 @@ def values_of(text: bytes, begin: int, end: int) -> Mapping[Path, Value] | None:
     values: dict[Path, Value] = {}
     path: list[str | int] = []
     for token in _TOKEN.finditer(text, begin, end):
-        if token["number"] is None and (token["text"] is None or token["key"]):
-            _move(path, token)
+        if token["edge"] in (b"{", b"["):
+            path.append("" if token["edge"] == b"{" else 0)
+        elif token["edge"]:
+            path.pop()
+        elif token["comma"]:
+            path[-1] = path[-1] + 1 if isinstance(path[-1], int) else ""
+        elif token["key"]:
+            path[-1] = token["text"].decode("utf-8", "replace")
         elif len(path) <= _MAX_DEPTH:
             kind = "text" if token["number"] is None else "number"
             if kind == "text" or len(token[kind]) <= _MAX_DIGITS:
                 values[tuple(path)] = Value(token[kind], token.span(kind), kind == "number")
     return values
-
-
-def _move(path: list[str | int], token: re.Match[bytes]) -> None:
-    """Move a path into, behind or out of a part of an object."""
-    if token["edge"] in (b"{", b"["):
-        path.append("" if token["edge"] == b"{" else 0)
-    elif token["edge"]:
-        path.pop()
-    elif token["comma"]:
-        path[-1] = path[-1] + 1 if isinstance(path[-1], int) else ""
-    else:
-        path[-1] = token["text"].decode("utf-8", "replace")
 
 
 def object_reading(
@@ -135,11 +129,13 @@ def object_reading(
         return None
     step, epoch = _first_count(values, _STEPS), _epoch(values)
     is_placed = step is not None or epoch is not None
-    if not (is_placed or (is_tagged and _is_logged(values))) or (is_tagged and _is_event(values, is_placed)):
+    if not (is_placed or is_tagged) or (is_tagged and _is_parameter(values, is_placed=is_placed)):
         return LineReading(LineKind.OBJECT)
     rank = values.get(("rank",))
     times = (values[key,] for key in TIME_KEYS if (key,) in values)
     names = [value.span for path, value in values.items() if path in _NAMING]
+    keys = (token for token in _TOKEN.finditer(text, begin, end) if token["key"])
+    key_digits = (run.span() for key in keys for run in _DIGITS.finditer(text, *key.span("text")))
     return LineReading(
         LineKind.OBJECT,
         step,
@@ -148,7 +144,7 @@ def object_reading(
         tuple(_numbers(values, name)),
         is_member=rank is not None,
         seconds=next((each.span for each in times if json_timestamp(each.json)), None),
-        names=(*_key_digits(text, begin, end), *names),
+        names=(*key_digits, *names),
         is_self_terminating=True,
     )
 
@@ -161,22 +157,13 @@ def _epoch(values: Mapping[Path, Value]) -> Span | None:
     return _first_count(values, _EPOCHS)
 
 
-def _key_digits(text: bytes, begin: int, end: int) -> list[Span]:
-    """Where digits stand in keys."""
-    keys = (token for token in _TOKEN.finditer(text, begin, end) if token["key"])
-    return [run.span() for key in keys for run in _DIGITS.finditer(text, *key.span("text"))]
-
-
-def _is_logged(values: Mapping[Path, Value]) -> bool:
-    """Whether an object of a logger holds metrics, not parameters."""
-    kind, step = values.get(("type",)), values.get(("step",))
-    return (kind is None or kind.text == b"LOG") and (step is None or step.text != b"PARAMETER")
-
-
-def _is_event(values: Mapping[Path, Value], is_placed: bool) -> bool:
-    """Whether an object of MLPerf's tells an event or a parameter."""
-    key = values.get(("key",))
-    if ("event_type",) not in values or key is None:
+def _is_parameter(values: Mapping[Path, Value], *, is_placed: bool) -> bool:
+    """Whether an object of a logger holds parameters, or is an event of MLPerf's."""
+    kind, step, key = (values.get((name,)) for name in ("type", "step", "key"))
+    is_logged = (kind is None or kind.text == b"LOG") and (step is None or step.text != b"PARAMETER")
+    if not (is_placed or is_logged):
+        return True
+    if key is None or ("event_type",) not in values:
         return False
     return not (is_placed and is_measure(_text(key)))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import islice
 
 from batchai_magics.metrics.grammar.headings import phase_heading
 from batchai_magics.metrics.grammar.json_objects import message_span, object_reading
@@ -151,27 +152,32 @@ def read_line(text: bytes, *, are_labels_ranks: bool = False) -> LineReading | N
     is_known, known = _read_known(text, prefixes, row)
     if is_known:
         return known
-    if _is_rule(text, row):
-        return LineReading(LineKind.RULE, rank=prefixes.rank_or_label, is_member=BRANCH in text)
-    if told := phase_heading(text):
-        return _read_phase(text, told, prefixes)
+    if reading := _read_edge(text, prefixes, row):
+        return reading
     if is_too_long(text) or not DIGIT.search(text):
         return None
     if b'": ' in text and _JSON_MEMBER.fullmatch(text, row):
         reading = read_line(text.replace(b'"', b"'"), are_labels_ranks=are_labels_ranks)
         return reading if reading and reading.is_member else None
-    if BRANCH in text:
-        if found := _BRANCHES.match(text, row):  # `│   ├── Loss = 0.5`: indented instead
-            text = text[:row] + b" " * len(found[0]) + text[found.end() :]
+    if BRANCH in text and (found := _BRANCHES.match(text, row)):  # `│   ├── Loss = 0.5`: indented instead
+        text = text[:row] + b" " * len(found[0]) + text[found.end() :]
         prefixes = read_prefixes(text, are_labels_ranks=are_labels_ranks)
     return _read_message(*_message_of(text, prefixes, are_labels_ranks=are_labels_ranks))
 
 
-def _is_rule(text: bytes, row: int) -> bool:
-    """Whether a line is a rule, opens an object, or is a comment on the branch above."""
-    opens_object = text[-1:] == b"{" and not text[row:-1].strip()  # whose members stand below
+def _read_edge(text: bytes, prefixes: Prefixes, row: int) -> LineReading | None:
+    """Read a line that only parts those around it: a rule, or the heading of a phase."""
     is_comment = BRANCH in text and _TWIG.match(text, row)  # `│   │   └── Best until now = 0.4`
-    return bool(opens_object or is_comment or _RULE.fullmatch(text))
+    opens_object = text[-1:] == b"{" and not text[row:-1].strip()  # whose members stand below
+    if is_comment or opens_object or _RULE.fullmatch(text):
+        return LineReading(LineKind.RULE, rank=prefixes.rank_or_label, is_member=BRANCH in text)
+    told = phase_heading(text)
+    if told is None:
+        return None
+    scan = scan_line(text, prefixes)  # the heading may name its epoch: `[Epoch 0] Validation:`
+    step, epoch, phase = _best(scan, "step"), _best(scan, "epoch"), phase_of_word(told["phase"].decode())
+    spans = step and step.span, epoch and epoch.span, prefixes.rank_or_label
+    return LineReading(LineKind.PHASE, *spans, phase=phase)
 
 
 def _read_message(text: bytes, prefixes: Prefixes) -> LineReading | None:
@@ -234,14 +240,6 @@ def _message_of(text: bytes, prefixes: Prefixes, *, are_labels_ranks: bool) -> t
     return text, prefixes
 
 
-def _read_phase(text: bytes, told: re.Match[bytes], prefixes: Prefixes) -> LineReading:
-    """The reading of a line that tells a phase, which may name its epoch: `[Epoch 0] Validation:`."""
-    scan = scan_line(text, prefixes)
-    step, epoch = _best(scan, "step"), _best(scan, "epoch")
-    spans = step and step.span, epoch and epoch.span, prefixes.rank_or_label
-    return LineReading(LineKind.PHASE, *spans, phase=phase_of_word(told["phase"].decode()))
-
-
 def _is_json_object(message: bytes) -> bool:
     if not message.startswith(b'{"'):
         return False
@@ -277,58 +275,62 @@ def _read_behind_name(text: bytes, prefixes: Prefixes, rank: Span | None) -> Lin
 def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> LineReading | None:
     if scan.is_bar and _RULED.fullmatch(scan.text, row_begin(scan.text)):
         scan.is_bar = False
-    is_member, has_quality = _is_member(scan), any(is_quality(each.name) for each in scan.numbers)
-    kind = LineKind.LOOSE if is_member else _kind(scan)
-    is_bare = kind is LineKind.LOOSE and not is_member
-    if kind is None or (not has_quality and (is_bare or _holds_settings(scan) or _is_schedule(scan))):
+    is_member = _is_member(scan)
+    kind = _kind(scan, is_member=is_member)
+    if kind is None:
         return None
     _count_episodes(scan)
-    reading = LineReading(
+    phase, step, epoch = scan.phase, _best(scan, "step"), _best(scan, "epoch")
+    if kind is LineKind.HEADING:
+        phase = scan.section or phase  # which may stand behind the position
+        if phase not in (None, TRAIN) and step and step.total and not epoch:
+            step = None  # a validation counts its own batches
+    total = step.total if step and kind is LineKind.STEP else None
+    return LineReading(
         kind,
-        rank=rank or scan.rank,
-        phase=scan.phase,
-        prefix_end=prefixes.begin,
+        step and step.span,
+        epoch and epoch.span,
+        rank or scan.rank,
+        _numbers(scan, kind),
+        phase,
+        prefixes.begin,
         is_bar=scan.is_bar,
         is_plain=_is_plain(scan),
+        is_result=kind is LineKind.LOOSE and states_results(scan.text, prefixes.begin),
         is_dict=scan.text[prefixes.begin : prefixes.begin + 2] == b"{'",
         is_member=is_member,
         is_whole=all(scan.digits_of(each).isdigit() for each in scan.numbers),
+        is_list=kind is LineKind.HEADING and _ALONE.fullmatch(scan.text, scan.begin, scan.end) is not None,
+        total=total if total and is_count(scan.text[slice(*total)]) else None,
     )
-    step, epoch = _best(scan, "step"), _best(scan, "epoch")
-    if kind is LineKind.HEADING:
-        reading = _as_heading(reading, scan)
-        if reading.phase not in (None, TRAIN) and step and step.total and not epoch:
-            step = None  # a validation counts its own batches
-    elif kind is LineKind.LOOSE:
-        reading = reading._replace(is_result=states_results(scan.text, prefixes.begin))
-    numbers = _distinct(scan.numbers) if kind in (LineKind.STEP, LineKind.LOOSE) else _bar_length(scan)
-    total = _total(scan, step) if kind is LineKind.STEP else None
-    return reading._replace(step=step and step.span, epoch=epoch and epoch.span, numbers=numbers, total=total)
 
 
-def _as_heading(reading: LineReading, scan: LineScan) -> LineReading:
-    """The reading of a heading, whose phase may stand behind its position."""
-    is_list = _ALONE.fullmatch(scan.text, scan.begin, scan.end) is not None
-    return reading._replace(phase=scan.section or scan.phase, is_list=is_list)
+def _numbers(scan: LineScan, kind: LineKind) -> tuple[NamedNumber, ...]:
+    """The numbers of a line, each name of a phase once; one with digits may have others on the next line.
+
+    A bar without a label has its length instead, which tells it from other bars.
+    """
+    if kind in (LineKind.STEP, LineKind.LOOSE):
+        own = {
+            (each.name.lower(), each.phase, each.begin if _HAS_DIGIT.search(each.name) else 0): each
+            for each in reversed(scan.numbers)
+        }
+        return tuple(own.values())[::-1]
+    totals = (each.total for each in scan.positions if each.total and scan.is_bar and not scan.is_labelled)
+    lengths = (span for span in totals if scan.text[slice(*span)].isdigit())
+    return tuple(NamedNumber("total", "", None, *span) for span in islice(lengths, 1))
 
 
-def _total(scan: LineScan, step: Position | None) -> Span | None:
-    """Where the number stands that a step is out of."""
-    total = step.total if step else None
-    return total if total and is_count(scan.text[slice(*total)]) else None
+def _tells_settings(scan: LineScan) -> bool:
+    """Whether a line without a quality holds settings, as a dict or as a schedule.
 
-
-def _holds_settings(scan: LineScan) -> bool:
-    """Whether a dict holds settings and no rate: `{'epoch': 100, 'batch_size': 64, 'lr': 0.1}`."""
-    is_dict = scan.text[scan.begin : scan.begin + 2] == b"{'"
-    has_settings = bool(scan.positions) and scan.excluded > 0
-    return is_dict and has_settings and not any(is_rate(each.name) for each in scan.numbers)
-
-
-def _is_schedule(scan: LineScan) -> bool:
-    """Whether a line tells a number at several epochs: `epoch 10 -> lr 0.01, epoch 20 -> lr 0.001`."""
+    `{'epoch': 100, 'batch_size': 64, 'lr': 0.1}`, `epoch 10 -> lr 0.01, epoch 20 -> lr 0.001`.
+    """
     names = [each.name for each in scan.numbers]
-    return len({*names}) < len(names) and sum(each.noun == "epoch" for each in scan.positions) > 1
+    if len({*names}) < len(names) and sum(each.noun == "epoch" for each in scan.positions) > 1:
+        return True
+    is_dict = scan.text[scan.begin : scan.begin + 2] == b"{'"
+    return is_dict and bool(scan.positions) and scan.excluded > 0 and not any(map(is_rate, names))
 
 
 def _count_episodes(scan: LineScan) -> None:
@@ -340,19 +342,22 @@ def _count_episodes(scan: LineScan) -> None:
             scan.positions[index] = position._replace(kind="step", fineness=3)
 
 
-def _bar_length(scan: LineScan) -> tuple[NamedNumber, ...]:
-    """The length of a bar without a label, which tells it from other bars."""
-    if not scan.is_bar or scan.is_labelled:
-        return ()
-    totals = (position.total for position in scan.positions if position.total)
-    lengths = [span for span in totals if scan.text[slice(*span)].isdigit()]
-    return tuple(NamedNumber("total", "", None, *span) for span in lengths[:1])
+def _kind(scan: LineScan, *, is_member: bool) -> LineKind | None:
+    """What a line is for those around it."""
+    has_quality = any(is_quality(each.name) for each in scan.numbers)
+    if not has_quality and _tells_settings(scan):
+        return None
+    if is_member:
+        return LineKind.LOOSE
+    if not _is_metrics(scan):
+        return _kind_of_position(scan)
+    if scan.positions:
+        return LineKind.STEP
+    return LineKind.LOOSE if has_quality else None
 
 
-def _kind(scan: LineScan) -> LineKind | None:
-    """What a line is that is no member of a block."""
-    if _is_metrics(scan):
-        return LineKind.STEP if scan.positions else LineKind.LOOSE
+def _kind_of_position(scan: LineScan) -> LineKind | None:
+    """What a line is that has a position and no metrics."""
     if scan.early_words or not scan.positions:
         return None
     is_of_epoch = scan.positions[0].kind == "epoch"
@@ -361,27 +366,14 @@ def _kind(scan: LineScan) -> LineKind | None:
     are_timers = bool(scan.numbers) and all(is_timer(each.name) for each in scan.numbers)
     if are_timers and (is_of_epoch or not has_text):
         return LineKind.HEADING
-    if has_text or not _are_counts(scan):
+    are_counts = not any(  # whole and of no measure: `[Epoch: 0, numImages: 1600]`
+        is_quality(each.name) or each.unit or not scan.digits_of(each).isdigit() for each in scan.numbers
+    )
+    if has_text or not are_counts:
         return None
     if scan.is_bar:
         return LineKind.BAR
-    return LineKind.HEADING if not _has_settings(scan) and _is_heading(scan) else None
-
-
-def _are_counts(scan: LineScan) -> bool:
-    """Whether all numbers are whole and of no measure: `[Epoch: 0, numImages: 1600]`."""
-    return not any(
-        is_quality(each.name) or each.unit or not scan.digits_of(each).isdigit() for each in scan.numbers
-    )
-
-
-def _has_settings(scan: LineScan) -> bool:
-    """Whether numbers beside a position do not count what it goes over: `epoch: 100, hidden: 256`."""
-    are_counts = all(
-        _COUNT_NAME.fullmatch(each.name) or is_rate(each.name) or is_timer(each.name) for each in scan.numbers
-    )
-    has_setting = not are_counts or _SETTING.search(scan.text, scan.begin) is not None
-    return has_setting or len(scan.numbers) > _MOST_COUNTS
+    return LineKind.HEADING if _is_heading(scan) else None
 
 
 def _is_member(scan: LineScan) -> bool:
@@ -401,18 +393,23 @@ def _is_member(scan: LineScan) -> bool:
 
 
 def _is_heading(scan: LineScan) -> bool:
-    """Whether the positions of a line are not those of a command: `epoch=1` needs brackets."""
-    message = scan.text[scan.begin : scan.end].strip(b" \t=-*#>")
-    is_indented = scan.text[scan.begin - 2 : scan.begin].isspace()
-    if _ALONE.fullmatch(message):
-        return True
-    is_setting = b":" in message[:-1] and not any(
-        each.total or each.kind == "epoch" for each in scan.positions
+    """Whether the positions of a line are not those of a command or a configuration.
+
+    `epoch=1` needs brackets. Numbers beside a position count what it goes over, unlike `hidden: 256`.
+    """
+    are_counts = all(
+        _COUNT_NAME.fullmatch(each.name) or is_rate(each.name) or is_timer(each.name) for each in scan.numbers
     )
-    if is_setting and message[:1] != b"[":
+    if not are_counts or len(scan.numbers) > _MOST_COUNTS or _SETTING.search(scan.text, scan.begin):
         return False
+    message = scan.text[scan.begin : scan.end].strip(b" \t=-*#>")
+    if _ALONE.fullmatch(message) or message[:1] == b"[":
+        return True
+    if b":" in message[:-1] and not any(each.total or each.kind == "epoch" for each in scan.positions):
+        return False
+    is_indented = scan.text[scan.begin - 2 : scan.begin].isspace()
     is_framed = b"***" in scan.text[: scan.begin]  # `**** Epoch=1 start ****`
-    return b"=" not in message or message[:1] == b"[" or is_indented or is_framed
+    return b"=" not in message or is_indented or is_framed
 
 
 def _is_plain(scan: LineScan) -> bool:
@@ -482,15 +479,6 @@ def _best(scan: LineScan, kind: str) -> Position | None:
 
     found = (position for position in scan.positions if position.kind == kind)
     return max(found, key=rank, default=None)
-
-
-def _distinct(found: list[NamedNumber]) -> tuple[NamedNumber, ...]:
-    """The numbers, each name of a phase once; one with digits may have others on the next line."""
-    own = {
-        (each.name.lower(), each.phase, each.begin if _HAS_DIGIT.search(each.name) else 0): each
-        for each in reversed(found)
-    }
-    return tuple(own.values())[::-1]
 
 
 def states_results(text: bytes, begin: int) -> bool:

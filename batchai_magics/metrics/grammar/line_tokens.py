@@ -199,33 +199,29 @@ def _pass_sentence(scan: LineScan) -> bool:
 
 
 def _take_text_pair(scan: LineScan) -> bool:
+    """Pass a name whose value is no number, but only the name of a group: `LOC: recall: 0.5`."""
     found = numbers.TEXT_PAIR.match(scan.text, scan.at, scan.end)
-    if found and found[0].endswith(b": n/a"):
+    if found is None:
+        return False
+    if found[0].endswith(b": n/a"):
         scan.at = found.end()
         return True
-    if found:
-        _note_phase(scan, found[0])
-    name = (found["name"] or b"").decode("utf-8", "replace") if found else ""
-    is_filler = name.split(" ")[-1].lower() in _NO_TEXT_NAMES
-    if found and name and found[0].endswith(b":") and not is_filler and phase_of_word(name) is None:
+    if told := _TOLD_PHASE.match(found[0]):  # `'mode': 'val'`, or a name if nothing else tells the phase
+        phase, is_name = phase_of_word(told["phase"].decode()), found[0].startswith(b"'name")
+        scan.phase = (scan.phase or phase) if is_name else (phase or scan.phase)
+    name = (found["name"] or b"").decode("utf-8", "replace")
+    is_filler, is_phase = name.split(" ")[-1].lower() in _NO_TEXT_NAMES, phase_of_word(name) is not None
+    if name and found[0].endswith(b":") and not (is_filler or is_phase):
         scan.at = found.start() + found[0].index(b":") + 1
         is_prefix = _LEVEL.search(name) or (_ORIGIN.search(name) and not scan.numbers)
         if not is_prefix:
-            scan.group = f"{name}/"  # `LOC: recall: 0.5`
+            scan.group = f"{name}/"
         return True
-    if found is None or ENDS_IN_POSITION.search(name) or is_filler:
-        return False
-    if phase_of_word(name) and found[0][-4:] not in (b": --", b"None") and b"/" not in found[0]:
-        return False  # the value of a name is itself a name: `DEV : loss 0.5`
+    has_value = found[0][-4:] in (b": --", b"None") or b"/" in found[0]
+    if is_filler or ENDS_IN_POSITION.search(name) or (is_phase and not has_value):
+        return False  # the value of a phase is itself a name: `DEV : loss 0.5`
     scan.at = found.end()
     return True
-
-
-def _note_phase(scan: LineScan, pair: bytes) -> None:
-    """Note the phase that a text tells, or a name, if nothing else does: `'mode': 'val'`."""
-    if told := _TOLD_PHASE.match(pair):
-        phase, is_name = phase_of_word(told["phase"].decode()), pair.startswith(b"'name")
-        scan.phase = (scan.phase or phase) if is_name else (phase or scan.phase)
 
 
 def _pass_best(scan: LineScan) -> bool:
@@ -251,21 +247,17 @@ def _skip(scan: LineScan) -> None:
     word = found[0].decode("utf-8", "replace").strip(":.'\"!").lower() if found else ""
     if phase := VALIDATION if _VALIDATING.match(scan.text, begin) else phase_of_word(word):
         scan.enter_phase(phase)
-    if not _is_explained(scan, word):
-        _count_word(scan, begin)
+    _count_word(scan, begin, word)
 
 
-def _is_explained(scan: LineScan, word: str) -> bool:
-    """Whether a word before the place where the scan is stands on lines of metrics."""
+def _count_word(scan: LineScan, begin: int, word: str) -> None:
+    """Count a word from here to where the scan is, unless it stands on lines of metrics."""
     if word in _FILLERS or word in ("n/a", "na", "none") or not any(map(str.isalnum, word)):
-        return True
+        return
     if word in ("time", "eta", "remaining") and numbers.DURATION.match(scan.text, scan.at + 1, scan.end):
-        return True
-    return bool(scan.numbers) and (word == "in" or word.startswith("#"))  # `best_reward: 191.2 in #1`
-
-
-def _count_word(scan: LineScan, begin: int) -> None:
-    """Count a word that nothing explains, from here to where the scan is."""
+        return
+    if scan.numbers and (word == "in" or word.startswith("#")):  # `best_reward: 191.2 in #1`
+        return
     if not scan.positions:
         # two blanks follow the words from here on, as after the event of a structured log, or a bar
         is_apart = scan.has_origin and _APART.match(scan.text, scan.at, scan.end)

@@ -115,10 +115,14 @@ def take_pair(scan: LineScan) -> bool:
     if _is_no_pair(scan, raw, found) or not (is_signed or _is_name_without_sign(raw)):
         return False
     scan.assigned += found["sign"] == b"="
-    is_list_name = is_signed and _splits_into_sentence(raw) and not is_excluded(raw)
-    if is_list_name:
+    if not is_signed:
+        head, _, letter = raw.rpartition(" ")  # `MAE e 0.11  f 0.21`: several letters behind a quality
+        if len(letter) == 1 and head and " " not in head and is_quality(head):
+            scan.head = head
+        raw = f"{scan.head} {raw}" if len(raw) == 1 and scan.head else raw
+    elif _is_sentence(raw):
         scan.stray_words += 1
-    add_number(scan, raw if is_signed else _headed(scan, raw), found, is_signed=is_signed)
+    add_number(scan, raw, found, is_signed=is_signed)
     return True
 
 
@@ -160,14 +164,6 @@ def _states_measure(scan: LineScan, name: str, end: int) -> bool:
     return is_measure(name) and (is_after or before[-1:] in (b",", b";", b":", b"|", b"."))
 
 
-def _headed(scan: LineScan, name: str) -> str:
-    """The name, with the quality of which several letters are behind it: `MAE e 0.11  f 0.21`."""
-    head, _, letter = name.rpartition(" ")
-    if len(letter) == 1 and head and " " not in head and is_quality(head):
-        scan.head = head
-    return f"{scan.head} {name}" if len(name) == 1 and scan.head else name
-
-
 def _take_step_and_number(scan: LineScan, found: re.Match[bytes]) -> bool:
     """Take `Train loss 100 24.01`: a phase, a name, a step and a number."""
     if scan.positions or scan.numbers or found["sign"] or not found["number"].isdigit():
@@ -196,14 +192,11 @@ def _is_name_without_sign(name: str) -> bool:
     return len(words) == 1 or is_measure(last) or is_timer(last) or name.lower() in ("peak mem", "max mem")
 
 
-def _splits_into_sentence(name: str) -> bool:
-    """Whether a name of several words is a sentence: it ends in no measure and holds a stop word."""
+def _is_sentence(name: str) -> bool:
+    """Whether a name of several words with a stop word among them is that of nothing known."""
     words = name.split(" ")
-    return (
-        len(words) > 2
-        and any(map(is_stop_word, words[:-1]))
-        and not (is_measure(name) or is_timer(name) or is_rate(name))
-    )
+    is_known = is_measure(name) or is_timer(name) or is_rate(name) or is_excluded(name)
+    return len(words) > 2 and any(map(is_stop_word, words[:-1])) and not is_known
 
 
 def add_number(scan: LineScan, raw: str, found: re.Match[bytes], *, is_signed: bool) -> None:
@@ -213,15 +206,13 @@ def add_number(scan: LineScan, raw: str, found: re.Match[bytes], *, is_signed: b
     if raw.lower() == "rank" and number.isdigit():
         scan.rank = span
         return
-    raw = _without_info(_ASIDES.sub("", _SENTENCE.sub("", raw)))
+    raw = _ASIDES.sub("", _SENTENCE.sub("", raw))
+    if info := _INFO.fullmatch(raw):  # `CV info cv_loss 92.5`
+        raw = info["name"] if split_phase(info["name"])[0] else (info["phase"] or "") + info["name"]
     if _is_no_metric(scan, raw, number, unit):
         scan.excluded += 1
         return
     phase, base = _phase_and_name(scan, raw)
-    if base != raw and phase != TRAIN and is_excluded(base):
-        scan.excluded += 1
-        return
-    phase = _phase_after(scan, raw, base, phase)
     if phase is None and _IN_PARENTHESES.search(scan.text, scan.begin, found.start()) and scan.numbers:
         phase = scan.numbers[-1].phase  # `val: 0.25 (acc 0.5)`
     name, unit = _name_and_unit(scan.group + base, base, unit)
@@ -236,20 +227,14 @@ def add_number(scan: LineScan, raw: str, found: re.Match[bytes], *, is_signed: b
     scan.strong += _is_strong(raw, is_whole=is_whole, is_assigned=is_assigned, is_signed=is_signed)
 
 
-def _without_info(raw: str) -> str:
-    """The name in `CV info cv_loss 92.5`, with its phase."""
-    match = _INFO.fullmatch(raw)
-    if match is None:
-        return raw
-    name = str(match["name"])
-    return name if split_phase(name)[0] else (match["phase"] or "") + name
-
-
 def _is_no_metric(scan: LineScan, raw: str, number: bytes, unit: str) -> bool:
     """Whether a number is a setting, may be a decimal comma's, counts phases, or is a time called a cost."""
     is_fraction = b"." in number and raw.lower() in _TIMED_POSITIONS
     full = scan.group + raw if is_quality(scan.group) else raw  # `losses: [total: 0.5]`
+    phase, base = split_phase(raw)
     if is_excluded(full) and not is_fraction:
+        return True
+    if base != raw and phase != TRAIN and is_excluded(base):
         return True
     if _MAY_BE_DECIMAL.fullmatch(number) and _IS_SMALL.search(raw):
         return True
@@ -257,16 +242,6 @@ def _is_no_metric(scan: LineScan, raw: str, number: bytes, unit: str) -> bool:
         return True
     is_counter = phase_of_word(raw) is not None and number.isdigit()  # `Eval 1 at step 4000`
     return is_counter and not (unit or scan.last_base)
-
-
-def _phase_after(scan: LineScan, raw: str, base: str, phase: str | None) -> str | None:
-    """The phase of a number: its own, which the next ones have too, else that of the one before it."""
-    if phase is not None and phase_of_word(base) is None:
-        scan.last_base = base
-        scan.last_phase = phase if " " in raw else None
-    elif is_quality(base) and scan.last_phase != TRAIN:
-        return phase or scan.last_phase
-    return phase
 
 
 def _is_strong(raw: str, *, is_whole: bool, is_assigned: bool, is_signed: bool) -> bool:
@@ -290,11 +265,16 @@ def _name_and_unit(name: str, base: str, unit: str) -> tuple[str, str]:
 
 
 def _phase_and_name(scan: LineScan, raw: str) -> tuple[str | None, str]:
+    """The phase of a number, its own or that of the one before it, and its name without the phase."""
     phase, base = split_phase(raw)
-    word = phase_of_word(raw)
-    if word:  # `loss train: 1.2, val: 1.3`; some print only the phases of their metric
+    if word := phase_of_word(raw):  # `loss train: 1.2, val: 1.3`; some print only the phases of their metric
         scan.last_base = scan.last_base or "metric"
-        return word, scan.last_base
+        phase, base = word, scan.last_base
+    if phase is not None and phase_of_word(base) is None:  # which the next numbers have too
+        scan.last_base = base
+        scan.last_phase = phase if " " in raw else None
+    elif is_quality(base) and scan.last_phase != TRAIN:
+        phase = phase or scan.last_phase
     return phase, base
 
 

@@ -140,7 +140,7 @@ def plain_line(text: bytes) -> bytes:
     if text.count(b"]:") + text.count(b"] =") > 1:
         text = _BRACKETED.sub(rb" \1 ", text)  # `[epoch]: 199, [loss]: 4.99`
     if text.startswith(b"('") and text.endswith(b")"):
-        text = _TUPLE_NAME.sub(_told_by_tuple, text)
+        text = _TUPLE_NAME.sub(lambda found: (found[1] + b":").rjust(len(found[0])), text)
     if b"> " in text:
         text = _ARROW.sub(lambda found: found[0][:-2] + b"= ", text)
     if b" over " in text or b"st " in text or b"previous " in text:
@@ -169,10 +169,6 @@ def _unwrapped(found: re.Match[bytes]) -> bytes:
     begin, end = (place - found.start() for place in found.span("number"))
     bracket = found.groupdict().get("open") or b""
     return b" " * (begin - len(bracket)) + bracket + found["number"] + b" " * (len(found[0]) - end)
-
-
-def _told_by_tuple(found: re.Match[bytes]) -> bytes:
-    return (found[1] + b":").rjust(len(found[0]))
 
 
 def _in_english(text: bytes) -> bytes:

@@ -222,15 +222,10 @@ def _name_at(text: bytes, at: int, *, has_origin: bool) -> re.Match[bytes] | Non
     patterns = (_TAGGED, _NAMED, _LOGGER, _BEHAVIOR) if has_origin else (_TAGGED, _HOST, _CALLER)
     for pattern in patterns:
         found = pattern.match(text, at)
-        if found and not _is_of_message(found["name"], is_tag=pattern is _TAGGED):
+        if found is None or _OF_METRICS.fullmatch(found["name"]):
+            continue
+        word = found["name"].decode("utf-8", "replace")
+        is_of_message = _POSITION_WORD.search(found["name"]) or is_measure(word) or is_timer(word)
+        if pattern is _TAGGED if phase_of_word(word) else not is_of_message:
             return found
     return None
-
-
-def _is_of_message(name: bytes, *, is_tag: bool) -> bool:
-    word = name.decode("utf-8", "replace")
-    if _OF_METRICS.fullmatch(name):
-        return True
-    if phase_of_word(word):
-        return not is_tag
-    return _POSITION_WORD.search(name) is not None or is_measure(word) or is_timer(word)
