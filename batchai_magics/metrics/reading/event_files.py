@@ -6,6 +6,7 @@ An event file is a sequence of records: length, CRC of the length, a protobuf `E
 
 from __future__ import annotations
 
+import math
 import struct
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -43,8 +44,13 @@ class EventFileWriter:
     def write(self, points: Iterable[ScalarPoint]) -> None:
         """Appends points, and flushes them."""
         for point in points:
-            file = self._files.get(point.rank or 0) or self._open(point.rank or 0)
-            file.write(_record(_event(point)))
+            rank = point.rank or 0
+            if rank not in self._files:
+                folder = self._folder / f"rank-{rank}" if rank else self._folder
+                folder.mkdir(parents=True, exist_ok=True)
+                self._files[rank] = (folder / f"{OWN_PREFIX}{self._run.guid}").open("wb")
+                self._files[rank].write(_record(_double(1, self._run.started) + _bytes(3, _VERSION)))
+            self._files[rank].write(_record(_event(point)))
         for file in self._files.values():
             file.flush()
 
@@ -53,14 +59,6 @@ class EventFileWriter:
         for file in self._files.values():
             file.close()
         self._files.clear()
-
-    def _open(self, rank: int) -> BinaryIO:
-        folder = self._folder / f"rank-{rank}" if rank else self._folder
-        folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / f"{OWN_PREFIX}{self._run.guid}").open("wb")
-        self._files[rank] = file
-        file.write(_record(_double(1, self._run.started) + _bytes(3, _VERSION)))
-        return file
 
 
 class EventFileReader:
@@ -105,18 +103,14 @@ class EventFileReader:
 
 
 def _event(point: ScalarPoint) -> bytes:
-    value = _bytes(1, point.name.encode()) + _key(2, _FIXED32) + struct.pack("<f", _as_float(point.value))
+    """The event of a point, whose value is infinity if it is beyond what TensorBoard's 32 bits hold."""
+    try:
+        number = struct.pack("<f", point.value)
+    except OverflowError:
+        number = struct.pack("<f", math.copysign(math.inf, point.value))
+    value = _bytes(1, point.name.encode()) + _key(2, _FIXED32) + number
     step = _key(2, _VARINT) + _varint(point.step & (1 << 64) - 1)
     return _double(1, point.time) + step + _bytes(5, _bytes(1, value))
-
-
-def _as_float(value: float) -> float:
-    """The value, as infinity if it is beyond what TensorBoard's 32 bits hold."""
-    try:
-        struct.pack("<f", value)
-    except OverflowError:
-        return float("inf") if value > 0 else float("-inf")
-    return value
 
 
 def _record(event: bytes) -> bytes:

@@ -57,8 +57,11 @@ class LineReader:
         if not lines.texts:
             return MeasurementTable()
         block = Block(lines, self.plans, clock)
-        if block.rank_label is not None:
-            return self._read_labelled(lines, block.rank_label, clock)
+        if (row := block.rank_label) is not None:  # numbers in front are ranks from here on
+            table = self.read(lines.slice(0, row), clock).copy()
+            self.plans = PlanCache(are_labels_ranks=True)
+            table.extend(self.read(lines.slice(row, len(lines.texts)), clock))
+            return table
         if self._is_uniform(block):
             self._read_uniform(block.groups)
         else:
@@ -67,13 +70,6 @@ class LineReader:
         if self._contexts.lines.is_open:
             self._contexts.lines.end(lines)
         return self._table(block.groups)
-
-    def _read_labelled(self, lines: Lines, row: int, clock: WriteClock | None) -> MeasurementTable:
-        """Read lines of which this one tells that its number in front, and those below, are ranks."""
-        table = self.read(lines.slice(0, row), clock).copy()
-        self.plans = PlanCache(are_labels_ranks=True)
-        table.extend(self.read(lines.slice(row, len(lines.texts)), clock))
-        return table
 
     def _table(self, groups: Sequence[PlanLines]) -> MeasurementTable:
         """What was read, a row for each line."""

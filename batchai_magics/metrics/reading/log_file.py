@@ -89,21 +89,17 @@ class LogFile:
     def _read_block(self, block: Block) -> Iterator[MeasurementTable]:
         """Parse a block: complete lines that follow each other at once, others one by one."""
         if not (has_tag(block.data) or self._streams.is_within_line or block.data[-1:] != b"\n"):
-            yield from self._read_all(self._untagged_lines(block))
+            clean = strip_escapes(block.data)
+            texts = clean.split(b"\n")[:-1]
+            raw = texts if clean is block.data else block.data.split(b"\n")[:-1]
+            ends = [*map(add, accumulate(map(len, raw)), count(block.offset + 1))]
+            yield from self._read_all(Lines(texts, ends, self._streams.rank, self._take_numbers(len(texts))))
             return
         for lines in map(self._lines_of, self._streams.demultiplex(block)):
             if lines.is_continued or not lines.has_end:
                 yield self._read_alone(lines)
             else:
                 yield from self._read_all(lines)
-
-    def _untagged_lines(self, block: Block) -> Lines:
-        """The lines of a block of one process."""
-        clean = strip_escapes(block.data)
-        texts = clean.split(b"\n")[:-1]
-        raw = texts if clean is block.data else block.data.split(b"\n")[:-1]
-        ends = [*map(add, accumulate(map(len, raw)), count(block.offset + 1))]
-        return Lines(texts, ends, self._streams.rank, self._take_numbers(len(texts)))
 
     def _lines_of(self, lines: StreamLines) -> Lines:
         """Lines that several processes have completed."""
@@ -149,7 +145,13 @@ class LogFile:
         table = self._reader.read(lines, self._clock)
         text, rank, end = lines.texts[0], lines.rank_at(0), lines.ends[0]
         begin = self._reader.first_record_start if table else None
-        facts = self._read_header(text if begin is None else text[:begin], end, rank)
+        entries = self._header.read(text if begin is None else text[:begin])
+        if entries and rank is None:
+            rank = rank_of(PREFIX.match(text))
+        for key, value in entries:
+            if key == "num_batches":
+                self.cadence.num_batches = int(value)
+        facts = [Fact(key, value, rank, end) for key, value in entries]
         if not (facts or self._patterns):
             return table
         return MeasurementTable.of([*facts, *self._with_patterns(lines, [*table])])
@@ -172,12 +174,3 @@ class LogFile:
         names = {record.name for record in own}
         rest = (each for each in records if not (isinstance(each, Measurement) and each.name in names))
         return [*rest, *own]
-
-    def _read_header(self, text: bytes, end: int, rank: int | None) -> list[Record]:
-        facts: list[Record] = []
-        for key, value in self._header.read(text):
-            if key == "num_batches":
-                self.cadence.num_batches = int(value)
-            rank = rank_of(PREFIX.match(text)) if rank is None else rank
-            facts.append(Fact(key, value, rank, end))
-        return facts

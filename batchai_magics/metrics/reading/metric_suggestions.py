@@ -138,22 +138,15 @@ def _suggestion(line: str, shape: _LineShape, known: Collection[str]) -> Suggest
     if len(places) != len(shape.numbers) or "\ufffd" in line:
         return None
     for number in sorted(shape.changed):
-        name = _name_before(line, places, number)
-        if name is None or not _is_told(name[0], line, shape, number, known):
+        left = places[number - 1][1] if number else 0
+        found = _NAME.finditer(line, left, places[number][0])
+        names = [name for name in found if name[0].lower() not in _NO_NAMES]
+        if not names or not _is_told(names[-1][0], line, shape, number, known):
             continue
         return Suggestion(
-            line.strip(), _option(line, places, number, name, _step_of(line, places, number, shape))
+            line.strip(), _option(line, places, number, names[-1], _step_of(line, places, number, shape))
         )
     return None
-
-
-def _name_before(line: str, places: Sequence[tuple[int, int]], number: int) -> re.Match[str] | None:
-    """The last word between a number and the one before it."""
-    left = places[number - 1][1] if number else 0
-    names = (
-        name for name in _NAME.finditer(line, left, places[number][0]) if name[0].lower() not in _NO_NAMES
-    )
-    return next(iter([*names][-1:]), None)
 
 
 def _is_told(name: str, line: str, shape: _LineShape, number: int, known: Collection[str]) -> bool:

@@ -114,9 +114,21 @@ class PlanCache:
     def find(self, plans: SkeletonPlans, line: bytes) -> Found | None:
         """The plan of a line, learned if it is new; None if there is nothing on the line for a plan."""
         found = plans.find(line)
-        if found is None and not plans.has_nothing(line):
-            found = self._learn(plans, line)
-        return found
+        if found or plans.has_nothing(line):
+            return found
+        if plans.is_embedded:
+            made = step_layout(line)
+            return self._remember(plans, line, *made) if made else None
+        if self.parts_of(line):
+            plans.is_joined = True
+            return None
+        plain = plain_line(line)
+        reading = self._read(line, plain)
+        if reading is None:
+            plans.silence(line)
+            return None
+        layout = layout_of(line, reading, plain=plain, clock=clock_of(line, reading))
+        return self._remember(plans, line, layout, reading, plain)
 
     def parts_of(self, line: bytes) -> list[bytes]:
         """The parts of a line that several processes wrote without a newline between; empty for one line."""
@@ -140,24 +152,6 @@ class PlanCache:
         if found is None or reading is None:
             return False
         return reading.rank == found.span("rank") and (reading.step or reading.epoch) is not None
-
-    def _learn(self, plans: SkeletonPlans, line: bytes) -> Found | None:
-        if plans.is_embedded:
-            made = step_layout(line)
-            return self._remember(plans, line, *made) if made else None
-        if self.parts_of(line):
-            plans.is_joined = True
-            return None
-        return self._learn_grammar(plans, line)
-
-    def _learn_grammar(self, plans: SkeletonPlans, line: bytes) -> Found | None:
-        plain = plain_line(line)
-        reading = self._read(line, plain)
-        if reading is None:
-            plans.silence(line)
-            return None
-        layout = layout_of(line, reading, plain=plain, clock=clock_of(line, reading))
-        return self._remember(plans, line, layout, reading, plain)
 
     def _read(self, line: bytes, plain: bytes | None = None) -> LineReading | None:
         plain = plain_line(line) if plain is None else plain

@@ -57,15 +57,11 @@ class ProcessLines:
         if block is None or number - block.touched > _MAX_FILE_LINES:
             return number
         if number > block.counted:
-            self._count(block, rank, number, lines)
+            self._pass(lines, number)
+            between = self._owners[block.counted - self._first : number - self._first]
+            block.foreign += len(between) - between.count(None) - between.count(rank)
+            block.counted = number + 1
         return number - block.foreign
-
-    def _count(self, block: _Block, rank: int, number: int, lines: Lines) -> None:
-        """Count the lines of other processes above a line of a block."""
-        self._pass(lines, number)
-        between = self._owners[block.counted - self._first : number - self._first]
-        block.foreign += len(between) - between.count(None) - between.count(rank)
-        block.counted = number + 1
 
     def touch(self, rank: int, number: int, lines: Lines, label: tuple[bytes, bytes] | None) -> None:
         """Note that a line belongs to a rank's block; `label` is the text around the rank, if not a tag.

@@ -57,7 +57,10 @@ class ReturnLabels:
         Returns:
             The lines, and the stretches of those that follow a label.
         """
-        if self._rank is None and not self._has_label(text):
+        are_parts = text.count(b"\r") > text.count(b"\r\n")
+        if self._rank is None and not (
+            are_parts and LABELLED_RETURN.search(text if self._is_part else b"\n" + text)
+        ):
             last = max(text.rfind(b"\r"), text.rfind(b"\n"))
             if last >= 0:
                 self._is_part = text[last : last + 1] == b"\r"
@@ -72,12 +75,6 @@ class ReturnLabels:
             self._is_part = self._is_part or b"\r" in lines[-1]
             at += len(line) + 1
         return b"\n".join(lines).replace(b"\r", b"\n"), stretches
-
-    def _has_label(self, text: bytes) -> bool:
-        """Whether a label may stand before parts of its line."""
-        if text.count(b"\r") == text.count(b"\r\n"):
-            return False
-        return LABELLED_RETURN.search(text if self._is_part else b"\n" + text) is not None
 
     def _label(self, line: bytes) -> bytes:
         """Find the label of a line; the first part is put behind one that stands alone."""

@@ -62,15 +62,15 @@ class _Stream:
     is_continued: bool = False
     timestamp: Timestamp | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether more of its line is to come."""
+        return bool(self.carry or self.is_continued or self.timestamp)
+
     def take_line(self, end: int) -> StreamLine:
         line = StreamLine(self.carry, end, self.rank, self.is_continued, self.timestamp)
         self.carry, self.is_continued, self.timestamp = b"", line.text[-1:] != b"\n", None
         return line
-
-
-def _is_open(stream: _Stream) -> bool:
-    """Whether more of its line is to come."""
-    return bool(stream.carry or stream.is_continued or stream.timestamp)
 
 
 class TaggedStreams:
@@ -129,7 +129,11 @@ class TaggedStreams:
     def _tagged_lines(self, block: Block) -> StreamLines | None:
         """The lines of a block each of which is a tag and a whole line; None if some are not."""
         data, count = block.data, block.data.count(b"\n")
-        if data.count(b"<std") != count or b"\r" in data or any(map(_is_open, self._streams.values())):
+        if (
+            data.count(b"<std") != count
+            or b"\r" in data
+            or any(each.is_open for each in self._streams.values())
+        ):
             return None
         found = _TAGGED_LINE.findall(data)
         if not found or len(found) != count:
@@ -145,21 +149,17 @@ class TaggedStreams:
         """Assign the text between tags to its streams; yield each line as its stream completes it."""
         for line in split_lines(block):
             for piece in split_tags(line.data) if has_tag(line.data) else [TaggedText(None, line.data)]:
-                self._take(piece)
-                carry = self._current.carry
-                if carry[-1:] == b"\n" or len(carry) > MAX_LINE_BYTES:
-                    yield self._current.take_line(line.end)
+                if piece.key:
+                    self.switch_to(piece.key)
+                stream = self._current
+                stream.timestamp = piece.timestamp or stream.timestamp
+                begins = piece.key and not stream.carry
+                stream.carry += piece.text.removeprefix(self._prefix) if begins else piece.text
+                if stream.carry[-1:] == b"\n" or len(stream.carry) > MAX_LINE_BYTES:
+                    yield stream.take_line(line.end)
 
     def finish(self, end: int) -> Iterator[StreamLines]:
         """The unterminated lines, ordered by rank."""
         for key in sorted(self._streams, key=lambda key: (-1 if key.rank is None else key.rank, key.name)):
             if self._streams[key].carry:
                 yield StreamLines.of([self._streams[key].take_line(end)])
-
-    def _take(self, piece: TaggedText) -> None:
-        if piece.key:
-            self.switch_to(piece.key)
-        stream = self._current
-        stream.timestamp = piece.timestamp or stream.timestamp
-        begins = piece.key and not stream.carry
-        stream.carry += piece.text.removeprefix(self._prefix) if begins else piece.text

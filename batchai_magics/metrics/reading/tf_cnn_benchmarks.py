@@ -297,26 +297,18 @@ class StepCadence:
         return self._step_after(digits, before), before
 
     def _step_after(self, digits: bytes, before: bytes) -> int | None:
-        whole = int(digits)
-        is_apart = before[-1:] in b" \t" and not _HEADER_NUMBER.search(before)
-        if is_apart and 0 < whole <= (self.num_batches or whole):
+        """The step at the end of digits that may begin with those of the text before."""
+        whole, is_header = int(digits), _HEADER_NUMBER.search(before) is not None
+        if before[-1:] in b" \t" and not is_header and 0 < whole <= (self.num_batches or whole):
             return whole
         is_decimal = before[-1:] == b"." and before[-2:-1].isdigit()
-        end = self._plausible_step(digits, before, is_decimal)
-        return end if end or is_decimal else whole or None
-
-    def _plausible_step(self, digits: bytes, before: bytes, is_decimal: bool) -> int | None:
-        is_header = _HEADER_NUMBER.search(before) is not None
         starts = range(1 if is_decimal or is_header else 0, len(digits))
         for start in reversed(starts) if is_header else starts:
             step = int(digits[start:])
-            if digits[start] != ord("0") and self._fits(step):
+            is_due = step == 1 or step % (self.interval or _DEFAULT_INTERVAL) == 0
+            if digits[start] != ord("0") and is_due and step <= (self.num_batches or step):
                 return step
-        return None
-
-    def _fits(self, step: int) -> bool:
-        is_in_range = self.num_batches is None or step <= self.num_batches
-        return is_in_range and (step == 1 or step % (self.interval or _DEFAULT_INTERVAL) == 0)
+        return None if is_decimal else whole or None
 
 
 def _read_rate(cursor: LineCursor, match: re.Match[bytes]) -> Sequence[Record]:
