@@ -95,7 +95,10 @@ class Column(Sequence[Any]):
         """Add numbers behind the others."""
         kind, part, has_none = _packed(numbers)
         if kind and kind != self._kind:
-            self._convert(_MIXED if self._kind else kind)
+            kind_of_all = _MIXED if self._kind else kind
+            is_mixed = kind_of_all == _MIXED  # else, those before are all None
+            self._stored = [*self] if is_mixed else array(kind, [_MISSING[kind]] * bool(self._count))
+            self._kind = kind_of_all
         if self._kind == _MIXED:
             self._stored.extend(numbers)
         elif self._kind:
@@ -105,11 +108,6 @@ class Column(Sequence[Any]):
 
     def _known(self, number: Any) -> Any:
         return None if self._has_none and (number == MISSING or number != number) else number
-
-    def _convert(self, kind: str) -> None:
-        """Store the numbers as another kind, which are all None unless it is a mixed one."""
-        self._stored = [*self] if kind == _MIXED else array(kind, [_MISSING[kind]] * bool(self._count))
-        self._kind = kind
 
     def _append(self, part: array[Any]) -> None:
         first = self._stored or part[:1]

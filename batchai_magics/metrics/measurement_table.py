@@ -121,7 +121,10 @@ class MeasurementTable(Collection[Record]):
     def _extend(self, later: MeasurementTable, *, first_row: int) -> None:
         self.facts += [(first_row + row, fact) for row, fact in later.facts]
         for lines in later.lines:
-            self._lines_of(lines.metrics).extend(lines, first_row)
+            own = self._lines.get(lines.metrics)
+            if own is None:
+                own = self._lines[lines.metrics] = LineColumns(lines.metrics)
+            own.extend(lines, first_row)
 
     def add_records(self, records: Iterable[Record]) -> None:
         """Add single records."""
@@ -140,12 +143,6 @@ class MeasurementTable(Collection[Record]):
                 MeasurementTable((LineColumns.of(*each) for each in lines.items()), facts), first_row=0
             )
             self.row_count += len(part)
-
-    def _lines_of(self, metrics: tuple[MetricName, ...]) -> LineColumns:
-        lines = self._lines.get(metrics)
-        if lines is None:
-            lines = self._lines[metrics] = LineColumns(metrics)
-        return lines
 
 
 def _rows_of(records: Iterable[Record]) -> Iterator[Sequence[Record]]:
