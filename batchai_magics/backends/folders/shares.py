@@ -66,7 +66,11 @@ class FolderStorage:
         folder = self._folder(share)
         contents = {resolve_inside(folder, path): content for path, content in files.items()}
         with _translated_errors(share):
-            put_group(self._parts(share), contents)
+            if not is_remote(folder):
+                return copying.write_group(self._parts(share), contents)
+            for target, content in contents.items():
+                if is_remote(target):
+                    target.write_atomic(content, private_files.FILE, sync=True)
 
     def list(self, share: str, path: str = "") -> list[ShareFile]:
         """Lists a folder, sorted by name."""
@@ -87,24 +91,35 @@ class FolderStorage:
             raise api_errors.not_on_share(share, path) from error
 
     def download(self, share: str, path: str) -> bytes:
-        """The content of a file."""
+        """The content of a file; FileChangedError if it is replaced meanwhile."""
         with self._file_to_read(share, path) as file:
-            return read_all(file)
+            if not is_remote(file):
+                with open_regular(file) as stream:
+                    return stream.read()
+            first = read_slice(file, 0, BLOCK_BYTES)
+            blocks, at = [first.data], len(first.data)
+            while at < first.size:
+                block = read_slice(file, at, BLOCK_BYTES)
+                if block.identity != first.identity or not block.data:
+                    raise FileChangedError(f"{file.name} changed while it was read", hint="Try it again.")
+                blocks.append(block.data)
+                at += len(block.data)
+            return b"".join(blocks)
 
     def delete(self, share: str, path: str) -> None:
         """Deletes a file, or a folder with its contents."""
         folder = self._existing_folder(share)
         item = entries.unresolved(folder, path)
-        if item == resolve_inside(folder, "") or not exists(item):
+        if item == resolve_inside(folder, "") or not (item.is_symlink() or item.exists()):
             raise api_errors.not_on_share(share, path)
-        remove(item)
+        _remove(item)
 
     def remove(self, share: str) -> None:
         """Deletes a share with its contents; ConflictError while a job uses it."""
         folder = self._existing_folder(share)
         if names := self._users([folder]):
             raise api_errors.share_in_use(share, names)
-        remove(folder)
+        _remove(folder)
         private_files.remove_folder(self._parts(share))
 
     def read(self, share: str, path: str, offset: int, limit: int) -> bytes:
@@ -115,7 +130,11 @@ class FolderStorage:
     def digest(self, share: str, path: str) -> str:
         """The SHA-256 (hex) of a file."""
         with self._file_to_read(share, path) as file:
-            return digest(file)
+            if is_remote(file):
+                read_slice(file, 0, 1)  # raises for what is no regular file
+                return file.digest()
+            with open_regular(file) as stream:
+                return _sha256(stream)
 
     def make_folder(self, share: str, path: str) -> None:
         """Creates a folder unless it exists."""
@@ -127,19 +146,30 @@ class FolderStorage:
         """Truncates or extends a file; creates it if necessary."""
         file = self._with_parent(share, path)
         with _translated_errors(share):
-            resize(file, size_bytes)
+            if is_remote(file):
+                return file.write_at(b"", size_bytes, cut=True, mode=copying.DEFAULT_MODE)
+            with file.open("ab") as stream:
+                disk = os.fstatvfs(stream.fileno())
+                if size_bytes > os.fstat(stream.fileno()).st_size + disk.f_bavail * disk.f_frsize:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                stream.truncate(size_bytes)
 
     def change(self, share: str, path: str, offset: int, data: bytes) -> None:
         """Writes into an existing file."""
         file = self._file(share, path)
         with _translated_errors(share):
-            change(file, offset, data)
+            _change(file, offset, data)
 
     def clear(self, share: str, path: str, offset: int, size_bytes: int) -> None:
-        """Fills a range of an existing file with zeros."""
+        """Fills a range of an existing file with zeros, as a hole where possible."""
         file = self._file(share, path)
         with _translated_errors(share):
-            clear(file, offset, size_bytes)
+            if not is_remote(file):
+                with file.open("r+b") as stream:
+                    if _punch_hole(stream.fileno(), offset, size_bytes):
+                        return
+            for start in range(offset, offset + size_bytes, BLOCK_BYTES):
+                _change(file, start, bytes(min(BLOCK_BYTES, offset + size_bytes - start)))
 
     def rename(self, share: str, path: str, new_path: str) -> None:
         """Renames a file or folder, replacing an existing file."""
@@ -166,14 +196,27 @@ class FolderStorage:
         """Writes the next block of a file started by `begin`."""
         part = self._part(share, resolve_inside(self._existing_folder(share), path))
         with _translated_errors(share):
-            write_part(part, offset, data)
+            if is_remote(part):
+                return part.write_at(data, offset, cut=True, mode=private_files.FILE)
+            with open(part, "ab", opener=private_files.opener) as file:
+                file.truncate(offset)
+                file.write(data)
 
     def finish(self, share: str, path: str, sha256: str) -> None:
         """Publishes the uploaded file if its digest is correct."""
         target = resolve_inside(self._existing_folder(share), path)
         part = self._part(share, target)
         with _translated_errors(share):
-            digest = digest_of_part(part)
+            if is_remote(part):
+                part.touch(mode=private_files.FILE)
+                digest = part.digest(sync=True)
+            else:
+                with open(
+                    part, "ab+", opener=private_files.opener
+                ) as file:  # none was written if it is empty
+                    os.fsync(file.fileno())
+                    file.seek(0)
+                    digest = _sha256(file)
         if digest != sha256:
             part.unlink()
             raise api_errors.damaged_upload(share, path)
@@ -282,82 +325,6 @@ def _translated_errors(share: str) -> Iterator[None]:
         raise api_errors.share_not_written(share, error) from error
 
 
-def read_all(file: Path) -> bytes:
-    """Reads a whole file; FileChangedError if it is replaced meanwhile."""
-    if not is_remote(file):
-        with open_regular(file) as stream:
-            return stream.read()
-    first = read_slice(file, 0, BLOCK_BYTES)
-    blocks, at = [first.data], len(first.data)
-    while at < first.size:
-        block = read_slice(file, at, BLOCK_BYTES)
-        if block.identity != first.identity or not block.data:
-            raise FileChangedError(f"{file.name} changed while it was read", hint="Try it again.")
-        blocks.append(block.data)
-        at += len(block.data)
-    return b"".join(blocks)
-
-
-def digest(file: Path) -> str:
-    """The SHA-256 (hex) of a regular file."""
-    if is_remote(file):
-        read_slice(file, 0, 1)  # raises for other kinds
-        return file.digest()
-    with open_regular(file) as stream:
-        return _sha256(stream)
-
-
-def put_group(parts: Path, contents: Mapping[Path, bytes]) -> None:
-    """Writes small files, each atomically, through a folder of temporary files."""
-    if not is_remote(parts):
-        copying.write_group(parts, contents)
-        return
-    for target, content in contents.items():
-        if is_remote(target):
-            target.write_atomic(content, private_files.FILE, sync=True)
-
-
-def write_part(part: Path, offset: int, data: bytes) -> None:
-    """Writes the next block of an incomplete file, and truncates it there."""
-    if is_remote(part):
-        return part.write_at(data, offset, cut=True, mode=private_files.FILE)
-    with open(part, "ab", opener=private_files.opener) as file:
-        file.truncate(offset)
-        file.write(data)
-
-
-def digest_of_part(part: Path) -> str:
-    """The SHA-256 (hex) of a temporary file, after flushing it; a missing file is created."""
-    if is_remote(part):
-        part.touch(mode=private_files.FILE)
-        return part.digest(sync=True)
-    with open(part, "ab+", opener=private_files.opener) as file:
-        os.fsync(file.fileno())
-        file.seek(0)
-        return _sha256(file)
-
-
-def resize(file: Path, size_bytes: int) -> None:
-    """Truncates or extends a file; creates it if necessary."""
-    if is_remote(file):
-        return file.write_at(b"", size_bytes, cut=True, mode=copying.DEFAULT_MODE)
-    with file.open("ab") as stream:
-        disk = os.fstatvfs(stream.fileno())
-        if size_bytes > os.fstat(stream.fileno()).st_size + disk.f_bavail * disk.f_frsize:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        stream.truncate(size_bytes)
-
-
-def clear(file: Path, offset: int, size_bytes: int) -> None:
-    """Fills a range of an existing file with zeros, as a hole where possible."""
-    if not is_remote(file):
-        with file.open("r+b") as stream:
-            if _punch_hole(stream.fileno(), offset, size_bytes):
-                return
-    for start in range(offset, offset + size_bytes, BLOCK_BYTES):
-        change(file, start, bytes(min(BLOCK_BYTES, offset + size_bytes - start)))
-
-
 def _punch_hole(descriptor: int, offset: int, size_bytes: int) -> bool:
     """Punches a hole; False where that is not supported."""
     if not sys.platform.startswith("linux"):
@@ -368,8 +335,7 @@ def _punch_hole(descriptor: int, offset: int, size_bytes: int) -> bool:
     return bool(fallocate(descriptor, _PUNCH_HOLE_KEEP_SIZE, *range_args) == 0)
 
 
-def change(file: Path, offset: int, data: bytes) -> None:
-    """Writes into an existing file."""
+def _change(file: Path, offset: int, data: bytes) -> None:
     if is_remote(file):
         return file.write_at(data, offset)
     with file.open("r+b") as stream:
@@ -377,12 +343,7 @@ def change(file: Path, offset: int, data: bytes) -> None:
         stream.write(data)
 
 
-def exists(item: Path) -> bool:
-    """Whether something exists, including a broken link."""
-    return item.is_symlink() or item.exists()
-
-
-def remove(item: Path) -> None:
+def _remove(item: Path) -> None:
     """Deletes a file, a link, or a folder with its contents."""
     if is_remote(item):
         item.rmtree() if item.is_dir() else item.unlink()
