@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, TypeGuard
 
-from batchai_magics.errors import DISK_FULL, StorageError, is_disk_full
+from batchai_magics.errors import StorageError, is_disk_full
 
 if TYPE_CHECKING:
     from batchai_magics.backends.machines.ssh_machine import SshPath
@@ -251,19 +251,3 @@ def left_for_later_if_full() -> Iterator[None]:
     except OSError as error:
         if not is_disk_full(error):
             raise
-
-
-@contextlib.contextmanager
-def full_disk_refused(home: Path, *, setting: str) -> Iterator[None]:
-    """Within the context, a full disk raises a StorageError that says what to do.
-
-    `setting` is the setting that selects the folder.
-    """
-    try:
-        yield
-    except OSError as error:
-        if not is_disk_full(error):
-            raise
-        hint = f"Free some space there, or set {setting} to a folder that has some; then try again."
-        text = f"{home} is full ({error.strerror}): nothing was created or submitted"
-        raise StorageError(text, code=DISK_FULL, hint=hint) from error

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.service.repository import GROUP, Record, Repository
 from batchai_magics.backends.service.runner import (
@@ -21,6 +20,7 @@ from batchai_magics.backends.service.runner import (
     RunStatus,
     Scale,
 )
+from batchai_magics.errors import DISK_FULL, StorageError, is_disk_full
 from batchai_magics.launch.job_bounds import JobBounds
 
 if TYPE_CHECKING:
@@ -60,9 +60,18 @@ class HomeContext:
         """Where the files of the home are."""
         return self.repository.layout
 
-    def refusing_full_disk(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def refusing_full_disk(self) -> Iterator[None]:
         """Within the context, a full disk raises a StorageError that says what to do."""
-        return private_files.full_disk_refused(self.layout.home, setting=self.setting)
+        try:
+            yield
+        except OSError as error:
+            if not is_disk_full(error):
+                raise
+            home = self.layout.home
+            hint = f"Free some space there, or set {self.setting} to a folder that has some; then try again."
+            text = f"{home} is full ({error.strerror}): nothing was created or submitted"
+            raise StorageError(text, code=DISK_FULL, hint=hint) from error
 
     @contextmanager
     def snapshot(
