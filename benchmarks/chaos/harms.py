@@ -114,8 +114,8 @@ def killed_at_start(dice: random.Random) -> Iterator[None]:
             child.kill()
         return child
 
-    def start_and_kill(program: process.Program, *, secrets: Mapping[str, Any]) -> subprocess.Popen[bytes]:
-        child = start(program, secrets=secrets)
+    def start_and_kill(*given: Any, **named: Any) -> subprocess.Popen[bytes]:
+        child = start(*given, **named)
         if dice.random() < 0.3:  # while it loads, or when it has claimed the job
             time.sleep(dice.uniform(0.0, 0.2))
         child.kill()

@@ -19,7 +19,6 @@ from pathlib import Path
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.outbox import RETRY_LATER_S, Outbox, Sender, end_notifications
 from batchai_magics.backends.local import process
-from batchai_magics.backends.local.process import Program
 from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.node.job_layout import JobLayout
@@ -58,9 +57,8 @@ def start(job: JobLayout, env: Mapping[str, str] = {}) -> list[subprocess.Popen[
         if box.is_used and box.claim(process.own_identity(), process.is_alive):
             home, guid = job.root.parents[1], job.root.name
             log = job.supervisor_log if job.root.exists() else Layout(home).outboxes / "sender.log"
-            program = Program(MODULE, (str(home), guid), sys.executable, log)
             credentials = {name: env[name] for name in env if name.startswith(CREDENTIALS)}
-            child = process.start(program, secrets=credentials)
+            child = process.start(MODULE, (str(home), guid), log=log, secrets=credentials)
             box.hand_over(process.identity_of_child(child.pid))
             return [child]
     return []

@@ -220,15 +220,6 @@ def start_command(python: str, module: str, arguments: Sequence[str]) -> list[st
     return [python, "-E", "-u", "-c", START.format(module=path), PACKAGE_ROOT, *arguments]
 
 
-class Program(NamedTuple):
-    """A module of this folder, or with its path in the package, that has a `main`; its arguments and log."""
-
-    module: str
-    arguments: tuple[str, ...]
-    python: str
-    log: Path
-
-
 class DetachedProcess(subprocess.Popen[bytes]):
     """A child meant to outlive this process: no ResourceWarning if it still runs."""
 
@@ -236,22 +227,30 @@ class DetachedProcess(subprocess.Popen[bytes]):
         """Says nothing, where `Popen` warns of a child that still runs."""
 
 
-def start(program: Program, *, secrets: Mapping[str, Any]) -> subprocess.Popen[bytes]:
-    """Starts the program in a session of its own; it gets the secrets as a line of JSON on its stdin.
+def start(
+    module: str,
+    arguments: Sequence[str],
+    *,
+    log: Path,
+    python: str = sys.executable,
+    secrets: Mapping[str, Any] = MappingProxyType({}),
+) -> subprocess.Popen[bytes]:
+    """Starts `main` of a module, see `start_command`, as a program in a session of its own.
 
-    One that exits before it reads them has done nothing and is started once more.
+    It gets the secrets as a line of JSON on its stdin. One that exits before it reads them has done nothing
+    and is started once more.
     """
     message = json.dumps(secrets, default=dict).encode() + b"\n"
     for _ in range(STARTS):
-        private_files.make_folder(program.log.parent)
-        with open(program.log, "ab", opener=private_files.opener) as log:
+        private_files.make_folder(log.parent)
+        with open(log, "ab", opener=private_files.opener) as output:
             child = DetachedProcess(
-                start_command(program.python, program.module, program.arguments),
+                start_command(python, module, arguments),
                 stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                cwd=program.log.parent,
-                env=clean_environment(program.python),
+                stdout=output,
+                stderr=output,
+                cwd=log.parent,
+                env=clean_environment(python),
                 start_new_session=True,
             )
         assert child.stdin

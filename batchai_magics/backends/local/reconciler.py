@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 
@@ -17,7 +16,7 @@ from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import read_end
 from batchai_magics.backends.local import process, scheduler, unmanaged_mounts
-from batchai_magics.backends.local.process import Program, Secrets
+from batchai_magics.backends.local.process import Secrets
 from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.node_table import NodeRow
@@ -221,12 +220,12 @@ def _start_preparer(
         plan.write(str(layout.setup(node.cluster, node.id)))
     except FileNotFoundError:  # the node was removed meanwhile
         return []
-    program = Program("node_preparer", (str(layout.home), node.id), sys.executable, folder / "log")
     with store.write() as db:
         is_ours = node_table.claim(db, node, process.own_identity())
     if not is_ours:
         return []
-    child = process.start(program, secrets=secrets)
+    arguments = str(layout.home), node.id
+    child = process.start("node_preparer", arguments, log=folder / "log", secrets=secrets)
     with store.write() as db:
         node_table.set_preparer(db, node.id, process.identity(child.pid))
     return [child]
@@ -274,22 +273,16 @@ def release_on_interrupt(store: Store, guid: str = "") -> Iterator[None]:
 
 
 def start(store: Store, layout: Layout, job: JobRow, secrets: Secrets = _NONE) -> Children:
-    """Starts a job's supervisor; returns none if that fails, which fails the job."""
+    """Starts a job's supervisor, which outlives this process; returns none if that fails, as the job does."""
+    log, arguments = layout.job(job.guid).supervisor_log, (str(layout.home), job.guid)
     try:
-        return [spawn(store, layout, job, secrets)]
+        child = process.start("supervisor", arguments, log=log, python=job.python, secrets=secrets._asdict())
+        with store.write() as db:
+            job_table.set_supervisor(db, job.guid, process.identity_of_child(child.pid))
     except Exception as error:  # noqa: BLE001 a job that cannot start must not block the queue
         _fail_start(store, layout, job, error)
         return []
-
-
-def spawn(store: Store, layout: Layout, job: JobRow, secrets: Secrets) -> subprocess.Popen[bytes]:
-    """Starts a job's supervisor in its own session, so that it outlives this process."""
-    log = layout.job(job.guid).supervisor_log
-    program = Program("supervisor", (str(layout.home), job.guid), job.python, log)
-    child = process.start(program, secrets=secrets._asdict())
-    with store.write() as db:
-        job_table.set_supervisor(db, job.guid, process.identity_of_child(child.pid))
-    return child
+    return [child]
 
 
 def _fail_start(store: Store, layout: Layout, job: JobRow, error: Exception) -> None:

@@ -21,7 +21,7 @@ from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import make_attempt_files, write_end
 from batchai_magics.backends.local import machine_devices, process, scheduler, unmanaged_mounts
-from batchai_magics.backends.local.process import Program, Secrets
+from batchai_magics.backends.local.process import Secrets
 from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.backends.local.state.job_table import Attempts, JobRow
 from batchai_magics.backends.local.state.store import Database, Store
@@ -145,8 +145,7 @@ class Supervisor:
             is_failed = run is not None and run.state is ExecutionState.FAILED
             if run and not run.is_open and (record.steps_on == "end" or is_failed):
                 arguments = (str(self.layout.home), guid, id)
-                program = Program(SWEEP_STEP, arguments, sys.executable, job.supervisor_log)
-                return [process.start(program, secrets={})]
+                return [process.start(SWEEP_STEP, arguments, log=job.supervisor_log)]
         return []
 
     def _start_next(self, next_job: JobRow | None, started: list[subprocess.Popen[bytes]]) -> JobRow | None:

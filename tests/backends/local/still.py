@@ -175,7 +175,7 @@ class Stand:
 
 @pytest.fixture
 def still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Still]:
-    monkeypatch.setattr(process, "start", lambda program, *, secrets: Stand())
+    monkeypatch.setattr(process, "start", lambda *_, **__: Stand())
     made = Still(tmp_path / "home")
     yield made
     made.close()

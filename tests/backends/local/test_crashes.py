@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from batchai_magics.backends.local import process, reconciler
+from batchai_magics.backends.local import process
 from batchai_magics.errors import StorageError
 from batchai_magics.follow import LogFault
 from batchai_magics.jobs.submit import find
@@ -231,7 +231,7 @@ def test_ctrl_c_between_giving_nodes_and_starting_the_job_loses_its_secrets_alon
         raise KeyboardInterrupt
 
     monkeypatch.setenv("TOKEN", "hush")
-    monkeypatch.setattr(reconciler, "spawn", interrupt)
+    monkeypatch.setattr(process, "start", interrupt)
     with pytest.raises(KeyboardInterrupt):
         world.submit(line, "print('ran')")
     monkeypatch.undo()

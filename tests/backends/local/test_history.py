@@ -68,7 +68,7 @@ def copy(db: sqlite3.Connection, table: str, key: str, /, **changes: object) -> 
 
 @pytest.fixture
 def crowd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Crowd]:
-    monkeypatch.setattr(process, "start", lambda program, *, secrets: Stand())
+    monkeypatch.setattr(process, "start", lambda *_, **__: Stand())
     made = Crowd(tmp_path / "home")
     yield made
     made.backend.close()

@@ -35,8 +35,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     """The programs that are started, with what they are told."""
     programs: Started = []
 
-    def start(program: process.Program, *, secrets: Mapping[str, Any]) -> subprocess.Popen[bytes]:
-        programs.append((program.module, dict(secrets)))
+    def start(module: str, *_: Any, secrets: Mapping[str, Any], **__: Any) -> subprocess.Popen[bytes]:
+        programs.append((module, dict(secrets)))
         return Stand()  # type: ignore[return-value]  # has what is used of a process
 
     monkeypatch.setattr(process, "start", start)
