@@ -18,9 +18,19 @@ class NameValue(WireModel):
     value: str
 
 
-WARNINGS = frozenset(
-    {"ImageNotUsed", "MpiNotUsed", "SlurmUnavailable", "RunWarning", "StopConditionNotChecked"}
-)  # codes that do not make a job fail
+WARNINGS = frozenset(  # codes that do not make a job fail
+    {
+        "ExportIncomplete",
+        "FilesLeftBehind",
+        "ImageNotUsed",
+        "JobNotRequeued",
+        "MpiNotUsed",
+        "RayUnavailable",
+        "RunWarning",
+        "SlurmUnavailable",
+        "StopConditionNotChecked",
+    }
+)
 
 
 class ErrorDetail(WireModel):

@@ -81,8 +81,19 @@ def test_a_list_tells_why_a_job_failed():
     assert html.escape(why) in list_html(card)
 
 
-def test_what_a_job_that_succeeded_has_to_say_is_on_its_card():
-    errors = [ErrorDetail(code="MpiNotUsed", message="none of the 2 processes joined the MPI of this job")]
+@pytest.mark.parametrize(
+    "code",
+    [
+        "ExportIncomplete",
+        "FilesLeftBehind",
+        "JobNotRequeued",
+        "MpiNotUsed",
+        "RayUnavailable",
+        "StopConditionNotChecked",
+    ],
+)
+def test_what_a_job_that_succeeded_has_to_say_is_on_its_card(code: str):
+    errors = [ErrorDetail(code=code, message="none of the 2 processes joined the MPI of this job")]
     card = JobOverview(resource(ExecutionState.SUCCEEDED, exit_code=0, errors=errors), NOW)
     assert "  warning: none of the 2 processes joined the MPI of this job" in to_text(card).splitlines()
     html = to_html(card)
