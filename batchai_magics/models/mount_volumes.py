@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -166,13 +166,12 @@ def with_volumes(volumes: Any, more: Mapping[str, Sequence[Mapping[str, Any]]]) 
     """The `mountVolumes` of a file with more volumes: key → wire fields of the volumes under that key."""
     if not more:
         return volumes
-    base = dict(volumes) if isinstance(volumes, Mapping) else {}
-    return {**base, **{key: _joined(base.get(key), items) for key, items in more.items()}}
-
-
-def _joined(present: Any, items: Iterable[Any]) -> Any:
-    """Concatenates lists; an invalid value is kept for the validation to reject."""
-    return present if present and not isinstance(present, list) else [*(present or ()), *items]
+    joined = dict(volumes) if isinstance(volumes, Mapping) else {}
+    for key, items in more.items():
+        present = joined.get(key) or []
+        if isinstance(present, list):  # else it is left for the validation to reject
+            joined[key] = [*present, *items]
+    return joined
 
 
 def share(account: AccountKey, name: str, path: str) -> WireObject:

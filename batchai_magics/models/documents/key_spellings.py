@@ -140,13 +140,14 @@ class KeyConverter:
         fields = wire_fields(model)
         names = {name.lower(): name for name in fields}
         old = LEGACY_KEYS.get(model.__name__, {})
+        is_open = model.model_config.get("extra") == "allow"  # to native options
         outdated: dict[str, Any] = {}
         body: dict[str, Any] = {}
         for spelling, value in ((str(key), value) for key, value in data.items()):
             if key := names.get(spelling.lower()):
                 converted = self._value(value, fields[key], join_path(path, key))
                 self._add(body, spelling, key, converted, path=path)
-            elif name := _option_of(model, spelling):
+            elif is_open and spelling.lower() not in old and (name := option_name(spelling)):
                 self._add(body, spelling, option_key(name), value, path=path)
             elif spelling.lower() in old:
                 outdated[spelling] = value
@@ -211,20 +212,11 @@ class KeyConverter:
         choices = inner_enum(field)
         known = {str(item.value).lower(): str(item.value) for item in choices} if choices else {}
         text = known.get(value.lower(), value)
-        return _unquoted(text, field) if self._treatment is UnknownKeys.IGNORE else text
-
-
-def _option_of(model: type[BaseModel], key: str) -> str:
-    """The native option that a key of this model names; empty for other keys."""
-    is_open = model.model_config.get("extra") == "allow"
-    return option_name(key) if is_open and key.lower() not in LEGACY_KEYS.get(model.__name__, {}) else ""
-
-
-def _unquoted(value: str, field: FieldInfo) -> str | int:
-    """Converts quoted numbers and booleans to the type of the field."""
-    if holds(field, bool):
-        return _SWITCHES.get(value.lower(), value)
-    return int(value) if holds(field, int) and _NUMBER.fullmatch(value) else value
+        if self._treatment is not UnknownKeys.IGNORE:
+            return text
+        if holds(field, bool):
+            return _SWITCHES.get(text.lower(), text)
+        return int(text) if holds(field, int) and _NUMBER.fullmatch(text) else text
 
 
 def without_strangers(data: Mapping[Any, Any], wrapper: str) -> tuple[dict[str, Any], list[Problem]]:

@@ -7,7 +7,6 @@ password that starts with `*` or `!`, so quotes are removed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import yaml
@@ -40,27 +39,24 @@ def load(text: str) -> Any:
         YamlError: It is invalid, has a type that JSON lacks, or its aliases expand to too much.
     """
     try:
-        return _data(_Loader(text))
+        loader = _Loader(text)
+        try:
+            node = loader.get_single_node()
+            if node is None:
+                return None
+            # rejects types that JSON lacks, and excessive alias expansion
+            sizes = _Sizes()
+            if sizes.of(node) - sizes.written > ALIASED:
+                raise _error(f"its aliases stand for more than {ALIASED:,} values and letters", node)
+            return loader.construct_document(node)
+        finally:
+            loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise YamlError(f"{_unquoted(error)}{where}") from None
     except yaml.YAMLError as error:
         raise YamlError(str(getattr(error, "reason", "unknown reason"))) from None
-
-
-def _data(loader: _Loader) -> Any:
-    try:
-        node = loader.get_single_node()
-        if node is None:
-            return None
-        # rejects types that JSON lacks, and excessive alias expansion
-        sizes = _Sizes()
-        if sizes.of(node) - sizes.written > ALIASED:
-            raise _error(f"its aliases stand for more than {ALIASED:,} values and letters", node)
-        return loader.construct_document(node)
-    finally:
-        loader.dispose()
 
 
 def _unquoted(error: yaml.MarkedYAMLError) -> str:
@@ -117,17 +113,12 @@ class _Sizes:
             self._open.add(id(node))
             size = 1 + (len(node.value) if isinstance(node, yaml.ScalarNode) else 0)
             self.written += size
-            self._known[id(node)] = size + sum(map(self.of, _inner(node)))
+            inner = () if isinstance(node, yaml.ScalarNode) else node.value
+            if isinstance(node, yaml.MappingNode):
+                inner = (item for pair in node.value for item in pair)
+            self._known[id(node)] = size + sum(map(self.of, inner))
             self._open.discard(id(node))
         return self._known[id(node)]
-
-
-def _inner(node: yaml.Node) -> Iterator[yaml.Node]:
-    if isinstance(node, yaml.MappingNode):
-        for pair in node.value:
-            yield from pair
-    elif isinstance(node, yaml.SequenceNode):
-        yield from node.value
 
 
 def _error(message: str, node: yaml.Node) -> yaml.MarkedYAMLError:

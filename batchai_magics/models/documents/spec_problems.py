@@ -36,7 +36,8 @@ _MESSAGES = {
 
 def problems_of(error: ValidationError, model: type[BaseModel], prefix: str = "") -> list[Problem]:
     """The first 30 problems of a failed validation, in the order of the model's fields."""
-    return [_problem(dict(item), model, prefix) for item in error.errors(include_url=False)[:MOST_PROBLEMS]]
+    items = error.errors(include_url=False)[:MOST_PROBLEMS]
+    return [_problem(dict(item), model, prefix) for item in items]
 
 
 def unknown_key(path: str, owner: type[BaseModel] | None, key: str) -> Problem:

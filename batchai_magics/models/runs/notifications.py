@@ -217,19 +217,16 @@ def first_failure(ranks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 def end_notification(
     id: str, *, time: float, is_success: bool, exit_code: int | None, errors: Iterable[Mapping[str, Any]]
 ) -> Notification:
-    """The notification that a run has ended; `errors` are the service's error details, and warnings."""
-    failures = [] if is_success else [error for error in errors if error["code"] not in _WARNINGS]
+    """The notification that a run has ended; `errors` are the service's error details."""
+    failures = [] if is_success else list(errors)
     codes = {error["code"] for error in failures}
     state = next((state for code, state in _STATES.items() if code in codes), "failed")
     reason = "; ".join(str(error["message"]).rstrip(".") for error in failures)
-    kind, state = NotificationKind.ENDED, "succeeded" if is_success else state
-    return Notification(id, kind, "", state, time, reason, exit_code)
+    state = "succeeded" if is_success else state
+    return Notification(id, NotificationKind.ENDED, "", state, time, reason, exit_code)
 
 
 _STATES = {"JobStopConditionMet": "stopped", "JobTerminated": "cancelled"}
-_WARNINGS = frozenset(
-    ["ExportIncomplete", "FilesLeftBehind", "ImageNotUsed", "MpiNotUsed", "StopConditionNotChecked"]
-)
 
 
 def to_text(notification: Notification) -> str:

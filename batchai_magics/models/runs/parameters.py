@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
 Parameter = str | int | float | bool
 MAX_PARAMETERS = 100
@@ -23,7 +23,19 @@ def of_arguments(arguments: str) -> dict[str, Parameter]:
         words = shlex.split(arguments)
     except ValueError:  # an unclosed quote, which the job's shell will report
         words = arguments.split()
-    return bounded(dict(_parameters(words)))
+    parameters: dict[str, Parameter] = {}
+    index = 0
+    while index < len(words):
+        word, following = words[index], words[index + 1] if index + 1 < len(words) else None
+        index += 1
+        if match := _OPTION.fullmatch(word):
+            text = match[2]
+            if text is None and following is not None and _is_value(following):
+                text, index = following, index + 1
+            parameters[match[1].replace("-", "_")] = True if text is None else value_of(text)
+        elif match := _ASSIGNMENT.fullmatch(word):
+            parameters[match[1]] = value_of(match[2])
+    return bounded(parameters)
 
 
 def is_parameter(value: object) -> bool:
@@ -49,20 +61,6 @@ def value_of(text: str) -> Parameter:
     if _FLOAT.fullmatch(text):
         return float(text)
     return _TRUTH.get(text.lower(), text)
-
-
-def _parameters(words: Sequence[str]) -> Iterator[tuple[str, Parameter]]:
-    index = 0
-    while index < len(words):
-        word, following = words[index], words[index + 1] if index + 1 < len(words) else None
-        index += 1
-        if match := _OPTION.fullmatch(word):
-            text = match[2]
-            if text is None and following is not None and _is_value(following):
-                text, index = following, index + 1
-            yield match[1].replace("-", "_"), True if text is None else value_of(text)
-        elif match := _ASSIGNMENT.fullmatch(word):
-            yield match[1], value_of(match[2])
 
 
 def _is_value(word: str) -> bool:
