@@ -68,7 +68,11 @@ def read_script(path: Path, folder: Path, settings: Settings | None = None) -> S
         )
         hint = did_you_mean(file.name, near) or f"Looked in {folder}."
         raise UsageError(f"{path}: no such file", hint=hint)
-    _check_language(path, file)
+    with file.open("rb") as opened:
+        is_shell = file.suffix in _SHELL_SUFFIXES or _SHELL_SHEBANG.match(opened.read(_MAX_PATH))
+    if is_shell:
+        hint = "Write what it starts: batchai run -- torchrun train.py. --prep takes shell commands."
+        raise UsageError(f"{path} is a shell script; a job runs Python", hint=hint)
     root = _project_of(file, folder.absolute())
     file = file if file.is_relative_to(root) else file.parent.resolve() / file.name
     name = text_of(file.relative_to(root).as_posix())
@@ -85,15 +89,6 @@ def read_script(path: Path, folder: Path, settings: Settings | None = None) -> S
         reason = next((left_out[folder] for folder in folders if folder in left_out), "ignored")
         missed[mentioned] = f"{reason}, but the script mentions it"
     return replace(script, left_out={**left_out, **missed})
-
-
-def _check_language(path: Path, file: Path) -> None:
-    """Raises UsageError for a shell script."""
-    with file.open("rb") as opened:
-        is_shell = file.suffix in _SHELL_SUFFIXES or _SHELL_SHEBANG.match(opened.read(_MAX_PATH))
-    if is_shell:
-        hint = "Write what it starts: batchai run -- torchrun train.py. --prep takes shell commands."
-        raise UsageError(f"{path} is a shell script; a job runs Python", hint=hint)
 
 
 def read_module(module: str, folder: Path, settings: Settings | None = None) -> ScriptFolder:
@@ -127,7 +122,12 @@ def _project_of(file: Path, folder: Path) -> Path:
         return folder
     if file.parent.resolve().is_relative_to(folder.resolve()):
         return folder.resolve()
-    if not _is_python(file):
+    is_python = file.suffix in (".py", ".pyw", SUFFIX)
+    if not is_python:
+        with file.open("rb") as stream:
+            first = stream.readline(_MAX_PATH)
+        is_python = first.startswith(b"#!") and b"python" in first
+    if not is_python:
         text = f"{file} lies outside of the working directory, and is not a Python script"
         raise UsageError(text, hint="Arguments of the script come after --: batchai run train.py -- FILE")
     _check_project(file.parent, file)
@@ -159,14 +159,6 @@ def _no_project(folder: Path) -> str:
     return "above your home folder" if home.is_relative_to(root) else ""
 
 
-def _is_python(file: Path) -> bool:
-    if file.suffix in (".py", ".pyw", SUFFIX):
-        return True
-    with file.open("rb") as stream:
-        first = stream.readline(_MAX_PATH)
-    return first.startswith(b"#!") and b"python" in first
-
-
 def _homes(settings: Settings) -> list[Path]:
     """The folders that backends keep their state in."""
     homes = (getattr(section, "home", None) for section in settings.sections.values())
@@ -194,7 +186,11 @@ def snapshot(folder: Path, homes: Collection[Path] = (), *, script: Path | None 
         UsageError: The files exceed `MAX_BYTES` or `MAX_FILES`; the message lists the largest entries.
     """
     root = folder.resolve()
-    ignored = pathspec.GitIgnoreSpec.from_lines(_lines(folder / IGNORE_FILE))
+    lines: list[str] = []
+    with contextlib.suppress(FileNotFoundError):
+        own = read_file(folder / IGNORE_FILE, may_be_link=True)
+        lines = own.decode("utf-8", "replace").splitlines()
+    ignored = pathspec.GitIgnoreSpec.from_lines(lines)
     unsent = _Unsent(root, ignored, frozenset(homes), script.parent.resolve() if script else None)
     listing = ProjectListing(frozenset()) if unsent.is_in_home(root) else list_files(root, unsent)
     sent = unsent.without(listing.names)
@@ -211,21 +207,6 @@ def snapshot(folder: Path, homes: Collection[Path] = (), *, script: Path | None 
             project.left_out[text_of(name)] = _UNREADABLE
     note = f"{listing.problem}: what its ignore files list stays behind, even if it is tracked"
     return Snapshot(files, project.left_out, (note,) if listing.problem else ())
-
-
-def _download_of(mark: Path) -> str:
-    """Why the folder of a download stays behind."""
-    with contextlib.suppress(OSError, ValueError):
-        if name := read_text(mark, _MAX_NAME, errors="replace").strip():
-            return f"downloaded from job {visible(name)}"
-    return "downloaded"
-
-
-def _lines(file: Path) -> list[str]:
-    try:
-        return read_file(file, may_be_link=True).decode("utf-8", "replace").splitlines()
-    except FileNotFoundError:
-        return []
 
 
 @dataclass(frozen=True)
@@ -252,7 +233,10 @@ class _Unsent:
         has_script = self.script_folder is not None and self.script_folder.is_relative_to(path)
         if has_script or not os.path.lexists(path / DOWNLOAD):
             return False
-        self.downloads[text_of(name)] = _download_of(path / DOWNLOAD)
+        job = ""
+        with contextlib.suppress(OSError, ValueError):
+            job = visible(read_text(path / DOWNLOAD, _MAX_NAME, errors="replace").strip())
+        self.downloads[text_of(name)] = f"downloaded from job {job}" if job else "downloaded"
         return True
 
     def is_in_home(self, path: Path) -> bool:

@@ -149,8 +149,9 @@ def named_files(files: Sequence[OutputFile], path: str) -> list[tuple[OutputFile
         least = min((_depth(name, wanted) for _, name in matching), default=0)
         chosen = whole or [pair for pair in matching if _depth(pair[1], wanted) == least]
         if len({_path_above(name, wanted) for _, name in chosen}) == 1:
+            own = [(file, f"/{name}/".partition(f"/{wanted}/")[2].rstrip("/")) for file, name in chosen]
             base = wanted.rpartition("/")[2]
-            return [(file, base + _path_below(name, wanted)) for file, name in chosen]
+            return [(file, f"{base}/{rest}" if rest else base) for file, rest in own]
     places = list(map(visible, places))
     several = [place for place in places if f"/{wanted}/" in f"/{place}/"]
     text = f"several files are called {visible(path)}" if several else f"there is no file {visible(path)}"
@@ -166,12 +167,6 @@ def _path_above(name: str, wanted: str) -> str:
 
 def _depth(name: str, wanted: str) -> int:
     return _path_above(name, wanted).count("/")
-
-
-def _path_below(name: str, wanted: str) -> str:
-    """What follows a part of a path: of `a/b/c` and `a`, `/b/c`."""
-    rest = f"/{name}/".partition(f"/{wanted}/")[2].rstrip("/")
-    return f"/{rest}" if rest else ""
 
 
 def entries_below(
@@ -199,7 +194,12 @@ def entries_below(
             continue
         yield entry
         if entry.is_directory and not entry.is_link:
-            levels.append(iter(_list_or_warn(backend, job, entry, limit)))
+            try:
+                inner = one_level(backend, job, entry.directory_id, entry.path, limit=limit)
+            except StorageError as error:
+                warnings.warn(f"job {job.name}: {visible(error.message)}", stacklevel=5)
+                continue
+            levels.append(iter(inner))
 
 
 def _entries(backend: Backend, job: JobResource) -> Iterator[OutputFile]:
@@ -207,16 +207,6 @@ def _entries(backend: Backend, job: JobResource) -> Iterator[OutputFile]:
     for directory_id in sorted(directories, key=STDOUTERR.__ne__):  # with all logs, of however many files
         with contextlib.suppress(NotFoundError):
             yield from entries_below(backend, job.id, directory_id, limit=MAX_ENTRIES + 1)
-
-
-def _list_or_warn(
-    backend: Backend, job: ResourceId, folder: OutputFile, limit: int | None
-) -> list[OutputFile]:
-    try:
-        return one_level(backend, job, folder.directory_id, folder.path, limit=limit)
-    except StorageError as error:
-        warnings.warn(f"job {job.name}: {visible(error.message)}", stacklevel=6)
-        return []
 
 
 def save(backend: Backend, file: FileRef, place: Path, *, partial: bool = False) -> None:
@@ -228,25 +218,25 @@ def save(backend: Backend, file: FileRef, place: Path, *, partial: bool = False)
             LogIncomplete) and not `partial`.
     """
     part = place.with_name(f".{place.name[:40]}.{uuid.uuid4().hex}.part")
+
+    def copy(target: BinaryIO) -> None:
+        target.seek(0)
+        target.truncate()
+        fault = consume(chunks(backend, file), lambda chunk: target.write(chunk.data))
+        if fault and not partial:
+            hint = "partial=True takes what is there."
+            raise StorageError(fault_text(file.path, fault), code="LogIncomplete", hint=hint)
+
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         try:
             with part.open("xb") as target:
-                retry_if_changed(lambda: _copy(backend, file, target, partial=partial))
+                retry_if_changed(lambda: copy(target))
             part.replace(place)
         finally:
             part.unlink(missing_ok=True)
     except OSError as error:
         raise StorageError(f"{place} cannot be written: {error.strerror}", code="FileUnwritable") from error
-
-
-def _copy(backend: Backend, file: FileRef, target: BinaryIO, *, partial: bool) -> None:
-    target.seek(0)
-    target.truncate()
-    fault = consume(chunks(backend, file), lambda chunk: target.write(chunk.data))
-    if fault and not partial:
-        hint = "partial=True takes what is there."
-        raise StorageError(fault_text(file.path, fault), code="LogIncomplete", hint=hint)
 
 
 def download_all(backend: Backend, job: JobResource, to: Path, *, partial: bool) -> Path:
@@ -354,10 +344,7 @@ def place_inside(folder: Path, path: str) -> Path:
 
 def artifacts_of(backend: Backend, job: ResourceId) -> list[Artifact]:
     """What a run saved, in that order, then the files in `outputs` of its working directories."""
-    return [*artifacts_in(RECORDS.of(backend).read(job, [FOLDER])), *_outputs(backend, job)]
-
-
-def _outputs(backend: Backend, job: ResourceId) -> Iterator[Artifact]:
+    artifacts = artifacts_in(RECORDS.of(backend).read(job, [FOLDER]))
     with contextlib.suppress(NotFoundError):  # a job that has not started
         for node in one_level(backend, job, WORKDIR):
             if not node.is_directory:
@@ -367,6 +354,9 @@ def _outputs(backend: Backend, job: ResourceId) -> Iterator[Artifact]:
                 for file in entries_below(backend, job, WORKDIR, folder):
                     if file.is_file:
                         name = file.path.removeprefix(f"{folder}/")
-                        yield Artifact(
-                            name, file.path, file.size_bytes, saved=file.modified, directory_id=WORKDIR
+                        artifacts.append(
+                            Artifact(
+                                name, file.path, file.size_bytes, saved=file.modified, directory_id=WORKDIR
+                            )
                         )
+    return artifacts

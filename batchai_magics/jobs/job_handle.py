@@ -85,7 +85,8 @@ class Job:
     def patterns(self) -> Mapping[str, str]:
         """Metric name → regular expression (`--metric`); by default those that the job was submitted with."""
         if self._patterns is None:
-            self._patterns = self._recorded_patterns()
+            with contextlib.suppress(BatchAIError):  # which reading the log will raise, too
+                self._patterns = dict(self.labels().patterns) if self.backend.records else {}
         return self._patterns or {}
 
     @patterns.setter
@@ -533,13 +534,6 @@ class Job:
     def labels(self) -> Labels:
         """Its tags, note and parameters; at most one run of an experiment has the tag `baseline`."""
         return RECORDS.of(self.backend).labels([self.id]).get(self.id.key, Labels())
-
-    def _recorded_patterns(self) -> dict[str, str] | None:
-        """The regular expressions of its metrics (`--metric`); None if that is unknown for now."""
-        try:
-            return dict(self.labels().patterns) if self.backend.records else {}
-        except BatchAIError:  # which reading the log will raise, too
-            return None
 
     def tag(self, *tags: str) -> Labels:
         """Adds tags, by which `job list --tag` finds the run, and returns the labels.

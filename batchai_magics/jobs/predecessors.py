@@ -110,18 +110,15 @@ def meant_note(asked: JobSpec, sent: JobSpec) -> str:
     names = [id.rpartition("/")[2] for id in predecessors_of(sent)]
     known = {name.lower() for name in names}
     later = [name for name in given if "/" not in name and name.lower() not in known]
-    meant = [text for name in later if (text := _meant(name, names))]
+    meant = []
+    for name in later:
+        sweep, trials = _trials_of_latest_sweep(names, name)
+        if runs := run_names(names, name):
+            meant.append(f"{runs[-1]}, the latest run of {name}")
+        elif trials:
+            which = sweep if sweep.lower() == name.lower() else f"{sweep}, the latest sweep {name}"
+            meant.append(f"the {len(trials)} trials of {which}")
     return f"It starts after {' and '.join(meant)}." if meant else ""
-
-
-def _meant(given: str, names: Sequence[str]) -> str:
-    """What a name means, of which there is no run."""
-    runs = run_names(names, given)
-    if runs:
-        return f"{runs[-1]}, the latest run of {given}"
-    sweep, trials = _trials_of_latest_sweep(names, given)
-    which = sweep if sweep.lower() == given.lower() else f"{sweep}, the latest sweep {given}"
-    return f"the {len(trials)} trials of {which}" if trials else ""
 
 
 def _ids_of(backend: Backend, request: CellRequest, text: str, share: str) -> list[str]:

@@ -181,8 +181,12 @@ def record_files(request: CellRequest, checkout: GitCheckout | None) -> dict[str
         },
     }
     spec, git, container = request.spec, checkout.state, request.spec.container_settings
+    kind, code = "cell", mask(source.script)
+    if not source.script:
+        described = mask.data(spec.to_masked_wire(MASK))
+        kind, code = "description", json.dumps(described, indent=2, ensure_ascii=False)
     submission = Submission(
-        code=_code(source, spec, mask),
+        code=Code(kind, source.name, *cut(code, MAX_TEXT)),
         submitted=time.time(),
         line=mask.line(source.line),
         arguments=arguments,
@@ -233,13 +237,6 @@ def secrets_of(value: object) -> Iterator[str]:
 def arguments_of(spec: JobSpec) -> str:
     """The arguments of a described job's program."""
     return next((text for name in _ARGUMENTS if (text := getattr(spec.settings, name, None))), "")
-
-
-def _code(source: CellSource, spec: JobSpec, mask: SecretMask) -> Code:
-    if source.script:
-        return Code("cell", source.name, *cut(mask(source.script), MAX_TEXT))
-    text = json.dumps(mask.data(spec.to_masked_wire(MASK)), indent=2, ensure_ascii=False)
-    return Code("description", source.name, *cut(text, MAX_TEXT))
 
 
 def _digests(uploads: Mapping[str, bytes], script: str) -> dict[str, str]:

@@ -148,7 +148,9 @@ def _create_or_find(backend: Backend, request: CellRequest, runs: Sequence[JobRe
     if same or (runs and _may_match(asked, runs[-1].spec.to_wire())):
         with contextlib.suppress(ConflictError):  # the secrets differ, which the spec does not show
             job = _create(backend, request, same or names[-1])
-            _keep_patterns(job)
+            records = backend.records
+            if job.patterns and records and not job.patterns.items() <= job.labels().patterns.items():
+                records.relabel(job.id, LabelChange(patterns=job.patterns))  # for lists and other processes
             found = f"{job.name} was already submitted from {file or 'this cell'}"
             if any(run.id.key == job.id.key and run.state.is_final for run in runs):
                 note = f"Warning: {found} and has ended: nothing ran, showing that run."
@@ -164,13 +166,6 @@ def _create_or_find(backend: Backend, request: CellRequest, runs: Sequence[JobRe
     what = f"{file} or its options" if file else "The cell"
     note = f"{what} changed since {names[-1]}: running as {job.name} (--same makes this an error)."
     return Submitted(job, is_new=True, note=note)
-
-
-def _keep_patterns(job: Job) -> None:
-    """Stores the expressions of a cell with the run that it shows, for lists and other processes."""
-    records = job.backend.records
-    if job.patterns and records and not job.patterns.items() <= job.labels().patterns.items():
-        records.relabel(job.id, LabelChange(patterns=job.patterns))
 
 
 def _grow_cluster(backend: Backend, request: CellRequest) -> str:

@@ -89,9 +89,14 @@ def _take(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequence[Tri
     pruned = _prune(sweep, definition, trials) if definition.options.prune else False
     due = _due_jobs(definition, trials)
     due += _suggested(sweep, definition, trials) if definition.options.search == TPE else []
-    if due:
-        check_rights(sweep, trials)
-    return (bool(due) and _start(sweep, definition, due)) or pruned
+    if not due:
+        return pruned
+    check_rights(sweep, trials)
+    template = template_of(definition, os.environ)
+    if template is None:  # this process lacks what it needs, such as a secret
+        return pruned
+    create(sweep, [new_job_of(sweep, definition, template, each) for each in due])
+    return True
 
 
 def _due_jobs(definition: SweepDefinition, trials: Sequence[Trial]) -> list[Due]:
@@ -217,15 +222,6 @@ def _parallel(sweep: SteppedSweep, definition: SweepDefinition) -> int:
     node_count = scale.auto_scale.maximum_node_count if scale and scale.auto_scale else 0
     node_count = scale.manual.target_node_count if scale and scale.manual else node_count
     return max(1, node_count // int(spec["nodeCount"]))
-
-
-def _start(sweep: SteppedSweep, definition: SweepDefinition, due: Sequence[Due]) -> bool:
-    """Creates the jobs of trials; False if this process lacks what they need, such as a secret."""
-    template = template_of(definition, os.environ)
-    if template is None:
-        return False
-    create(sweep, [new_job_of(sweep, definition, template, each) for each in due])
-    return True
 
 
 def create(sweep: SteppedSweep, made: Sequence[tuple[NewJob, Mapping[str, bytes]]]) -> None:
