@@ -51,7 +51,11 @@ class LogFollower:
             wait_s: How long the backend may wait for new log data (long polling).
         """
         self.is_behind = False
-        yield from self._tail(wait_s) if self.files is None else self._read_files(self.files)
+        self.is_drained = self.files is not None
+        if self.files is None:
+            yield from self._tail(wait_s)
+        for file in self.files or ():
+            yield from self._read(file)
         if records := self._metric_streams.flush():
             yield MetricsAdded(self.id, records)
 
@@ -83,11 +87,6 @@ class LogFollower:
                 return
             wait_s = 0.0
         self.is_behind = True
-
-    def _read_files(self, files: Collection[FileRef]) -> Iterator[Event]:
-        self.is_drained = True
-        for file in files:
-            yield from self._read(file)
 
     def _read(self, file: FileRef) -> Iterator[Event]:
         if self._tail_bytes is not None and file not in self._marks:

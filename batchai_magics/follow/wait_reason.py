@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from batchai_magics.backends.base import Backend
 from batchai_magics.errors import NotFoundError
@@ -62,18 +62,16 @@ def with_wait_reason(backend: Backend, job: JobResource) -> JobResource:
 def _reason(job: JobResource, queue: QueueChanged | None, cluster: NodeStateCounts | None) -> str:
     if job.state is not ExecutionState.QUEUED or job.waiting:
         return job.waiting
-    return "; ".join(_reasons(queue, cluster, job.spec.node_count))
-
-
-def _reasons(queue: QueueChanged | None, cluster: NodeStateCounts | None, wanted: int) -> Iterator[str]:
+    reasons = []
     if queue and queue.on_nodes:
-        yield f"{_names(queue.on_nodes)} {_verb(queue.on_nodes)} using its nodes"
+        reasons.append(f"{_names(queue.on_nodes)} {_verb(queue.on_nodes)} using its nodes")
     if queue and queue.before:
-        yield f"{_jobs_before(queue.before)} ahead in the queue"
+        reasons.append(f"{_jobs_before(queue.before)} ahead in the queue")
     if cluster and (preparing := cluster.of(NodeState.PREPARING)):
-        yield f"{preparing} of its nodes {'is' if preparing == 1 else 'are'} being prepared"
-    elif cluster and cluster.total < wanted:
-        yield f"it has {cluster.total or 'none'}"
+        reasons.append(f"{preparing} of its nodes {'is' if preparing == 1 else 'are'} being prepared")
+    elif cluster and cluster.total < job.spec.node_count:
+        reasons.append(f"it has {cluster.total or 'none'}")
+    return "; ".join(reasons)
 
 
 def _names(names: Sequence[str]) -> str:

@@ -84,15 +84,15 @@ def artifacts_in(files: Mapping[str, bytes]) -> list[Artifact]:
 
 
 def _lines(data: bytes) -> Iterator[dict[str, Any]]:
-    """The complete lines of a record file; what is no record was cut off, or written by something else."""
-    for line in data.split(b"\n")[:-1]:
+    """The complete lines of a record file; what is no record was cut off, or written by something else.
+
+    The fields of a record have the types, as far as they are there.
+    """
+    for text in data.split(b"\n")[:-1]:
         with contextlib.suppress(ValueError):
-            value = parse_json(line)
-            if isinstance(value, dict) and _is_record(value):
-                yield value
-
-
-def _is_record(line: Mapping[str, Any]) -> bool:
-    """Whether the fields have the types of a record, as far as they are there."""
-    is_typed = all(isinstance(line[name], kind) for name, kind in _TYPES.items() if name in line)
-    return is_typed and isinstance(line.get("part", ""), str) and 0 <= line.get("time", 0) < _LAST_S
+            line = parse_json(text)
+            if not isinstance(line, dict):
+                continue
+            is_typed = all(isinstance(line[name], kind) for name, kind in _TYPES.items() if name in line)
+            if is_typed and isinstance(line.get("part", ""), str) and 0 <= line.get("time", 0) < _LAST_S:
+                yield line

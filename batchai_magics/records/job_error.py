@@ -54,7 +54,9 @@ def raised_in(lines: Sequence[str]) -> RaisedError | None:
     for at, prefix in reversed(fatal or starts):
         if error := _raised([line.removeprefix(prefix) for line in lines[at + 1 :]]):
             return error
-    return None if starts else _syntax_error(lines)
+    # A script that Python cannot read has no heading.
+    ends = [at for at, line in enumerate(lines) if not starts and _UNREADABLE.match(line)]
+    return _raised(lines[max(0, ends[-1] - 4) : ends[-1] + 1]) if ends else None
 
 
 def _raised(lines: Sequence[str]) -> RaisedError | None:
@@ -75,12 +77,6 @@ def _message(lines: Sequence[str]) -> str:
     if _LAST_ERROR in others[:-1]:
         return f"{first}: {others[others.index(_LAST_ERROR) + 1]}"
     return f"{first} {others[0]}" if others and first.endswith(":") else first
-
-
-def _syntax_error(lines: Sequence[str]) -> RaisedError | None:
-    """The error of a script that Python cannot read, which has no heading."""
-    ends = [at for at, line in enumerate(lines) if _UNREADABLE.match(line)]
-    return _raised(lines[max(0, ends[-1] - 4) : ends[-1] + 1]) if ends else None
 
 
 class SourcePaths(NamedTuple):
@@ -226,13 +222,12 @@ class JobError(NamedTuple):
             lines=tuple(map(cut, self.lines)),
             hints=tuple(map(cut, self.hints[:MAX_HINTS])),
         )
-        while made.lines and made._size_bytes > MAX_BYTES:
+        while made.lines:
+            text = json.dumps(made.to_data(), ensure_ascii=False)
+            if len(text.encode(errors="replace")) <= MAX_BYTES:
+                break
             made = made._replace(lines=made.lines[1:])
         return made
-
-    @property
-    def _size_bytes(self) -> int:
-        return len(json.dumps(self.to_data(), ensure_ascii=False).encode(errors="replace"))
 
     def __str__(self) -> str:
         return "\n".join([self.sentence, *(f"  {line}" for line in self.lines), *self.hints])

@@ -59,7 +59,15 @@ class MlflowRun:
         """Sends points, many in one request."""
         id = self._id or self._started()
         self._send_parameters(id)
-        metrics = map(_metric, points)
+        metrics = (
+            {
+                "key": _NOT_IN_NAMES.sub("_", metric_of_rank(point))[:250],
+                "value": _json_number(point.value),
+                "timestamp": _millis(point.time),
+                "step": point.step,
+            }
+            for point in points
+        )
         while batch := list(islice(metrics, MAX_METRICS)):
             self._api.post("runs/log-batch", {"run_id": id, "metrics": batch})
 
@@ -73,7 +81,15 @@ class MlflowRun:
     def _started(self) -> str:
         """The id of the run, which is created unless it was exported before; its tags are sent."""
         experiment = self._experiment()
-        id = self._find_run(experiment) or self._created(experiment)
+        id = self._find_run(experiment)
+        if not id:
+            body = {
+                "experiment_id": experiment,
+                "run_name": self._run.name,
+                "start_time": _millis(self._run.started),
+                "tags": [{"key": GUID_TAG, "value": self._run.guid}],
+            }
+            id = str(self._api.post("runs/create", body)["run"]["info"]["run_id"])
         for tags in _batches(_items(self._run.tags, MAX_TAG_CHARS), MAX_PARAMS):
             self._api.post("runs/log-batch", {"run_id": id, "tags": tags})
         self._id = id
@@ -103,15 +119,6 @@ class MlflowRun:
             return ""
         self._sent.update(item["key"] for item in runs[0].get("data", {}).get("params") or ())
         return str(runs[0]["info"]["run_id"])
-
-    def _created(self, experiment: str) -> str:
-        body = {
-            "experiment_id": experiment,
-            "run_name": self._run.name,
-            "start_time": _millis(self._run.started),
-            "tags": [{"key": GUID_TAG, "value": self._run.guid}],
-        }
-        return str(self._api.post("runs/create", body)["run"]["info"]["run_id"])
 
 
 class _RestApi:
@@ -156,16 +163,6 @@ def _message(error: urllib.error.HTTPError) -> str:
         return str(json.loads(error.read(1 << 16))["message"])[:300]
     except (OSError, ValueError, KeyError, TypeError):
         return str(error.reason)
-
-
-def _metric(point: ScalarPoint) -> dict[str, Any]:
-    name = _NOT_IN_NAMES.sub("_", metric_of_rank(point))[:250]
-    return {
-        "key": name,
-        "value": _json_number(point.value),
-        "timestamp": _millis(point.time),
-        "step": point.step,
-    }
 
 
 def _json_number(value: float) -> float | str:

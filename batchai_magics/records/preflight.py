@@ -136,15 +136,19 @@ class PreflightReport(NamedTuple):
         """The report for a file or a program; of the packages, the number alone."""
         return {
             "duration_s": self.duration_s,
-            "nodes": [self._node_json(node) for node in self.nodes],
+            "nodes": [
+                {
+                    **node._asdict(),
+                    "packages": len(node.packages),
+                    "gpus": [gpu._asdict() for gpu in node.gpus],
+                    "result": self.result_of(node.node),
+                }
+                for node in self.nodes
+            ],
             "pairs": [pair._asdict() for pair in self.pairs],
             "findings": [{**finding._asdict(), "kind": finding.kind.value} for finding in self.findings],
             "excluded": list(self.excluded),
         }
-
-    def _node_json(self, node: NodeCheck) -> dict[str, Any]:
-        gpus, result = [gpu._asdict() for gpu in node.gpus], self.result_of(node.node)
-        return {**node._asdict(), "packages": len(node.packages), "gpus": gpus, "result": result}
 
     @classmethod
     def from_text(cls, text: str | bytes) -> PreflightReport:
@@ -162,15 +166,12 @@ class PreflightReport(NamedTuple):
 
 
 def _rated(nodes: Sequence[NodeCheck], pairs: Iterable[PairCheck]) -> list[NodeCheck]:
-    """The nodes with the rates of their exchanges."""
-    known, partners = list(pairs), min(2, max(1, len(nodes) - 1))
-    return [node._replace(network_rate=_best_rate(node.node, known, partners)) for node in nodes]
-
-
-def _best_rate(node: str, pairs: Iterable[PairCheck], min_partners: int) -> float | None:
-    """The rate to the best of so many other nodes at least: one slow partner makes no slow node."""
-    rates = [pair.rate for pair in pairs if pair.rate and node in pair[:2]]
-    return max(rates) if len(rates) >= min_partners else None
+    """The nodes with the rate to the best of at least two others: one slow partner makes no slow node."""
+    known, min_partners, rated = list(pairs), min(2, max(1, len(nodes) - 1)), []
+    for node in nodes:
+        rates = [pair.rate for pair in known if pair.rate and node.node in pair[:2]]
+        rated.append(node._replace(network_rate=max(rates) if len(rates) >= min_partners else None))
+    return rated
 
 
 def _findings(nodes: Sequence[NodeCheck], pairs: Sequence[PairCheck]) -> Iterator[Finding]:
