@@ -88,10 +88,18 @@ class StandstillPoller:
         backend: The backend of the job.
         limit_s: How long a job may print nothing; 0: forever.
         clock: The time in seconds since 1970.
+        ask: Asks the ranks of a job where they are.
     """
 
-    def __init__(self, backend: Backend, limit_s: float, *, clock: Callable[[], float] = time.time) -> None:
-        self._backend, self._limit_s, self._clock = backend, limit_s, clock
+    def __init__(
+        self,
+        backend: Backend,
+        limit_s: float,
+        *,
+        clock: Callable[[], float] = time.time,
+        ask: Callable[[Backend, JobResource], RankStacks] = stacks_of,
+    ) -> None:
+        self._backend, self._limit_s, self._clock, self._ask = backend, limit_s, clock, ask
         self._printed_at, self._is_reported, self._checked_at = clock(), False, 0.0
         self._standstills: deque[Standstill] = deque()  # by the threads that ask the ranks
 
@@ -123,7 +131,7 @@ class StandstillPoller:
     def _sample(self, job: JobResource) -> RankStacks:
         try:
             if job.spec.node_count <= MAX_NODES:
-                return stacks_of(self._backend, job)
+                return self._ask(self._backend, job)
         except BatchAIError:  # it has ended, or the backend runs no commands on nodes
             pass
         return RankStacks(job.id.name, ())

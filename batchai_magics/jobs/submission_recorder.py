@@ -80,8 +80,8 @@ class GitCheckout:
     As a context manager, it ends the process that still runs if the state is not wanted after all.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._deadline = time.monotonic() + TIMEOUT_S
+    def __init__(self, folder: Path, *, timeout_s: float | None = None) -> None:
+        self._deadline = time.monotonic() + (TIMEOUT_S if timeout_s is None else timeout_s)
         self._process: GitProcess | None = None
         self._is_over = False
         self._state: GitState | None = None

@@ -96,10 +96,8 @@ class Ranks:
 
 
 @pytest.fixture
-def ranks(monkeypatch):
-    made = Ranks()
-    monkeypatch.setattr("batchai_magics.follow.hang_signs.stacks_of", made.ask)
-    return made
+def ranks():
+    return Ranks()
 
 
 class Silent(Backend):
@@ -109,7 +107,7 @@ class Silent(Backend):
 @pytest.fixture
 def poller(clock, ranks):
     """A poller whose limit is a minute."""
-    return StandstillPoller(Silent(), MINUTE_S, clock=clock)
+    return StandstillPoller(Silent(), MINUTE_S, clock=clock, ask=ranks.ask)
 
 
 def answers():

@@ -10,7 +10,6 @@ import pytest
 
 from batchai_magics import cell
 from batchai_magics.config import Settings
-from batchai_magics.jobs import submission_recorder
 from batchai_magics.jobs.submission_recorder import (
     MAX_DIFF,
     GitCheckout,
@@ -146,9 +145,8 @@ def test_a_huge_diff_is_cut(checkout):
 
 
 @pytest.mark.slow
-def test_a_git_that_hangs_delays_no_submission(checkout, monkeypatch):
-    monkeypatch.setattr(submission_recorder, "TIMEOUT_S", 0.0)
-    assert "in time" in GitCheckout(checkout).state.problem
+def test_a_git_that_hangs_delays_no_submission(checkout):
+    assert "in time" in GitCheckout(checkout, timeout_s=0.0).state.problem
 
 
 @pytest.mark.slow

@@ -32,8 +32,8 @@ class FileClock:
     If it cannot be written, the clock is this host's.
     """
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
+    def __init__(self, file: Path, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._file, self._monotonic = file, monotonic
         self._offset_s: float | None = None  # offset to this host's monotonic clock
         self._read_s = 0.0
 
@@ -45,7 +45,7 @@ class FileClock:
                 time_s = self._file.stat().st_mtime
         except OSError:
             return self._extrapolated()
-        self._read_s = time.monotonic()
+        self._read_s = self._monotonic()
         offset_s = time_s - self._read_s
         is_rounded = self._offset_s is not None and 0 < self._offset_s - offset_s < _TICK_S
         self._offset_s = self._offset_s if is_rounded else offset_s
@@ -53,7 +53,7 @@ class FileClock:
 
     def now(self) -> float:
         """The current time; the file system is only read every half minute."""
-        if self._offset_s is None or time.monotonic() - self._read_s > READ_INTERVAL_S:
+        if self._offset_s is None or self._monotonic() - self._read_s > READ_INTERVAL_S:
             self.read()
         return self._extrapolated()
 
@@ -64,7 +64,7 @@ class FileClock:
 
     def _extrapolated(self) -> float:
         """The time extrapolated from the last read; this host's time if there was none."""
-        return time.time() if self._offset_s is None else time.monotonic() + self._offset_s
+        return time.time() if self._offset_s is None else self._monotonic() + self._offset_s
 
 
 _CONTAINER_FILE = "resource.json"  # the record of a resource that contains others

@@ -91,7 +91,6 @@ def job_stream(parts: StreamParts, resume_command: str) -> Stream:
 
 
 BYTES = "B"
-_DELAY_S = 0.5  # shorter operations show no bar
 
 
 @dataclass(frozen=True)
@@ -109,16 +108,19 @@ class Operation:
     is_quiet: bool = False  # --no-progress
 
 
-def run_operation(operation: Operation, *, is_shown: bool) -> Any:
-    """Runs an operation and returns its value; Ctrl-C raises an error that says how to resume."""
+def run_operation(operation: Operation, *, is_shown: bool, delay_s: float = 0.5) -> Any:
+    """Runs an operation and returns its value; Ctrl-C raises an error that says how to resume.
+
+    One that is done within `delay_s` shows no bar.
+    """
     try:
-        return _run_with_bar(operation, is_shown=is_shown and not operation.is_quiet)
+        return _run_with_bar(operation, is_shown=is_shown and not operation.is_quiet, delay_s=delay_s)
     except KeyboardInterrupt:
         operation.steps.close()
         raise interrupt_error(f"Stopped. {operation.resume_hint}") from None
 
 
-def _run_with_bar(operation: Operation, *, is_shown: bool) -> Any:
+def _run_with_bar(operation: Operation, *, is_shown: bool, delay_s: float) -> Any:
     from tqdm import tqdm
 
     bar = tqdm(
@@ -126,7 +128,7 @@ def _run_with_bar(operation: Operation, *, is_shown: bool) -> Any:
         desc=operation.title,
         unit=operation.unit,
         unit_scale=operation.unit == BYTES,
-        delay=_DELAY_S,
+        delay=delay_s,
         miniters=0,  # keep the elapsed time moving
         disable=not is_shown,
         file=sys.stderr,

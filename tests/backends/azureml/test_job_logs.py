@@ -102,16 +102,16 @@ def test_reading_is_repeatable_while_several_logs_grow(logs: WatchedLogs, source
 
 
 def test_the_beginning_of_a_long_log_is_read_from_the_processes_again(
-    logs: WatchedLogs, source: LogSource, monkeypatch: pytest.MonkeyPatch
+    logs: WatchedLogs, source: LogSource
 ) -> None:
-    monkeypatch.setattr("batchai_magics.backends.azureml.job_logs.CACHE_BYTES", 10)
     for number in range(20):
-        source.write(ranked(number % 2), b"rank %d line %d\n" % (number % 2, number))
+        source.write(ranked(number % 2), b"rank %d line %d " % (number % 2, number) + bytes(300_000) + b"\n")
         watch(logs, source, 2)
     source.status = "Completed"
     logs.note_end()
-    whole = logs.read(OUT, 0, 10_000).data
-    again = b"".join(logs.read(OUT, offset, 7).data for offset in range(0, len(whole), 7))
+    whole, step = logs.read(OUT, 0, 2 * job_logs.CACHE_BYTES).data, 700_007
+    assert len(whole) > job_logs.CACHE_BYTES
+    again = b"".join(logs.read(OUT, offset, step).data for offset in range(0, len(whole), step))
     assert again == whole
     assert sorted(whole.split(b"\n")) == sorted(b"".join(map(bytes, source.files.values())).split(b"\n"))
 
@@ -158,17 +158,15 @@ def test_the_end_of_a_job_drains_all_logs_at_once(logs: WatchedLogs, source: Log
     assert source.requests.total() == sent
 
 
-def test_a_long_log_of_an_ended_job_is_read_piece_by_piece(
-    logs: WatchedLogs, source: LogSource, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(job_logs, "_PIECE_BYTES", 16)
-    source.write(SINGLE, bytes(range(100)))
+def test_a_long_log_of_an_ended_job_is_read_piece_by_piece(logs: WatchedLogs, source: LogSource) -> None:
+    written = bytes(range(256)) * (100 << 10)
+    source.write(SINGLE, written)
     source.status = "Completed"
     data = b""
-    while chunk := logs.tail({"stdout.txt": len(data)}, 10).get("stdout.txt"):
+    while chunk := logs.tail({"stdout.txt": len(data)}, 10 << 20).get("stdout.txt"):
         data += chunk.data
         assert chunk.size > chunk.end or chunk.is_complete  # else a reader would think it has all
-    assert data == bytes(range(100))
+    assert data == written
 
 
 @pytest.mark.parametrize("name", ["user_logs/mpi_log.txt", "logs/batchai/stdouterr/stderr-job_prep.txt"])

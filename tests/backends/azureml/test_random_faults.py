@@ -75,7 +75,7 @@ def test_fifty_random_faults_lose_and_repeat_no_byte(
         nonlocal now
         now += PAUSE_S
 
-    monkeypatch.setattr(backend.logs, "clock", lambda: now)
+    backend.logs.clock = lambda: now
     monkeypatch.setattr(backend.recent, "_clock", lambda: now)
     job = start(
         resources={"instanceCount": 2, "instanceType": "Standard_DS3_v2"},

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import sqlite3
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from batchai_magics.backends.base import Spec
-from batchai_magics.backends.local import process, reconciler
+from batchai_magics.backends.local import machine_devices, process, reconciler
 from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.backends.local.machine_devices import MachineDevices
 from batchai_magics.backends.local.runner import LocalRunner
 from batchai_magics.backends.local.scheduler import record_end
 from batchai_magics.backends.local.settings import LocalSettings
@@ -174,8 +175,19 @@ class Stand:
 
 
 @pytest.fixture
-def still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Still]:
+def no_supervisor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For each supervisor there is a stand."""
     monkeypatch.setattr(process, "start", lambda *_, **__: Stand())
+
+
+def has_devices(monkeypatch: pytest.MonkeyPatch, core_count: int, gpus: Iterable[str] = ()) -> None:
+    """This machine has these devices from now on."""
+    here = MachineDevices(core_count, tuple(gpus))
+    monkeypatch.setattr(machine_devices, "machine", lambda: here)
+
+
+@pytest.fixture
+def still(tmp_path: Path, no_supervisor: None) -> Iterator[Still]:
     made = Still(tmp_path / "home")
     yield made
     made.close()

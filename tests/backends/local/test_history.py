@@ -10,14 +10,12 @@ from pathlib import Path
 import pytest
 
 from batchai_magics import cell
-from batchai_magics.backends.local import process
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.service import stored_descriptions
 from batchai_magics.config import Settings
 from batchai_magics.jobs.submit import submit
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
-from tests.backends.local.still import Stand
 from tests.default_resources import ensure_defaults
 
 pytestmark = pytest.mark.slow
@@ -67,8 +65,7 @@ def copy(db: sqlite3.Connection, table: str, key: str, /, **changes: object) -> 
 
 
 @pytest.fixture
-def crowd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Crowd]:
-    monkeypatch.setattr(process, "start", lambda *_, **__: Stand())
+def crowd(tmp_path: Path, no_supervisor: None) -> Iterator[Crowd]:
     made = Crowd(tmp_path / "home")
     yield made
     made.backend.close()

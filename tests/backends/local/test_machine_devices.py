@@ -11,7 +11,7 @@ from batchai_magics.backends.local import machine_devices, supervisor
 from batchai_magics.backends.local.machine_devices import MachineDevices
 from batchai_magics.config import Settings
 from batchai_magics.models.cluster_spec import ClusterSpec
-from tests.backends.local.still import Still
+from tests.backends.local.still import Still, has_devices
 
 USER = {"adminUserName": "me", "adminUserPassword": "hush"}
 
@@ -79,12 +79,12 @@ def test_gpus_are_shared_out_and_shared_when_there_are_too_few() -> None:
     ],
 )
 def test_the_default_cluster_has_the_gpus_of_its_machine(gpus, nodes, size, monkeypatch) -> None:
-    monkeypatch.setattr(machine_devices, "machine", lambda: MachineDevices(8, tuple(gpus)))
+    has_devices(monkeypatch, 8, gpus)
     settings = Settings(cluster_nodes=nodes)
     assert default_vm_size(settings) == size
     assert default_vm_size(replace(settings, cluster_vm_size="Standard_D3")) == "Standard_D3"
     assert default_vm_size(replace(settings, backend="arm")) == settings.cluster_vm_size
-    monkeypatch.setattr(machine_devices, "machine", lambda: MachineDevices(8))
+    has_devices(monkeypatch, 8)
     assert default_vm_size(settings) == settings.cluster_vm_size
 
 
@@ -117,7 +117,7 @@ def test_threads_are_a_processs_share_of_its_nodes_cores(still: Still, monkeypat
         return [tuple(node.env[name] for name in names) for node in plan.nodes]
 
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(machine_devices, "machine", lambda: MachineDevices(16, ("0", "1")))
+    has_devices(monkeypatch, 16, "01")
     still.cluster()
     still.prepare()
     assert bound("one") == [("4", "0", "PCI_BUS_ID")]  # on one of two nodes

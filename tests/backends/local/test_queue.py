@@ -9,15 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.local import machine_devices, scheduler
-from batchai_magics.backends.local.machine_devices import MachineDevices
+from batchai_magics.backends.local import scheduler
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import job_table, node_table, run_status
 from batchai_magics.errors import ConflictError, SpecError
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
-from tests.backends.local.still import Still
+from tests.backends.local.still import Still, has_devices
 from tests.contract.place import manual
 from tests.world import World, until
 
@@ -141,7 +140,7 @@ SEEN = "import os, time\nprint(os.environ['CUDA_VISIBLE_DEVICES'], flush=True)\n
 
 @pytest.fixture(autouse=True)
 def _four_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_devices, "machine", lambda: MachineDevices(8, ("0", "1", "2", "3")))
+    has_devices(monkeypatch, 8, "0123")
 
 
 @pytest.fixture

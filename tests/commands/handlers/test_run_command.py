@@ -8,14 +8,13 @@ import sys
 
 import pytest
 
-from batchai_magics.backends.local import machine_devices
-from batchai_magics.backends.local.machine_devices import MachineDevices
 from batchai_magics.backends.slurm.settings import SBATCH
 from batchai_magics.cell.cell_options import SWEEP_FLAGS, cell_options
 from batchai_magics.commands.handlers import run_command
 from batchai_magics.commands.handlers.run_command import prepare, project_python, read_line, run_options
 from batchai_magics.errors import UsageError
 from batchai_magics.options.option import DisplayText
+from tests.backends.local.still import has_devices
 from tests.cell.shiny_wheel import needs_uv
 from tests.patience import PATIENCE_S
 
@@ -216,7 +215,7 @@ def test_a_launcher_is_translated_and_says_so(preview):
 @pytest.mark.slow
 @pytest.mark.parametrize("gpus", [("0", "1", "2", "3"), ()])
 def test_launchers_find_the_gpus_of_this_machine(preview, monkeypatch, gpus):
-    monkeypatch.setattr(machine_devices, "machine", lambda: MachineDevices(8, gpus))
+    has_devices(monkeypatch, 8, gpus)
     text = preview("-- accelerate launch --num_processes 2 src/train.py")
     assert ("ACCELERATE_USE_CPU=true" in text) is not bool(gpus)
     if gpus:

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from batchai_magics.commands.output import command_progress
 from batchai_magics.commands.output.command_progress import (
     BYTES,
     CommandExit,
@@ -22,19 +21,13 @@ def steps(*amounts):
     return "done"
 
 
-@pytest.fixture
-def at_once(monkeypatch):
-    """A bar is there from the first moment on."""
-    monkeypatch.setattr(command_progress, "_DELAY_S", 0)
-
-
 @pytest.mark.parametrize("is_shown", [True, False])
 def test_an_operation_comes_to_its_value(is_shown):
     assert run_operation(Operation("Doing", 3, "job", steps(1, 2), ""), is_shown=is_shown) == "done"
 
 
-def test_what_takes_a_while_has_a_bar(capsys, at_once):
-    run_operation(Operation("Uploading", 4096, BYTES, steps(2048, 2048), ""), is_shown=True)
+def test_what_takes_a_while_has_a_bar(capsys):
+    run_operation(Operation("Uploading", 4096, BYTES, steps(2048, 2048), ""), is_shown=True, delay_s=0)
     told = capsys.readouterr()
     assert "Uploading: 100%" in told.err
     assert "4.10k/4.10k" in told.err
@@ -46,8 +39,8 @@ def test_a_quick_operation_has_none(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_no_bar_where_none_is_wanted(capsys, at_once):
-    run_operation(Operation("Uploading", 1, BYTES, steps(1), "", is_quiet=True), is_shown=True)
+def test_no_bar_where_none_is_wanted(capsys):
+    run_operation(Operation("Uploading", 1, BYTES, steps(1), "", is_quiet=True), is_shown=True, delay_s=0)
     run_operation(Operation("Uploading", 1, BYTES, steps(1), ""), is_shown=False)
     assert capsys.readouterr().err == ""
 

@@ -7,8 +7,6 @@ import os
 import time
 from pathlib import Path
 
-import pytest
-
 from batchai_magics.backends.service.file_repository import READ_INTERVAL_S, FileClock
 from batchai_magics.backends.slurm.queries import MAX_TTL_S
 from tests.backends.slurm.scripted_slurm import ScriptedClient
@@ -33,28 +31,22 @@ def test_the_clock_is_that_of_the_files(tmp_path: Path, off_s: float) -> None:
         assert clock.now() >= first
 
 
-def test_what_another_host_wrote_a_moment_ago_is_never_of_the_future(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = FileClock(tmp_path / "clock")
+def test_what_another_host_wrote_a_moment_ago_is_never_of_the_future(tmp_path: Path) -> None:
+    clock = FileClock(tmp_path / "clock", monotonic=lambda: 9.0)  # it stands still while the machine sleeps
     clock.read()
-    asleep = time.monotonic()  # of a machine that sleeps, this clock stands still
-    monkeypatch.setattr(time, "monotonic", lambda: asleep)
     (tmp_path / "other").touch()
     until(lambda: (tmp_path / "other").touch() or (tmp_path / "other").stat().st_mtime > clock.now())
     assert clock.age_s((tmp_path / "other").stat().st_mtime) >= 0
 
 
-def test_the_file_system_is_asked_again_after_half_a_minute(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = FileClock(tmp_path / "clock")
+def test_the_file_system_is_asked_again_after_half_a_minute(tmp_path: Path) -> None:
+    now = 9.0
+    clock = FileClock(tmp_path / "clock", monotonic=lambda: now)
     clock.now()
     os.utime(tmp_path / "clock", (0, 0))
     clock.now()
     assert (tmp_path / "clock").stat().st_mtime == 0
-    later = time.monotonic() + READ_INTERVAL_S + 1
-    monkeypatch.setattr(time, "monotonic", lambda: later)
+    now += READ_INTERVAL_S + 1
     clock.now()
     assert (tmp_path / "clock").stat().st_mtime > 0
 
