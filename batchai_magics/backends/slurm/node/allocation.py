@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -174,8 +175,11 @@ def _of_nodes(names: Sequence[str], field: str) -> dict[str, str]:
 
 
 def _change_job(*words: str) -> str:
-    """Has the controller change this job; returns its refusal, or what prevented the request, if any."""
-    done = _run("scontrol", *words, timeout_s=ORDER_TIMEOUT_S)
+    """Has the controller change this job; returns its refusal, or what prevented the request, if any.
+
+    A job that is queued again gets SIGTERM at once, maybe before scontrol has got the answer.
+    """
+    done = _run("scontrol", *words, timeout_s=ORDER_TIMEOUT_S, ignored=(signal.SIGTERM,))
     return (done.stderr.strip() or f"exit code {done.returncode}") if done.returncode else ""
 
 
@@ -184,8 +188,15 @@ def _scontrol(*words: str, timeout_s: float | None = None) -> str:
     return _run("scontrol", *words, timeout_s=timeout_s).stdout
 
 
-def _run(*words: str, timeout_s: float | None = None) -> subprocess.CompletedProcess[str]:
+def _run(
+    *words: str, timeout_s: float | None = None, ignored: Sequence[signal.Signals] = ()
+) -> subprocess.CompletedProcess[str]:
     """Runs a command of Slurm's; one that cannot be run, or not in time, counts as failed with the reason."""
+
+    def ignore() -> None:
+        for number in ignored:
+            signal.signal(number, signal.SIG_IGN)
+
     try:
         return subprocess.run(
             words,
@@ -194,6 +205,7 @@ def _run(*words: str, timeout_s: float | None = None) -> subprocess.CompletedPro
             timeout=timeout_s or QUERY_TIMEOUT_S,
             stdin=subprocess.DEVNULL,
             check=False,
+            preexec_fn=ignore if ignored else None,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return subprocess.CompletedProcess(words, 1, "", str(error))

@@ -47,3 +47,11 @@ def test_a_busy_machine_has_time_to_spell_the_names_out(
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
     scontrol.write_text("#!/bin/sh\n/bin/sleep 0.5\necho n1 n2\n")
     assert allocation.nodes() == ["n1", "n2"]
+
+
+def test_slurm_may_end_the_job_before_scontrol_has_the_answer_to_its_requeue(
+    scontrol: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    scontrol.write_text('#!/bin/sh\nkill -TERM $$\n[ "$*" = "requeue 7" ]\n')
+    assert allocation.requeue() == ""
