@@ -355,6 +355,8 @@ class OptionReader:
                 self._counts.hosts = hosts_in_file(self._folder / Path(value).expanduser())
             except OSError as error:
                 raise UsageError(f"{self._name}: {flag} {value}: {error.strerror}") from None
+            except UnicodeDecodeError:
+                raise UsageError(f"{self._name}: {flag} {value} is not a text file") from None
         elif name in of.dropped:
             instead = f" ({_INSTEAD[name]})" if name in _INSTEAD and value != "0" else ""
             self.dropped.append(f"{flag} {value}{instead}")

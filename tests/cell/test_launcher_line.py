@@ -100,6 +100,9 @@ def test_a_host_file_gives_the_counts(folder):
         translated("deepspeed --hostfile hosts train.py")
     with pytest.raises(UsageError, match="--hostfile none: No such file"):
         translated("deepspeed --hostfile none train.py")
+    (folder / "hosts").write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match="--hostfile hosts is not a text file"):
+        translated("mpirun --hostfile hosts python t.py")
 
 
 CONFIG = """
