@@ -43,8 +43,8 @@ _PYTHON_SWITCHES: Mapping[str, Mapping[str, str]] = {
 }
 # Switches of `uv run` that do not change what it runs, as its environment is used as it is.
 _UV_SWITCHES = ("--no-sync", "--frozen", "--locked", "-q", "--quiet", "-v", "--verbose", "--offline")
-_MODULE = ("m", "module")
 _INSTEAD = {"max-restarts": "a failed run is not repeated; --requeue N continues after lost nodes"}
+_PER_NODE = re.compile(r"ppr:(\d+):node(:.*)?")  # of Open MPI's --map-by
 _SLOTS = re.compile(r"(?:\s+slots=|:)(\d+)\b")
 # Keys of Accelerate's settings that have no effect on a job.
 _NO_EFFECT = ("compute_environment", "distributed_type", "downcast_bf16", "machine_rank", "rdzv_backend")
@@ -307,14 +307,10 @@ class OptionReader:
         flag, sign, value = rest.pop(0).partition("=")
         name, of = flag.lstrip("-").replace("_", "-"), self._launcher
         known = (*of.counts, *of.hosts, *of.host_files, *of.dropped, *of.environment)
-        if name in ("x", "genv") and of is MPIRUN:
+        if name in of.variables:
             self._read_variable(rest, has_two=name == "genv")
-        elif name == "map-by" and of is MPIRUN:
-            self._map_by(value if sign else self._next(rest, flag), flag)
-        elif name in _MODULE and of is not MPIRUN:
+        elif name in of.modules:
             self.is_module = True
-        elif name == "config-file" and of is ACCELERATE:
-            self.config_file = value if sign else self._next(rest, flag)
         elif not sign and self._is_switch(name, flag):
             return
         elif name in of.refused:
@@ -348,25 +344,27 @@ class OptionReader:
         elif prefix:
             text = value.lower() if value.lower() in ("true", "false") else value
             self.env[of.prefixes[prefix] + name.removeprefix(prefix).replace("-", "_").upper()] = text
-        elif name in of.hosts:
-            self._choose_hosts(value, flag)
-        elif name in of.host_files:
-            try:
-                self._counts.hosts = hosts_in_file(self._folder / Path(value).expanduser())
-            except OSError as error:
-                raise UsageError(f"{self._name}: {flag} {value}: {error.strerror}") from None
-            except UnicodeDecodeError:
-                raise UsageError(f"{self._name}: {flag} {value} is not a text file") from None
-        elif name in of.dropped:
+        elif name in (*of.hosts, *of.host_files):
+            self._read_hosts(flag, value, is_file=name in of.host_files)
+        elif name in of.counts:
+            self._count(of.counts[name], flag, value)
+        elif name == "config-file":
+            self.config_file = value
+        elif name == "map-by" and (per_node := _PER_NODE.fullmatch(value)):
+            self._count("per_node", flag, per_node[1])
+        else:
             instead = f" ({_INSTEAD[name]})" if name in _INSTEAD and value != "0" else ""
             self.dropped.append(f"{flag} {value}{instead}")
-        else:
-            self._count(of.counts[name], flag, value)
 
     def _count(self, kind: str, flag: str, value: str) -> None:
         """Keeps one of the counts: nodes, processes or per_node."""
         if kind == "processes" and value in ("auto", "gpu", "cpu", "xpu"):
-            self._counts.processes = self._gpus_of_node(flag, value)
+            gpus = self._asked.gpus
+            if value in ("cpu", "xpu") or gpus == 0:
+                why = "is not known before the job runs" if value in ("cpu", "xpu") else "has no GPUs"
+                hint = f"Write the number, such as {flag}=2."
+                raise UsageError(f"{self._name}: {flag} {value}: the node {why}", hint=hint)
+            self._counts.processes = gpus
             return
         least, _, most = value.partition(":")
         number = least if least == most else value  # a range of one
@@ -375,31 +373,21 @@ class OptionReader:
             raise UsageError(f"{self._name}: {flag} {value}: must be a positive integer", hint=hint)
         setattr(self._counts, kind, int(number))
 
-    def _gpus_of_node(self, flag: str, value: str) -> int | None:
-        """The number of processes that depends on the node: its GPUs; None if they are not known yet."""
-        gpus = self._asked.gpus
-        if value in ("cpu", "xpu") or gpus == 0:
-            why = "is not known before the job runs" if value in ("cpu", "xpu") else "has no GPUs"
-            hint = f"Write the number, such as {flag}=2."
-            raise UsageError(f"{self._name}: {flag} {value}: the node {why}", hint=hint)
-        return gpus
-
-    def _choose_hosts(self, value: str, flag: str) -> None:
+    def _read_hosts(self, flag: str, value: str, *, is_file: bool) -> None:
+        """Keeps the hosts that an option or its file lists, or those that deepspeed chooses among them."""
         try:
-            if self._launcher is DEEPSPEED:
+            if is_file:
+                self._counts.hosts = hosts_in_file(self._folder / Path(value).expanduser())
+            elif self._launcher is DEEPSPEED:
                 self._counts.chosen = chosen_slots(value)
             else:
                 self._counts.hosts = listed_hosts(value)
+        except OSError as error:
+            raise UsageError(f"{self._name}: {flag} {value}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise UsageError(f"{self._name}: {flag} {value} is not a text file") from None
         except ValueError:
             raise UsageError(f"{self._name}: {flag} {value}: expected HOST:SLOTS,…") from None
-
-    def _map_by(self, value: str, flag: str) -> None:
-        """Reads Open MPI's `--map-by ppr:N:node`."""
-        match = re.fullmatch(r"ppr:(\d+):node(:.*)?", value)
-        if match:
-            self._count("per_node", flag, match[1])
-        else:
-            self.dropped.append(f"{flag} {value}")
 
     def _read_variable(self, rest: list[str], *, has_two: bool) -> None:
         """Reads `-x NAME=VALUE`, `-x NAME` or `-genv NAME VALUE`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from batchai_magics.errors import UsageError
 
@@ -16,6 +16,8 @@ class LauncherSyntax:
     Attributes:
         toolkit: The toolkit that starts the same processes.
         counts: Options with a number, and which one of `LauncherCounts` it is.
+        modules: Switches that say that a module follows.
+        variables: Options with a variable of the job, as MPI has them.
         hosts: Options with a list of hosts (`a:2,b:2`).
         host_files: Options with a file that lists hosts and their slots.
         dropped: Other options with a value, which the job's launcher replaces.
@@ -32,6 +34,8 @@ class LauncherSyntax:
 
     toolkit: str
     counts: Mapping[str, str]
+    modules: tuple[str, ...] = ("m", "module")
+    variables: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     host_files: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
@@ -69,10 +73,7 @@ TORCHRUN = LauncherSyntax(
     default_processes=1,
 )
 # The old module passes the local rank as an option, unless `--use-env` is given.
-TORCH_LAUNCH = LauncherSyntax(
-    **{name: value for name, value in vars(TORCHRUN).items() if name != "rank_option"},
-    rank_option="--local-rank",
-)
+TORCH_LAUNCH = replace(TORCHRUN, rank_option="--local-rank")
 _DEEPSPEED_BY_OWN_LAUNCHER = "write the line of `deepspeed`, which is translated too"
 ACCELERATE = LauncherSyntax(
     "pytorch",
@@ -81,6 +82,7 @@ ACCELERATE = LauncherSyntax(
         *("machine-rank", "main-process-ip", "main-process-port", "rdzv-backend", "rdzv-conf", "tee", "t"),
         *("max-restarts", "monitor-interval", "log-dir", "main-training-function", "mpirun-hostfile"),
         *("deepspeed-multinode-launcher", "deepspeed-hostfile"),
+        "config-file",  # whose settings become options
     ),
     switches=("multi-gpu", "same-network", "quiet", "q", "no-tpu-cluster"),
     environment={
@@ -164,11 +166,14 @@ MPIRUN = LauncherSyntax(
         **dict.fromkeys(("np", "n", "c"), "processes"),
         **dict.fromkeys(("ppn", "npernode", "N", "perhost"), "per_node"),
     },
+    modules=(),
+    variables=("x", "genv"),
     hosts=("host", "H", "hosts"),
     host_files=("hostfile", "machinefile", "f"),
     dropped=(
         *("bind-to", "rank-by", "iface", "launcher", "bootstrap", "start-timeout", "network-interface"),
         "mca",
+        "map-by",  # but for ppr:N:node, a count
     ),
     switches=(
         *("oversubscribe", "allow-run-as-root", "verbose", "v", "tag-output", "prepend-rank", "gloo", "mpi"),
