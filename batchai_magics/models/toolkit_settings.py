@@ -171,11 +171,6 @@ class Toolkit(enum.Enum):
         """The key of the settings in job.json: `horovodSettings`."""
         return _WIRE_KEYS[self]
 
-    @property
-    def settings(self) -> type[WireModel]:
-        """The model of the toolkit's settings."""
-        return _SETTINGS[self]
-
 
 _SETTINGS: dict[Toolkit, type[WireModel]] = {
     Toolkit.CNTK: CntkSettings,
