@@ -48,12 +48,7 @@ INPUT = f"$AZ_BATCHAI_INPUT_{SCRIPT}"
 _COMMAND_LINES = (Toolkit.CUSTOM, Toolkit.MPI)  # toolkits that take no script
 _SERVER_ARGS = ("masterCommandLineArgs", "workerCommandLineArgs", "parameterServerCommandLineArgs")
 
-# Keys of --args and --processes, where not commandLineArgs and processCount; empty: not supported.
-_ARGS_KEYS: dict[Toolkit, tuple[str, ...]] = {
-    Toolkit.TENSORFLOW: _SERVER_ARGS,
-    Toolkit.CUSTOM: (),
-    Toolkit.MPI: (),
-}
+# Keys of --processes, where not processCount; empty: not supported.
 _PROCESSES_KEY = {
     Toolkit.TENSORFLOW: "workerCount",
     Toolkit.CAFFE2: "",
@@ -136,9 +131,24 @@ def with_mounts(
     Raises UsageError naming the text.
     """
     volumes = fields.get("mountVolumes")
+    owner = replace(account, name=account.name or DEFAULT_ACCOUNT)
     for text in texts:
-        kind, name, path = _mount_parts(text)
-        volume = _volume(kind, name, path, account=account, workspace=workspace)
+        source, _, path = text.partition("=")
+        kind, sign, name = source.rpartition(":")
+        kind = kind.lower() if sign else "afs"
+        if kind not in _VOLUME_KEYS:
+            hint = (
+                did_you_mean(kind, _VOLUME_KEYS) or "afs: file share, bfs: blob container, nfs: file server"
+            )
+            raise UsageError(f"--mount {text}: unknown kind {kind!r}", hint=hint)
+        if not name or ("=" in text and not path):
+            raise UsageError(f"--mount {text}: expected {_MOUNT_FORM}", hint="such as --mount data=datasets")
+        if kind == "nfs":
+            server = workspace.child(Kind.FILE_SERVER, check_name(name, Kind.FILE_SERVER))
+            volume = mount_volumes.file_server(server, path or name)
+        else:
+            make = mount_volumes.container if kind == "bfs" else mount_volumes.share
+            volume = make(owner, name, path or name)
         volumes = mount_volumes.with_volumes(volumes, {_VOLUME_KEYS[kind]: [volume]})
     return {**fields, "mountVolumes": volumes}
 
@@ -148,24 +158,27 @@ def _with_settings(body: dict[str, Any], asked: CellOptions) -> dict[str, Any]:
     toolkit = next((kind for kind in Toolkit if isinstance(body.get(kind.wire_key), Mapping)), None)
     if toolkit is None:
         return body  # validation reports it
+    if toolkit in _COMMAND_LINES and asked.is_described:
+        for flag, value in (("--args", asked.args), ("--python", asked.python or None)):
+            if value is not None:
+                text = f"{flag} does not apply to toolkit {toolkit.value}: its command line is in the file"
+                raise UsageError(text)
     changes: dict[str, Any] = {}
-    in_file = f"does not apply to toolkit {toolkit.value}: its command line is in the file"
     if asked.processes is not None:
         key = _PROCESSES_KEY.get(toolkit, "processCount")
         if not key:
             text = f"--processes does not apply to toolkit {toolkit.value}, which has no such number"
             raise UsageError(text)
         changes[key] = asked.processes
-    if asked.args is not None or asked.needs_program:
-        keys = _ARGS_KEYS.get(toolkit, ("commandLineArgs",))
-        if not keys and asked.is_described:
-            raise UsageError(f"--args {in_file}")
-        args = f"{INPUT}/{asked.script} {asked.args or ''}".rstrip() if asked.needs_program else asked.args
-        changes |= dict.fromkeys(keys, args)
-    if asked.python and toolkit not in _COMMAND_LINES:
-        changes["pythonInterpreterPath"] = asked.python
-    elif asked.python and asked.is_described:
-        raise UsageError(f"--python {in_file}")
+    if toolkit not in _COMMAND_LINES:  # the command line has them
+        if asked.args is not None or asked.needs_program:
+            args = (
+                f"{INPUT}/{asked.script} {asked.args or ''}".rstrip() if asked.needs_program else asked.args
+            )
+            keys = _SERVER_ARGS if toolkit is Toolkit.TENSORFLOW else ("commandLineArgs",)
+            changes |= dict.fromkeys(keys, args)
+        if asked.python:
+            changes["pythonInterpreterPath"] = asked.python
     return {**body, toolkit.wire_key: {**body[toolkit.wire_key], **changes}}
 
 
@@ -181,27 +194,6 @@ def _merge(body: dict[str, Any], key: str, items: list[dict[str, str]], *, by: s
         else []
     )
     body[key] = [*kept, *items]
-
-
-def _mount_parts(text: str) -> tuple[str, str, str]:
-    source, _, path = text.partition("=")
-    kind, sign, name = source.rpartition(":")
-    kind = kind.lower() if sign else "afs"
-    if kind not in _VOLUME_KEYS:
-        hint = did_you_mean(kind, _VOLUME_KEYS) or "afs: file share, bfs: blob container, nfs: file server"
-        raise UsageError(f"--mount {text}: unknown kind {kind!r}", hint=hint)
-    if not name or ("=" in text and not path):
-        raise UsageError(f"--mount {text}: expected {_MOUNT_FORM}", hint="such as --mount data=datasets")
-    return kind, name, path or name
-
-
-def _volume(kind: str, name: str, path: str, *, account: AccountKey, workspace: ResourceId) -> dict[str, Any]:
-    if kind == "nfs":
-        server = workspace.child(Kind.FILE_SERVER, check_name(name, Kind.FILE_SERVER))
-        return mount_volumes.file_server(server, path)
-    owner = replace(account, name=account.name or DEFAULT_ACCOUNT)
-    make = mount_volumes.container if kind == "bfs" else mount_volumes.share
-    return make(owner, name, path)
 
 
 _ALL = f'cp -R "{INPUT}/." .'
