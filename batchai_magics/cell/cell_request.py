@@ -134,6 +134,7 @@ class _JobSource:
     """The source of the job.
 
     Attributes:
+        record: What the record of the run says about it.
         fields: The `properties` that it says, in keys of the service.
         files: The files that are sent.
         copied: Those that the working directory has a copy of.
@@ -141,6 +142,7 @@ class _JobSource:
         description: The description that has the fields; None for a script.
     """
 
+    record: CellSource
     fields: Mapping[str, Any]
     files: Mapping[str, bytes]
     copied: Collection[str] = ()
@@ -176,57 +178,30 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
     """
     notebook = notebook or Notebook()
     words = split_line(line, notebook.names)
-    options = read_options(words, notebook.env, _declared(settings), command=notebook.command)
+    options = _read_options(words, settings, notebook)
     expanded: Mapping[str, object] = {}
     arguments: Mapping[str, str] = {}
     if options.is_template:
-        body, expanded, arguments = _filled_cell(body, notebook.names, is_described=options.is_described)
-    id, share_path = _job_id(options, settings, notebook), _share_path(settings)
+        expanded = {name: notebook.names[name] for name in names_in(body) if name in notebook.names}
+        if options.is_described:
+            # Texts that a shell would read are put into the command lines of the description as arguments,
+            # when these are known; until then, markers stand for them.
+            texts = {name: value for name, value in expanded.items() if isinstance(value, str)}
+            arguments = {name: text for name, text in texts.items() if not is_plain(text)}
+        markers = {name: MARKER.format(name) for name in arguments}
+        body = expand(body, {**notebook.names, **markers}, place="in the cell")
+    id = _job_id(options, settings, notebook)
     account = _account_key(options, notebook.env, settings)
     if options.is_described:
-        if options.packages:
-            raise UsageError("--with does not go with --spec or --file", hint="use --prep or --python")
         source = _described(options, body, notebook.folder, account)
-        read = CellSource(notebook.folder, line, options.file or "", expanded=expanded)
     else:
-        is_function = notebook.is_function
-        script = f"{id.name}{OF_FUNCTION}.py" if is_function else script_file(id.name, body)
-        options = replace(options, script=script, has_result=sets_result(body), is_function=is_function)
-        options, program = with_environment(options, body, share_path)
-        source = _scripted(options, body, notebook, share_path).with_files(program)
-        remedies, notes = names_of_notebook(body, notebook.names, options.uses)
-        source = replace(source, notes=(*source.notes, *notes))
-        read = CellSource(
-            notebook.folder,
-            line,
-            script,
-            script=body,
-            arguments=options.args or "",
-            uses={name: notebook.names[name] for name in options.uses},
-            expanded=expanded,
-            remedies=remedies,
-        )
-    exports = exports_below(options.exports, settings, notebook.folder)
-    request = replace(_request(options, source, id, settings, account=account), source=read, exports=exports)
+        options, source = _scripted(options, body, id, notebook, _share_path(settings))
+    source = replace(source, record=replace(source.record, line=line, expanded=expanded))
+    request = _request(options, source, id, settings, account=account)
     if not arguments:
         return request
     wire = filled_fields(request.spec.to_wire(secrets=True), arguments)
     return replace(request, spec=JobSpec.of_fields(wire["properties"]))
-
-
-def _filled_cell(
-    body: str, names: Mapping[str, object], *, is_described: bool
-) -> tuple[str, Mapping[str, object], Mapping[str, str]]:
-    """The cell with values of the notebook, all of these values, and those that are yet to be filled in.
-
-    In a description, these are texts that a shell would read: markers stand for them, since they are put into
-    its command lines as arguments when these are known.
-    """
-    expanded = {name: names[name] for name in names_in(body) if name in names}
-    texts = {name: value for name, value in expanded.items() if isinstance(value, str)}
-    arguments = {name: text for name, text in texts.items() if is_described and not is_plain(text)}
-    markers = {name: MARKER.format(name) for name in arguments}
-    return expand(body, {**names, **markers}, place="in the cell"), expanded, arguments
 
 
 def exports_below(texts: Sequence[str], settings: Settings, folder: Path) -> tuple[str, ...]:
@@ -255,7 +230,7 @@ def parse_script(
         UsageError: An option is wrong, or is one for cells only.
         SpecError: A value is impossible; it lists every problem.
     """
-    options = read_options(words, notebook.env, _declared(settings), command=notebook.command)
+    options = _read_options(words, settings, notebook)
     if options.is_described or options.uses or options.is_template:
         raise UsageError("--spec, --file, --use and --template are for cells", hint="leave them out")
     id, share_path = _job_id(options, settings, notebook), _share_path(settings)
@@ -263,12 +238,7 @@ def parse_script(
     command_line = script.command_line_args(args, options.secrets)
     options = replace(options, script=script.started, args=command_line or None)
     uploads = read_uploads(options.uploads, notebook.folder)
-    source = _JobSource(script_fields(options, share_path), script.files)
-    source = source.with_files(uploads.files).with_files({**program, **script.program})
-    notes = (*script.notes(uploads.files, args), *uploads.notes)
-    source = replace(source, copied=source.files, notes=notes)
-    account = _account_key(options, notebook.env, settings)
-    read = CellSource(
+    record = CellSource(
         script.folder,
         shlex.join(words),
         script.name,
@@ -276,8 +246,18 @@ def parse_script(
         arguments=shlex.join(args),
         file=script.name,
     )
-    exports = exports_below(options.exports, settings, notebook.folder)
-    return replace(_request(options, source, id, settings, account=account), source=read, exports=exports)
+    source = _JobSource(record, script_fields(options, share_path), script.files)
+    source = source.with_files(uploads.files).with_files({**program, **script.program})
+    notes = (*script.notes(uploads.files, args), *uploads.notes)
+    source = replace(source, copied=source.files, notes=notes)
+    account = _account_key(options, notebook.env, settings)
+    return _request(options, source, id, settings, account=account)
+
+
+def _read_options(words: Sequence[str], settings: Settings, notebook: Notebook) -> CellOptions:
+    """The options of a line, with the absolute paths of folders that metrics are exported to."""
+    options = read_options(words, notebook.env, _declared(settings), command=notebook.command)
+    return replace(options, exports=exports_below(options.exports, settings, notebook.folder))
 
 
 def _declared(settings: Settings) -> tuple[BackendOption, ...]:
@@ -288,7 +268,7 @@ def _declared(settings: Settings) -> tuple[BackendOption, ...]:
 def _request(
     options: CellOptions, source: _JobSource, id: ResourceId, settings: Settings, *, account: AccountKey
 ) -> CellRequest:
-    """The validated request, with what the options override; its source and exports are yet to be added."""
+    """The validated request, with what the options override."""
     share_path, workspace, description = _share_path(settings), id.workspace_id, source.description
     folder = files_folder(id, source.files) if source.files else ""
     fields = with_grace(with_options(source.fields, options, share_path), settings.grace)
@@ -306,6 +286,7 @@ def _request(
         spec,
         uploads={f"{folder}/{name}": data for name, data in source.files.items()},
         notes=(*(description.notes if description else ()), *source.notes),
+        source=source.record,
         **{**options.of_submission, "is_new": is_new},
     )
 
@@ -370,22 +351,48 @@ def _account_key(options: CellOptions, env: Mapping[str, str], settings: Setting
     )
 
 
-def _scripted(options: CellOptions, body: str, notebook: Notebook, share_path: str) -> _JobSource:
-    """The cell's script, with its uploads, its variables and the program that reads them."""
+def _scripted(
+    options: CellOptions, body: str, id: ResourceId, notebook: Notebook, share_path: str
+) -> tuple[CellOptions, _JobSource]:
+    """The cell's script, with its uploads, its variables and the programs that it needs.
+
+    Also returns the options, with what is known of the script.
+    """
+    is_function = notebook.is_function
+    name = f"{id.name}{OF_FUNCTION}.py" if is_function else script_file(id.name, body)
+    options = replace(options, script=name, has_result=sets_result(body), is_function=is_function)
+    options, environment = with_environment(options, body, share_path)
     with translate_file_errors():
         uploads = read_uploads(options.uploads, notebook.folder)
-        if options.script in uploads.files:
-            text = f"--upload {options.script}: the script itself has that name"
+        if name in uploads.files:
+            text = f"--upload {name}: the script itself has that name"
             raise UsageError(text, hint="rename the file or the job")
-        script = {options.script: check_script(body)}
-    fields = script_fields(options, share_path)
-    source = _JobSource(fields, {**script, **uploads.files}, uploads.files.keys(), uploads.notes)
+        script = {name: check_script(body)}
+    variables = variables_file(options.uses, notebook.names)
     program = runner_program(options.program) if options.needs_program else {}
-    return source.with_files({**variables_file(options.uses, notebook.names), **program})
+    remedies, notes = names_of_notebook(body, notebook.names, options.uses)
+    record = CellSource(
+        notebook.folder,
+        name=name,
+        script=body,
+        arguments=options.args or "",
+        uses={name: notebook.names[name] for name in options.uses},
+        remedies=remedies,
+    )
+    source = _JobSource(
+        record,
+        script_fields(options, share_path),
+        {**script, **uploads.files},
+        uploads.files.keys(),
+        (*uploads.notes, *notes),
+    )
+    return options, source.with_files({**variables, **program}).with_files(environment)
 
 
 def _described(options: CellOptions, body: str, folder: Path, account: AccountKey) -> _JobSource:
     """The description of --spec or --file, and its uploads."""
+    if options.packages:
+        raise UsageError("--with does not go with --spec or --file", hint="use --prep or --python")
     with translate_file_errors():
         uploads = read_uploads(options.uploads, folder)
         if options.uses:
@@ -401,7 +408,8 @@ def _described(options: CellOptions, body: str, folder: Path, account: AccountKe
             raise UsageError("--file is given, and the cell is not empty", hint="remove one of them")
         else:
             described = load_file(JobSpec, _file(options.file, folder), source=options.file, account=account)
-    return _JobSource(described.body, uploads.files, uploads.files.keys(), uploads.notes, described)
+    record = CellSource(folder, name=options.file or "")
+    return _JobSource(record, described.body, uploads.files, uploads.files.keys(), uploads.notes, described)
 
 
 def _file(text: str, folder: Path) -> Path:
