@@ -7,7 +7,7 @@ import itertools
 import math
 import random
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from batchai_magics.errors import UsageError
@@ -141,11 +141,18 @@ def search_space(text: str) -> SearchSpace:
         UsageError: It is invalid; the message names the parameter.
     """
     domains: dict[str, Domain] = {}
-    for name, values in _parts(text):
+    position, text = 0, text.rstrip()
+    if not text:
+        raise UsageError(f"{OPTION}: no parameter is given", hint=FORM)
+    while position < len(text):
+        match = _PART.match(text, position)
+        if match is None:
+            raise UsageError(f"{OPTION}: {text[position:].strip()!r} is not NAME=VALUES", hint=FORM)
+        name, position = match["name"], match.end()
         _check_name(name)
         if name in domains:
             raise UsageError(f"{OPTION}: the parameter {name} is there twice")
-        domains[name] = _domain(name, values)
+        domains[name] = _domain(name, match["values"])
     return SearchSpace(domains)
 
 
@@ -164,19 +171,6 @@ def listed_trials(rows: object) -> Trials:
         if missing := {*names} ^ {*trial}:
             raise UsageError(f"{OPTION}: row {number} and row 0 differ in {', '.join(sorted(missing))}")
     return list({str(trial): trial for trial in trials}.values())
-
-
-def _parts(text: str) -> Iterator[tuple[str, str]]:
-    """The parameters' names and the texts of their values."""
-    position = 0
-    while text[position:].strip():
-        match = _PART.match(text, position)
-        if match is None:
-            raise UsageError(f"{OPTION}: {text[position:].strip()!r} is not NAME=VALUES", hint=FORM)
-        yield match["name"], match["values"]
-        position = match.end()
-    if not text.strip():
-        raise UsageError(f"{OPTION}: no parameter is given", hint=FORM)
 
 
 def _check_name(name: str) -> None:
@@ -230,8 +224,3 @@ def _checked_row(number: int, row: object) -> dict[str, Parameter]:
             raise UsageError(text)
         trial[name] = value
     return trial
-
-
-def parameter_names(trials: Iterable[Mapping[str, Parameter]]) -> tuple[str, ...]:
-    """The names of the parameters, in order."""
-    return tuple(dict.fromkeys(name for trial in trials for name in trial))

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -29,7 +29,6 @@ from batchai_magics.cell.search_space import (
     SearchSpace,
     Trials,
     listed_trials,
-    parameter_names,
     search_space,
 )
 from batchai_magics.config import Settings
@@ -91,22 +90,24 @@ def parse_sweep(line: str, body: str, *, settings: Settings, notebook: Notebook)
     refuse = partial(option_error, command=notebook.command)
     written, _ = parse_options(_WRITTEN, join_dashed_values(words, OPTIONS), make_error=refuse)
     text = expand(" ".join(written.sweep or ()), notebook.names)
-    space, trials = (SearchSpace({}), []) if written.sweep is None else _space_or_rows(text, notebook)
-    names = tuple(space.domains) if space else parameter_names(trials)
-    seed: dict[str, Parameter] = {} if written.seeds is None else {SEED: 0}
-    if seed and SEED in names:
-        raise UsageError(f"--seeds: the sweep has a parameter {SEED} already", hint="Give one of both.")
-    names = (*names, *seed)
-    variables = [f"--env=PARAM_{name.upper()}={{{name}}}" for name in names]
-    words += [*variables, *_arguments(written.args or "", names, words, body)]
-    words += [f"--env={SEED_VARIABLE}={{{SEED}}}"] if seed else []
+    space, rows = (SearchSpace({}), []) if written.sweep is None else _space_or_rows(text, notebook)
+    lowest = space.lowest if space else rows[0]
+    if written.seeds is not None:
+        if SEED in lowest:
+            raise UsageError(f"--seeds: the sweep has a parameter {SEED} already", hint="Give one of both.")
+        lowest = {**lowest, SEED: 0}
+    names = tuple(lowest)
+    words += _parameter_options(names, words, written.args or "", body)
+    words += [] if written.seeds is None else [f"--env={SEED_VARIABLE}={{{SEED}}}"]
     cell = _Cell(shlex.join(words), body, settings, notebook, line)
-    first = cell.request({**(space.lowest if space else trials[0]), **seed})
+    first = cell.request(lowest)
     assert first.sweep is not None  # the line has --sweep or --seeds
+    if sent := [name for name in names if first.source and name in first.source.uses]:
+        hint = f"T{_variable_hint(sent[0])[1:]}."
+        raise UsageError(f"--use {sent[0]}: this is a parameter of the sweep", hint=hint)
     options = replace(first.sweep, space=text)
-    _check_uses(first, names)
-    search, trials, count = _search(options, space, trials)
-    if seed:
+    search, trials, count = _search(options, space, rows)
+    if options.seeds:
         trials = _seeded(trials, options.seeds)
         count = len(trials)
     template = cell.template(names)
@@ -130,14 +131,6 @@ def _space_or_rows(text: str, notebook: Notebook) -> tuple[SearchSpace | None, T
     if text not in notebook.names:
         raise UsageError(f"--sweep {text}: there is no variable {text} with the rows of a sweep", hint=FORM)
     return None, listed_trials(notebook.names[text])
-
-
-def _check_uses(first: CellRequest, names: Sequence[str]) -> None:
-    """Raises a UsageError if `--use` sends a parameter, which has another value in each trial."""
-    sent = [name for name in names if first.source and name in first.source.uses]
-    if sent:
-        hint = f"T{_variable_hint(sent[0])[1:]}."
-        raise UsageError(f"--use {sent[0]}: this is a parameter of the sweep", hint=hint)
 
 
 @dataclass(frozen=True)
@@ -214,16 +207,13 @@ def has_markers(data: bytes) -> bool:
 
 def with_values(parameters: Mapping[str, Parameter], values: Mapping[str, Parameter]) -> dict[str, Parameter]:
     """Recorded parameters of the template with the values in place of the markers."""
-    return {name: _value(value, values) for name, value in parameters.items()}
-
-
-def _value(value: Parameter, values: Mapping[str, Parameter]) -> Parameter:
-    if not isinstance(value, str):
-        return value
-    whole = _MARKERS.fullmatch(value)
-    if whole and whole[1] in values:
-        return values[whole[1]]
-    return _MARKERS.sub(lambda match: _text(match, values), value)
+    filled = dict(parameters)
+    for name, value in parameters.items():
+        if isinstance(value, str):
+            whole = _MARKERS.fullmatch(value)  # keeps the type of its value
+            text = _MARKERS.sub(lambda match: _text(match, values), value)
+            filled[name] = values.get(whole[1], text) if whole else text
+    return filled
 
 
 def _substitute_bytes(data: bytes, parameters: Mapping[str, Parameter]) -> bytes:
@@ -237,22 +227,23 @@ def _text(match: re.Match[str], parameters: Mapping[str, Parameter]) -> str:
     return str(parameters[match[1]]) if match[1] in parameters else match[0]
 
 
-def _arguments(written: str, names: Iterable[str], words: Sequence[str], body: str) -> list[str]:
-    """The option with the arguments of a script that defines `"--lr"`, which gets `--lr {lr}`.
+def _parameter_options(names: Sequence[str], words: Sequence[str], args: str, body: str) -> list[str]:
+    """The options that give each parameter to the script, as a variable and as an argument.
 
-    Only parameters that the line does not mention are added; without any, there is no option.
+    A script that defines `"--lr"`, or of `batch_size` also `"--batch-size"`, gets `--lr {lr}` behind the
+    arguments `args`, unless the line mentions the parameter.
     """
-    unmentioned = [name for name in names if not any(f"{{{name}}}" in word for word in words)]
-    added = [f"{option} {{{name}}}" for name in unmentioned if (option := _option_in(body, name))]
-    return [f"--args={' '.join(filter(None, (written, *added)))}"] if added else []
-
-
-def _option_in(body: str, name: str) -> str:
-    """The option of a script for a parameter: `--batch-size` or `--batch_size`; empty without one."""
-    for option in (f"--{name}", f"--{name.replace('_', '-')}"):
-        if re.search(rf"""["']{re.escape(option)}["']""", body):
-            return option
-    return ""
+    variables = [f"--env=PARAM_{name.upper()}={{{name}}}" for name in names]
+    arguments: list[str] = []
+    for name in names:
+        flags = (f"--{name}", f"--{name.replace('_', '-')}")
+        defined = (flag for flag in flags if re.search(rf"""["']{re.escape(flag)}["']""", body))
+        flag = next(defined, "")
+        if flag and not any(f"{{{name}}}" in word for word in words):
+            arguments.append(f"{flag} {{{name}}}")
+    if not arguments:
+        return variables
+    return [*variables, f"--args={' '.join(filter(None, (args, *arguments)))}"]
 
 
 def _search(options: SweepOptions, space: SearchSpace | None, rows: Trials) -> tuple[str, Trials, int]:
@@ -262,24 +253,20 @@ def _search(options: SweepOptions, space: SearchSpace | None, rows: Trials) -> t
     if space is None:
         return ROWS, rows, len(rows)
     search = options.search or (GRID if space.is_finite and not options.trials else RANDOM)
-    count = options.trials or 0
+    count = space.grid_size if search == GRID else options.trials
     if search == GRID and not space.is_finite:
         raise UsageError(f"--search {GRID}: a range has no grid", hint="List its values: lr=1e-4,1e-3.")
     if search == GRID and options.trials:
         raise UsageError(f"--trials does not go with --search {GRID}, which tries all combinations")
-    if search != GRID and not options.trials:
-        raise UsageError(
-            "--trials is missing: a search of ranges needs a number of trials", hint="--trials 20"
-        )
-    if max(count, space.grid_size if search == GRID else 0) > MAX_TRIALS:
+    if not count:
+        hint = "--trials 20"
+        raise UsageError("--trials is missing: a search of ranges needs a number of trials", hint=hint)
+    if count > MAX_TRIALS:
         raise UsageError(f"--sweep: these are more than {MAX_TRIALS:,} trials")
-    if search == GRID:
-        return GRID, space.grid(), space.grid_size
-    return (
-        (TPE, [], count)
-        if search == TPE
-        else (RANDOM, samples := space.sample(count, options.seed), len(samples))
-    )
+    if search == TPE:
+        return TPE, [], count
+    trials = space.grid() if search == GRID else space.sample(count, options.seed)
+    return search, trials, len(trials)
 
 
 def _refuse_search(options: SweepOptions, what: str) -> None:

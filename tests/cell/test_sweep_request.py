@@ -49,6 +49,7 @@ def test_a_parameter_that_the_script_has_an_option_for_becomes_an_argument():
     assert wire(sweep('s --sweep "batch_size=32"', body), 0)["horovodSettings"]["commandLineArgs"] == (
         "--batch-size 32"
     )
+    assert wire(sweep("s --seeds 2", "a('--seed')"), 1)["horovodSettings"]["commandLineArgs"] == "--seed 1"
 
 
 def test_a_template_has_a_script_in_a_folder_of_its_own_for_each_trial():
