@@ -14,10 +14,8 @@ from batchai_magics.backends.arm.connection import (
     collection_path,
     is_loopback,
     parse_resource,
-    request_body,
     resource_path,
 )
-from batchai_magics.backends.arm.extended_storage import ExtendedStorage
 from batchai_magics.backends.arm.published_storage import PublishedStorage
 from batchai_magics.backends.arm.server_extensions import ServerDiscovery, ServerExtensions
 from batchai_magics.backends.arm.settings import NAME
@@ -45,7 +43,7 @@ from batchai_magics.backends.base import (
     Storage,
 )
 from batchai_magics.backends.service.extension_bodies import RECORDS_KEY
-from batchai_magics.backends.service.extension_wire import AT_ONCE, ServerInfo
+from batchai_magics.backends.service.extension_wire import AT_ONCE
 from batchai_magics.config import Settings
 from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.models.job_execution import STDOUTERR, OutputFile
@@ -85,12 +83,11 @@ class ArmBackend(Backend):
 
     def __init__(self, endpoint: Endpoint, settings: Settings) -> None:
         self._connection = EndpointConnection(endpoint, settings.subscription)
-        self._resource_group = settings.resource_group
         self.groups = ServerGroups(self._connection)
         self.accounts = ServerAccounts(self._connection, self.groups)
         self.usages = ServerUsages(self._connection)
         self._published_storage = PublishedStorage(ShareClients(self._connection, self.accounts))
-        self._discovery = ServerDiscovery(self._connection, self._extensions)
+        self._discovery = ServerDiscovery(self._connection, self.accounts, settings.resource_group)
 
     @property
     def server(self) -> ServerExtensions | None:
@@ -117,7 +114,7 @@ class ArmBackend(Backend):
 
     def _create(self, id: ResourceId, spec: Spec, owner: str, records: Mapping[str, str]) -> Resource:
         """Creates a resource, or returns an identical one that exists."""
-        body = request_body(spec)
+        body = spec.to_wire(secrets=True)
         if records and self.records:
             body = {**body, RECORDS_KEY: dict(records)}
         return parse_resource(
@@ -243,13 +240,6 @@ class ArmBackend(Backend):
     def close(self) -> None:
         """Closes the connection; jobs run on."""
         self._connection.close()
-
-    def _extensions(self, info: ServerInfo) -> ServerExtensions:
-        shares, containers = (
-            ExtendedStorage(self._connection, self.accounts, self._resource_group, service)
-            for service in ("file", "blob")
-        )
-        return ServerExtensions(self._connection, info, storage=shares, containers=containers)
 
 
 def _read_address(endpoint: Endpoint, file: OutputFile, offset: int, limit: int) -> tuple[bytes, int]:

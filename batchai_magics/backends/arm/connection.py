@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import SplitResult, quote, urlsplit
+from urllib.parse import quote, urlsplit
 
 from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.backends.azure.arm_client import TIMING, USER_AGENT, ArmClient
 from batchai_magics.backends.azure.bounded_transport import bounded_transport
-from batchai_magics.backends.base import Spec
 from batchai_magics.backends.service.extension_wire import OWN_CLIENT, PREFER, prefer_wait
 from batchai_magics.errors import UsageError
 from batchai_magics.models.file_server import FileServer
@@ -48,7 +47,13 @@ class Endpoint:
         url = settings.endpoint.strip().rstrip("/")
         if not url:
             raise UsageError("the arm backend has no endpoint", hint=_HOW)
-        parts = _parts(url)
+        try:
+            parts = urlsplit(url)
+            is_whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            is_whole = False
+        if not is_whole or parts.username or parts.query or parts.fragment:
+            raise UsageError(f"{url!r} is not an endpoint", hint="Write it as https://HOST:PORT.")
         if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
             hint = "Use https there, or a tunnel: ssh -L 10000:127.0.0.1:10000 HOST"
             text = f"the endpoint {url} is plain http: its token would go over the network for all to read"
@@ -62,11 +67,6 @@ class Endpoint:
         """The host name, without the port."""
         return urlsplit(self.url).hostname or ""
 
-    @property
-    def is_local(self) -> bool:
-        """Whether it is a loopback address."""
-        return is_loopback(self.host)
-
     def transport(self) -> dict[str, Any]:
         """The transport options of Azure's clients: timeouts, trusted certificates, proxies."""
         settings = self.settings
@@ -76,7 +76,7 @@ class Endpoint:
             "connection_timeout": settings.connect_s,
             "read_timeout": settings.answer_s,
             "connection_verify": authority or True,
-            "use_env_settings": not self.is_local,  # loopback addresses bypass proxies
+            "use_env_settings": not is_loopback(self.host),  # loopback addresses bypass proxies
         }
 
 
@@ -86,17 +86,6 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
-
-
-def _parts(url: str) -> SplitResult:
-    try:
-        parts = urlsplit(url)
-        is_whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_whole = False
-    if not is_whole or parts.username or parts.query or parts.fragment:
-        raise UsageError(f"{url!r} is not an endpoint", hint="Write it as https://HOST:PORT.")
-    return parts
 
 
 class StaticToken:
@@ -188,11 +177,6 @@ def collection_path(parent: ResourceId, kind: Kind) -> str:
         group = f"/subscriptions/{quote(parent.subscription)}/resourceGroups/{quote(parent.group)}"
         return f"{group}/providers/{PROVIDER}/workspaces"
     return resource_path(parent, kind.value)
-
-
-def request_body(spec: Spec) -> dict[str, Any]:
-    """The JSON that creates a resource, secrets included."""
-    return spec.to_wire(secrets=True)
 
 
 _PARSERS: Mapping[Kind, Callable[[Mapping[str, Any]], Resource]] = {

@@ -17,7 +17,7 @@ from batchai_magics.backends.arm.share_clients import (
 )
 from batchai_magics.backends.arm.subscription_facets import ServerAccounts
 from batchai_magics.backends.azure.arm_protocol import ArmRequest
-from batchai_magics.backends.base import Copy, ShareFile
+from batchai_magics.backends.base import Copy, ShareFile, api_errors
 from batchai_magics.backends.base.storage import BLOCK_BYTES, PartialDownloads, transfer_error
 from batchai_magics.backends.service import extension_bodies
 from batchai_magics.backends.service.extension_bodies import PackedFile
@@ -149,13 +149,17 @@ class ExtendedStorage(PublishedStorage):
             else:
                 yield save_local(copy, file.data, unfinished)
 
-    def _delete(self, share: str, path: str) -> None:
-        with self.file(share, path) as client:  # the server deletes folders with their contents
+    def delete(self, share: str, path: str) -> None:
+        """Deletes a file, or a folder with its contents, as the server does."""
+        if not checked_path(path):
+            raise api_errors.not_on_share(share, path)
+        with self.file(share, path) as client:
             client.delete_file()
 
-    def _rename(self, share: str, path: str, new_path: str) -> None:
+    def rename(self, share: str, path: str, new_path: str) -> None:
+        """Renames a file or folder; replaces a file of that name."""
         with self.file(share, path) as file:
-            file.rename_file(new_path, overwrite=True)
+            file.rename_file(checked_path(new_path), overwrite=True)
 
 
 class ServerShareClients(ShareClients):

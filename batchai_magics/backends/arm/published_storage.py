@@ -118,7 +118,14 @@ class PublishedStorage(Storage):
         place = checked_path(path)
         if not place:
             raise api_errors.not_on_share(share, path)
-        self._delete(share, place)
+        if not self.show(share, place).is_directory:
+            with self.file(share, place) as file:
+                file.delete_file()
+            return
+        for entry in self.list(share, place):
+            self.delete(share, entry.path)
+        with self._share(share) as client:
+            client.get_directory_client(place).delete_directory()
 
     def remove(self, share: str) -> None:
         """Deletes a share with its contents."""
@@ -192,7 +199,12 @@ class PublishedStorage(Storage):
     def rename(self, share: str, path: str, new_path: str) -> None:
         """Renames a file or folder; replaces a file of that name."""
         source, target = checked_path(path), checked_path(new_path)
-        self._rename(share, source, target)
+        if not self.show(share, source).is_directory:
+            with self.file(share, source) as file:
+                file.rename_file(target, overwrite=True)
+            return
+        with self._share(share) as client:
+            client.get_directory_client(source).rename_directory(target)
 
     def upload_small(self, share: str, path: str, data: bytes) -> ShareFile:
         """Uploads a file of one piece; it appears when it is complete."""
@@ -300,24 +312,6 @@ class PublishedStorage(Storage):
         with self.file(share, path) as client:
             client.upload_file(content, length=len(content), max_concurrency=1)
 
-    def _delete(self, share: str, path: str) -> None:
-        if not self.show(share, path).is_directory:
-            with self.file(share, path) as file:
-                file.delete_file()
-            return
-        for entry in self.list(share, path):
-            self.delete(share, entry.path)
-        with self._share(share) as client:
-            client.get_directory_client(path).delete_directory()
-
-    def _rename(self, share: str, path: str, new_path: str) -> None:
-        if not self.show(share, path).is_directory:
-            with self.file(share, path) as file:
-                file.rename_file(new_path, overwrite=True)
-            return
-        with self._share(share) as client:
-            client.get_directory_client(path).rename_directory(new_path)
-
 
 def _read_content(stream: Any, url: str) -> bytes:
     """The content of a file that is returned as one value; larger ones are fetched or read in pieces."""
@@ -332,11 +326,17 @@ def run_parallel(tasks: Sequence[Callable[[], Steps[T]]]) -> Steps[list[T]]:
     """
     counts: Counts = queue.SimpleQueue()
     stop = threading.Event()
+
+    def end(future: Future[T | None]) -> None:
+        if future.exception():
+            stop.set()
+        counts.put(None)
+
     with ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="transfer") as pool:
         try:
             futures = [pool.submit(_run, task, counts, stop) for task in tasks]
             for future in futures:
-                future.add_done_callback(partial(_end, counts, stop))
+                future.add_done_callback(end)
             left = len(futures)
             while left:
                 count = counts.get()
@@ -359,12 +359,6 @@ def _run(task: Callable[[], Steps[T]], counts: Counts, stop: threading.Event) ->
             return result
     steps.close()
     return None
-
-
-def _end(counts: Counts, stop: threading.Event, future: Future[T | None]) -> None:
-    if future.exception():
-        stop.set()
-    counts.put(None)
 
 
 def read_local(copy: Copy) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +12,11 @@ from batchai_magics.backends.arm.connection import (
     collection_path,
     parse_any_resource,
     provider_path,
-    request_body,
     resource_path,
 )
 from batchai_magics.backends.arm.extended_storage import ExtendedStorage
 from batchai_magics.backends.arm.settings import NAME
+from batchai_magics.backends.arm.subscription_facets import ServerAccounts
 from batchai_magics.backends.azure.arm_client import list_items
 from batchai_magics.backends.azure.arm_protocol import ArmRequest, check_inside
 from batchai_magics.backends.base import (
@@ -64,16 +64,14 @@ _KEEP_ALIVE = CommandBytes(b"")
 
 
 class ServerDiscovery:
-    """Whether an endpoint is a server of our own: `make` gets its offer.
+    """Whether an endpoint is a server of our own.
 
     The endpoint is queried on first use. While it is unreachable or denies access, it counts as any other
     endpoint, and each use queries again. Thread-safe.
     """
 
-    def __init__(
-        self, connection: EndpointConnection, make: Callable[[ServerInfo], ServerExtensions]
-    ) -> None:
-        self._connection, self._make = connection, make
+    def __init__(self, connection: EndpointConnection, accounts: ServerAccounts, group: str) -> None:
+        self._connection, self._accounts, self._group = connection, accounts, group
         self._lock = threading.Lock()
         self._server: ServerExtensions | None = None
         self._is_settled = False
@@ -95,7 +93,8 @@ class ServerDiscovery:
             self._is_settled = error.code not in _ACCESS_DENIED
             return
         info = extension_wire.info_from_wire(data, NAME)
-        self._server = self._make(info) if info else None
+        if info:
+            self._server = ServerExtensions(self._connection, info, self._accounts, self._group)
         self._is_settled = True
 
 
@@ -106,18 +105,16 @@ class ServerExtensions:
     """
 
     def __init__(
-        self,
-        connection: EndpointConnection,
-        info: ServerInfo,
-        *,
-        storage: ExtendedStorage,
-        containers: ExtendedStorage,
+        self, connection: EndpointConnection, info: ServerInfo, accounts: ServerAccounts, group: str
     ) -> None:
         self._connection = connection
         self.capabilities = info.capabilities
         self._states: dict[str, tuple[str, Collection[str]]] = {}
         offered = info.facets
-        self.storage = storage if STORAGE.attribute in offered else None
+        shares, containers = (
+            ExtendedStorage(connection, accounts, group, service) for service in ("file", "blob")
+        )
+        self.storage = shares if STORAGE.attribute in offered else None
         self.containers = containers if CONTAINERS.attribute in offered else None
         self.node_commands = ServerNodeCommands(connection) if NODE_COMMANDS.attribute in offered else None
         self.preemption = ServerPreemption(connection) if PREEMPTION.attribute in offered else None
@@ -129,10 +126,10 @@ class ServerExtensions:
         """Creates the missing resources of a job in one request."""
         for _, spec in needs.resources:
             check_supported(self.capabilities, spec)
-        specs = [{"id": str(id), "body": request_body(spec)} for id, spec in needs.resources]
+        specs = [{"id": str(id), "body": spec.to_wire(secrets=True)} for id, spec in needs.resources]
         body: dict[str, Any] = {"job": str(needs.job), "resources": specs, "share": needs.share}
         if needs.spec:
-            body["spec"] = request_body(needs.spec)
+            body["spec"] = needs.spec.to_wire(secrets=True)
         if needs.files and not self.storage:
             body["files"] = extension_bodies.files_to_wire(needs.files)
         request = ArmRequest("POST", self._provider("batchaiEnsure"), body=body)
@@ -144,7 +141,7 @@ class ServerExtensions:
 
     def host_note(self, job: JobSpec) -> str:
         """What the server does with a job whose image it cannot run, or its refusal."""
-        request = ArmRequest("POST", self._provider("batchaiHostNote"), body=request_body(job))
+        request = ArmRequest("POST", self._provider("batchaiHostNote"), body=job.to_wire(secrets=True))
         return str(self._connection.request_json(request)["value"])
 
     def names(self, parent: ResourceId, kind: Kind, prefix: str) -> Sequence[str]:
@@ -182,7 +179,10 @@ class ServerExtensions:
     ) -> Mapping[str, Chunk]:
         """The new bytes of all logs. With `wait_s` the server waits for some, or for a change of the job."""
         body = {"positions": dict(positions), "limit": limit}
-        headers = {PREFER: prefer_wait(wait_s), SINCE: self._state_of(job, positions)} if wait_s else {}
+        state, logs = self._states.get(job.key, ("", ()))
+        if not all(path in positions for path in logs):  # a log of that time is missing: it must not wait
+            state = ""
+        headers = {PREFER: prefer_wait(wait_s), SINCE: state} if wait_s else {}
         path = resource_path(job, "batchaiTail")
         response = self._connection.send(ArmRequest("POST", path, body=body, headers=headers, is_polled=True))
         pieces = response.json()["value"]
@@ -192,11 +192,6 @@ class ServerExtensions:
                 self._states.pop(next(iter(self._states)), None)
             self._states[job.key] = response.headers.get(STATE, ""), {*positions, *pieces}
         return {path: extension_bodies.chunk_from_wire(piece) for path, piece in pieces.items()}
-
-    def _state_of(self, job: ResourceId, positions: Mapping[str, int]) -> str:
-        """The last state; empty for a caller that lacks a log of that time: it must not wait."""
-        state, logs = self._states.get(job.key, ("", ()))
-        return state if all(path in positions for path in logs) else ""
 
     def _provider(self, action: str) -> str:
         return provider_path(self._connection.subscription, action)

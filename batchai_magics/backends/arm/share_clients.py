@@ -55,7 +55,14 @@ class ShareClients:
         with self._lock:
             made = self._made.get(name)
         if made is None:
-            made = self._make(name)
+            from azure.storage.fileshare import ShareServiceClient
+
+            made = ShareServiceClient(
+                self._address(name),
+                credential={"account_name": name, "account_key": self._key(name)},
+                headers=dict(self.headers),
+                **_settings(self._connection.endpoint),
+            )
             with self._lock:
                 self._made[name] = made
         return made
@@ -69,16 +76,6 @@ class ShareClients:
         """Drops all clients: their keys may have been renewed."""
         with self._lock:
             self._made.clear()
-
-    def _make(self, name: str) -> ShareServiceClient:
-        from azure.storage.fileshare import ShareServiceClient
-
-        return ShareServiceClient(
-            self._address(name),
-            credential={"account_name": name, "account_key": self._key(name)},
-            headers=dict(self.headers),
-            **_settings(self._connection.endpoint),
-        )
 
     def _address(self, name: str) -> str:
         host = self._connection.endpoint.host
@@ -134,20 +131,14 @@ def translated_errors(url: str = "the storage") -> Iterator[None]:
         response: Any = error.response
         if response is None:
             raise arm_protocol.unreachable_error(url, str(error)) from error
+        try:
+            text = str(response.text())
+        except (AzureError, AttributeError, ValueError):  # it is missing or consumed
+            text = ""
         code = response.headers.get("x-ms-error-code", "")
-        raise arm_protocol.storage_error(response.status_code, _text(response), code) from error
+        raise arm_protocol.storage_error(response.status_code, text, code) from error
     except AzureError as error:
         raise arm_protocol.unreachable_error(url, str(error)) from error
-
-
-def _text(response: Any) -> str:
-    """The body of an error response; empty if it is missing or consumed."""
-    from azure.core.exceptions import AzureError
-
-    try:
-        return str(response.text())
-    except (AzureError, AttributeError, ValueError):
-        return ""
 
 
 def _settings(endpoint: Endpoint) -> dict[str, Any]:

@@ -119,10 +119,8 @@ def arm_error(status: int, text: str, url: str, hints: Hints = OWN_SERVER) -> Ba
     if not isinstance(error, Mapping):
         return _wrong_endpoint(url, f"it answers {status} {_shortened(text)}".rstrip(), hints)
     own = extension_wire.error_from_wire(error)
-    return own if own is not None and status != 503 else _plain_error(status, error, url, hints)
-
-
-def _plain_error(status: int, error: Mapping[str, Any], url: str, hints: Hints) -> ServiceError:
+    if own is not None and status != 503:
+        return own
     kind, code = _ERROR_TYPES.get(status, ServiceError), str(error.get("code") or "")
     message = str(error.get("message") or f"{url} answered {status}")
     hint = hints.token if status == 401 else str(error.get(extension_wire.HINT) or "")

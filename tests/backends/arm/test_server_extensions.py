@@ -31,13 +31,14 @@ FACETS_OF_A_SERVER = (
 
 def discovery(connection: ScriptedConnection) -> ServerDiscovery:
     """Gives the offer of a server of our own."""
-    return ServerDiscovery(connection, lambda info: info)
+    return ServerDiscovery(connection, None, "g")
 
 
 def test_a_server_with_an_offer_gets_the_extended_api_and_is_queried_once() -> None:
     connection = ScriptedConnection(OFFER)
     found = discovery(connection)
-    assert (found.server.capabilities.pace, found.server.facets) == (Pace(poll_interval_s=0.25), ("storage",))
+    assert found.server.capabilities.pace == Pace(poll_interval_s=0.25)
+    assert (found.server.storage is None, found.server.containers) == (False, None)
     assert found.server is found.server
     assert len(connection.requests) == 1
 
@@ -84,7 +85,7 @@ def test_concurrent_callers_share_one_query() -> None:
     for thread in threads:
         thread.join(PATIENCE_S)
     assert (told, len(connection.requests)) == ([found.server] * 4, 1)
-    assert isinstance(found.server, ServerInfo)
+    assert isinstance(found.server, ServerExtensions)
 
 
 EXPERIMENT = ResourceId.parse(WORKSPACE).child(Kind.EXPERIMENT, "e")
@@ -97,7 +98,7 @@ def job(name: str = "j") -> ResourceId:
 
 def server_of(connection: ScriptedConnection) -> ServerExtensions:
     info = ServerInfo(Capabilities(name="arm"), ())
-    return ServerExtensions(connection, info, storage=None, containers=None)
+    return ServerExtensions(connection, info, None, "g")
 
 
 def tails(*states: str) -> tuple[ServerExtensions, ScriptedConnection]:
@@ -109,8 +110,8 @@ def tails(*states: str) -> tuple[ServerExtensions, ScriptedConnection]:
 
 @pytest.mark.parametrize("offered", FACETS_OF_A_SERVER)
 def test_extensions_have_the_facets_of_the_offer_and_no_other(offered: str) -> None:
-    info, storage = ServerInfo(Capabilities(name="x"), [offered]), object()
-    made = ServerExtensions(ScriptedConnection(), info, storage=storage, containers=storage)
+    info = ServerInfo(Capabilities(name="x"), [offered])
+    made = ServerExtensions(ScriptedConnection(), info, None, "g")
     assert [facet for facet in FACETS_OF_A_SERVER if getattr(made, facet)] == [offered]
 
 
