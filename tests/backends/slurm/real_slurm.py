@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psutil
 import pytest
 
 from batchai_magics.backends.node.ranks.rank import die_with_parent
@@ -193,9 +194,7 @@ class RealSlurm:
             daemon = self.daemons.pop(name)
             daemon.kill()
             daemon.wait()
-        for dead in self.killed.values():
-            dead.close()
-        shutil.rmtree(self.spool, ignore_errors=True)
+        self._remove_rest()
 
     def stop(self) -> None:
         """Ends every job, then all daemons."""
@@ -205,6 +204,19 @@ class RealSlurm:
             daemon.terminate()
         for daemon in self.daemons.values():
             wait_for(daemon)
+        self._remove_rest()
+
+    def _remove_rest(self) -> None:
+        """Removes what daemons have left: the `slurmstepd` of a step outlives a killed `slurmd`.
+
+        Its title lies where psutil looks for its environment.
+        """
+        conf = os.fsencode(self.conf)
+        for process in psutil.process_iter(["name"]):
+            with contextlib.suppress(psutil.Error, OSError):
+                is_step = process.name() == "slurmstepd"
+                if is_step and conf in Path(f"/proc/{process.pid}/environ").read_bytes():
+                    process.kill()
         for dead in self.killed.values():
             dead.close()
         shutil.rmtree(self.spool, ignore_errors=True)
