@@ -37,8 +37,6 @@ from .runs.steady_speed import (
 from .runs.run_summary import (
     LossTrend as LossTrend,
     Summary as Summary,
-)
-from .runs.summary_builder import (
     summarize as summarize,
 )
 from .runs.tidy_table import (

@@ -8,7 +8,7 @@ from batchai_magics.backends.base import Chunk, WriteTime
 from batchai_magics.follow.metric_streams import MIN_COLUMN_BYTES, MetricStreams
 from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics.measurement import Measurement
-from batchai_magics.metrics.runs.summary_builder import summarize
+from batchai_magics.metrics.runs.run_summary import summarize
 from batchai_magics.metrics.runs.timeline import in_time_order
 from tests.metrics.log_text import step
 

@@ -19,8 +19,7 @@ from batchai_magics.metrics.runs.metric_traits import (
     MetricTraits,
     shared_traits,
 )
-from batchai_magics.metrics.runs.run_summary import Summary
-from batchai_magics.metrics.runs.summary_builder import summarize
+from batchai_magics.metrics.runs.run_summary import Summary, summarize
 from batchai_magics.models.runs.labels import BASELINE, Labels
 
 NO_LABELS = Labels()

@@ -195,14 +195,11 @@ class Metric:
         curves = [curve for curve in self.curves() if len(curve.values)]
         if not curves:
             return None
-        best_step, best, mean = None, None, self.steady
-        if self.direction is not Direction.UNKNOWN:
-            choose = min if self.direction is Direction.FALLS else max
-            points = chain.from_iterable(zip(each.positions, each.values, strict=True) for each in curves)
-            finite = (point for point in points if math.isfinite(point[1]))
-            best_step, best = choose(finite, key=itemgetter(1), default=(None, None))
+        best_step, best = self._best_point(curves) or (None, None)
+        values = array("d", chain.from_iterable(curve.values for curve in curves))
+        mean = self.steady
         if self.traits.is_rate and mean is None:
-            rates = array("d", filter(math.isfinite, chain.from_iterable(curve.values for curve in curves)))
+            rates = array("d", filter(math.isfinite, values))
             mean = math.fsum(rates) / len(rates) if rates else None
         is_placed = self.axis != ORDER
         return MetricSummary(
@@ -212,7 +209,7 @@ class Metric:
             phase=self.traits.phase,
             unit=self.unit,
             direction=self.direction,
-            count=sum(len(curve.values) for curve in curves),
+            count=len(values),
             first=self.share * curves[0].values[0],
             last=self.share * curves[-1].values[-1],
             last_step=curves[-1].positions[-1] if is_placed else None,
@@ -222,6 +219,15 @@ class Metric:
             total=self.total,
             axis=self.axis,
         )
+
+    def _best_point(self, curves: Iterable[Curve]) -> tuple[float, float] | None:
+        """The first point with the best finite value."""
+        if self.direction is Direction.UNKNOWN:
+            return None
+        choose = min if self.direction is Direction.FALLS else max
+        points = chain.from_iterable(zip(each.positions, each.values, strict=True) for each in curves)
+        finite = (point for point in points if math.isfinite(point[1]))
+        return choose(finite, key=itemgetter(1), default=None)
 
 
 class RunMetrics(Mapping[str, Metric]):
@@ -252,11 +258,7 @@ class RunMetrics(Mapping[str, Metric]):
     @cached_property
     def _metrics(self) -> Mapping[str, Metric]:
         series = [*_series(self.table)]
-        every = [columns for _, _, ranks in series for columns in ranks.values()]
-        axis = AXES[0]
-        if every and all(columns.steps[-1] is None for columns in every):
-            have_epochs = [columns.epochs[-1] is not None for columns in every]
-            axis = AXES[1] if all(have_epochs) else AXES[0] if any(have_epochs) else ORDER
+        axis = _axis([columns for _, _, ranks in series for columns in ranks.values()])
         direction = self._preferences.direction
         found = {
             traits.name: Metric(traits, unit, direction(traits), ranks, traits.is_summed, axis=axis)
@@ -324,6 +326,13 @@ class RunMetrics(Mapping[str, Metric]):
     def find(self, asked: str) -> Metric | None:
         """The metric that the user means by a name, as `find_metric` finds it."""
         return self._metrics.get(find_metric(self._metrics, asked))
+
+
+def _axis(columns: Sequence[MetricColumns]) -> str:
+    if not columns or any(each.steps[-1] is not None for each in columns):
+        return AXES[0]
+    have_epochs = [each.epochs[-1] is not None for each in columns]
+    return AXES[1] if all(have_epochs) else AXES[0] if any(have_epochs) else ORDER
 
 
 def _series(run: MeasurementTable) -> Iterator[tuple[MetricTraits, str, Mapping[Rank, MetricColumns]]]:

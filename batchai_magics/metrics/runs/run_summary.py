@@ -4,13 +4,30 @@ from __future__ import annotations
 
 import enum
 import html
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+import math
+from array import array
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from itertools import chain
 
-from batchai_magics.metrics.measurement import json_value
+from batchai_magics.metrics.measurement import Record, json_value
 from batchai_magics.metrics.runs.metric_summary import MetricSummary, number_text
-from batchai_magics.metrics.runs.metric_traits import MetricTraits, find_metric, traits_of
-from batchai_magics.metrics.runs.steady_speed import Speed
+from batchai_magics.metrics.runs.metric_traits import (
+    NO_PREFERENCES,
+    MetricPreferences,
+    MetricTraits,
+    find_metric,
+    traits_of,
+)
+from batchai_magics.metrics.runs.run_header import RunHeader
+from batchai_magics.metrics.runs.run_metrics import RATE, RunMetrics
+from batchai_magics.metrics.runs.steady_speed import Speed, rate_per_node, skew
+from batchai_magics.metrics.runs.stragglers import stragglers
+
+_MOST_POINTS = 200
+_LEAST_POINTS = 5
+_SIGNIFICANT = 1.96  # standard deviations: 5 % of flat losses are misclassified
+_MOST_SHOWN = 8
 
 
 class LossTrend(str, enum.Enum):
@@ -22,21 +39,13 @@ class LossTrend(str, enum.Enum):
 
 
 @dataclass(frozen=True, repr=False)
-class Summary:
+class Summary(RunHeader):
     """The summary of a run: the last one of a log. Fields that the log does not contain are None.
 
-    Rates are in images/sec. Losses are averaged over the ranks at each step.
+    Rates are in images/sec. Losses are averaged over the ranks at each step. Ranks that have printed count
+    even if fewer were announced.
 
     Attributes:
-        model: The model that the program named.
-        dataset: The data set.
-        variable_update: How variables are updated: `horovod`, `parameter_server`, ….
-        batch_size_global: Images per step of all devices.
-        batch_size_per_device: Images per step of a device.
-        devices: The names of the devices.
-        device_count: Their number.
-        is_rate_global: Each rank prints the speed of all; then nothing is known of single ranks.
-        ranks: The number of processes.
         steps: The last step.
         warm_up_steps: The steps that `steady` leaves out.
         steady: The speed of all ranks together after the warm-up, with standard error and jitter, which add
@@ -60,15 +69,6 @@ class Summary:
         headline: The metric that stands for the run; None without metrics, or with timers only.
     """
 
-    model: str | None = None
-    dataset: str | None = None
-    variable_update: str | None = None
-    batch_size_global: int | None = None
-    batch_size_per_device: int | None = None
-    devices: tuple[str, ...] = ()
-    device_count: int | None = None
-    is_rate_global: bool = False
-    ranks: int = 0
     steps: int = 0
     warm_up_steps: int | None = None
     steady: Speed | None = None
@@ -117,87 +117,161 @@ class Summary:
         return {**values, "headline": self.headline.name if self.headline else None}
 
     def __str__(self) -> str:
-        return "\n".join(summary_lines(self))
+        rows = _labelled_rows(self)
+        width = max((len(label) for label, _ in rows), default=0)
+        return "\n".join(f"{label.ljust(width)}  {text}" for label, text in rows)
 
     def __repr__(self) -> str:
         return str(self) or "Summary()"
 
     def _repr_html_(self) -> str:
-        return summary_html(self)
+        cells = (
+            f"<tr><th style='text-align:left'>{html.escape(label)}</th>"
+            f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
+            for label, text in _labelled_rows(self)
+        )
+        return f"<table><tbody>{''.join(cells)}</tbody></table>"
 
 
-_MOST_SHOWN = 8
+def summarize(
+    records: Iterable[Record],
+    *,
+    nodes: Mapping[int, str] | None = None,
+    preferences: MetricPreferences = NO_PREFERENCES,
+) -> Summary:
+    """Summarizes the last run in these records.
 
-
-def summary_lines(summary: Summary) -> list[str]:
-    """The summary as text lines; unknown values are omitted."""
-    rows = _labelled_rows(summary)
-    width = max((len(label) for label, _ in rows), default=0)
-    return [f"{label.ljust(width)}  {text}" for label, text in rows]
-
-
-def summary_html(summary: Summary) -> str:
-    """The summary as an escaped HTML table."""
-    cells = (
-        f"<tr><th style='text-align:left'>{html.escape(label)}</th>"
-        f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
-        for label, text in _labelled_rows(summary)
+    Args:
+        records: The records of a log, in file order.
+        nodes: Rank → node, for `per_node`.
+        preferences: What the user has said of metrics.
+    """
+    run = RunMetrics(records, preferences)
+    header, speeds = run.header, run.speeds
+    total = float(run.total.value) if run.total else None
+    is_own = total is not None and speeds.is_of_one_rank(total)
+    curves = run["loss"].curves() if "loss" in run else []
+    losses = array("d", chain.from_iterable(curve.values for curve in curves))
+    found = Summary(
+        **{**vars(header), "ranks": speeds.ranks},
+        steps=speeds.last_step,
+        warm_up_steps=speeds.warm_up_steps,
+        steady=speeds.total,
+        images_per_sec=speeds.mean,
+        total_images_per_sec=total,
+        is_total_of_one_rank=is_own,
+        total_rank=run.total.rank if run.total and is_own else None,
+        rates=speeds.rates,
+        skew=skew([*speeds.rates.values()]),
+        stragglers=stragglers(speeds),
+        first_loss=losses[0] if losses else None,
+        last_loss=losses[-1] if losses else None,
+        loss_trend=loss_trend(losses),
+        has_nan=not all(map(math.isfinite, losses)),
+        metrics=run.summaries,
+        headline=run.headline.summary if run.headline else None,
     )
-    return f"<table><tbody>{''.join(cells)}</tbody></table>"
+    return _shared_out(found, nodes or {}, header.ranks)
+
+
+def _shared_out(found: Summary, nodes: Mapping[int, str], announced: int) -> Summary:
+    """The summary with its speed by process, device and node; `announced` ranks may not all be seen."""
+    rate = found.steady.images_per_sec if found.steady else None
+    whole = rate if found.is_rate_global or announced >= len(nodes) else None
+    if found.total_images_per_sec is not None and not found.is_total_of_one_rank:
+        whole = found.total_images_per_sec
+    return replace(
+        found,
+        per_process=None if rate is None else rate / found.ranks,
+        per_device=rate / found.device_count if rate is not None and found.device_count else None,
+        per_node=rate_per_node(found.rates or {}, nodes, whole=whole),
+    )
+
+
+def loss_trend(losses: Iterable[float]) -> LossTrend | None:
+    """Whether losses fall or rise significantly; None for fewer than five finite values.
+
+    This is the Mann-Kendall test at 5 %. It compares pairs, so a loss may level off and outliers do not
+    matter.
+    """
+    finite = array("d", filter(math.isfinite, losses))
+    width = math.ceil(len(finite) / _MOST_POINTS) or 1  # of neighbours that are averaged
+    groups = [finite[start : start + width] for start in range(0, len(finite), width)]
+    values = [sum(group) / len(group) for group in groups]
+    count = len(values)
+    if count < _LEAST_POINTS:
+        return None
+    score = sum(
+        (later > value) - (later < value)
+        for place, value in enumerate(values)
+        for later in values[place + 1 :]
+    )
+    spread = math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
+    if abs(score) - 1 <= _SIGNIFICANT * spread:
+        return LossTrend.FLAT
+    return LossTrend.FALLING if score < 0 else LossTrend.RISING
 
 
 def _labelled_rows(summary: Summary) -> list[tuple[str, str]]:
-    lines = ((label, text_of(summary)) for label, text_of in _LINES)
-    metrics = ((metric.label, metric.text) for metric in summary.metrics if metric.name not in _IN_LINES)
-    return [(label, text) for label, text in (*lines, *metrics) if text]
+    """What is known, in words, with its label."""
+    rows = [
+        *_setup_rows(summary),
+        *_speed_rows(summary),
+        ("loss", _loss_text(summary)),
+        ("NaN or infinite loss", "seen" if summary.has_nan else ""),
+        *((metric.label, metric.text) for metric in summary.metrics if metric.name not in (RATE, "loss")),
+    ]
+    return [(label, text) for label, text in rows if text]
 
 
-def _batch_size(summary: Summary) -> str:
+def _setup_rows(summary: Summary) -> list[tuple[str, str]]:
     sizes = (summary.batch_size_global, "global"), (summary.batch_size_per_device, "per device")
-    return ", ".join(f"{size:,} {what}" for size, what in sizes if size)
+    devices = f"{len(summary.devices)}: {_join_limited(summary.devices)}" if summary.devices else ""
+    update = f", {summary.variable_update}" if summary.variable_update else ""
+    return [
+        ("model", summary.model or ""),
+        ("dataset", summary.dataset or ""),
+        ("batch size", ", ".join(f"{size:,} {what}" for size, what in sizes if size)),
+        ("devices", devices),
+        ("processes", f"{summary.ranks}{update}" if summary.ranks else ""),
+        ("steps", f"{summary.steps:,}" if summary.steps else ""),
+    ]
 
 
-def _devices(summary: Summary) -> str:
-    if not summary.devices:
-        return ""
-    return f"{len(summary.devices)}: {_join_limited(summary.devices)}"
-
-
-def _processes(summary: Summary) -> str:
-    way = f", {summary.variable_update}" if summary.variable_update else ""
-    return f"{summary.ranks}{way}" if summary.ranks else ""
-
-
-def _warm_up(summary: Summary) -> str:
-    cut = summary.warm_up_steps
-    if cut is None:
-        return ""
-    return f"to step {cut:,}, left out" if cut else "over before step 1"
-
-
-def _shares(summary: Summary) -> str:
+def _speed_rows(summary: Summary) -> list[tuple[str, str]]:
+    warm_up, total, by_rank = "", "", ""
+    if (cut := summary.warm_up_steps) is not None:
+        warm_up = f"to step {cut:,}, left out" if cut else "over before step 1"
     shares = (summary.per_process, "per process"), (summary.per_device, "per device")
-    return ", ".join(f"{rate:,.1f} {what}" for rate, what in shares if rate)
-
-
-def _rates_in_words(summary: Summary) -> str:
-    rates = summary.rates or {}
-    if len(rates) < 2:
-        return ""
+    if summary.total_images_per_sec:
+        whose = f" of {summary.total_of} alone" if summary.total_of else ""
+        total = f"{summary.total_images_per_sec:,.2f}{whose}"
+    rates = [*(summary.rates or {}).values()]
+    if len(rates) > 1:
+        by_rank = _join_rates(summary.rates)
     if len(rates) > _MOST_SHOWN:
-        return f"{min(rates.values()):,.1f} to {max(rates.values()):,.1f}"
-    return _rates(rates)
+        by_rank = f"{min(rates):,.1f} to {max(rates):,.1f}"
+    return [
+        ("warm-up", warm_up),
+        ("steady images/sec", str(summary.steady or "")),
+        ("of these", ", ".join(f"{rate:,.1f} {what}" for rate, what in shares if rate)),
+        ("total images/sec", total),
+        ("by rank", by_rank),
+        ("by node", _join_rates(summary.per_node)),
+        ("skew", "" if summary.skew is None else f"{summary.skew:.1%} between ranks"),
+        ("stragglers", _straggler_text(summary)),
+    ]
 
 
-def _rates(rates: Mapping[int, float] | Mapping[str, float]) -> str:
-    return ", ".join(f"{name}: {rate:,.1f}" for name, rate in rates.items())
+def _join_rates(rates: Mapping[int, float] | Mapping[str, float] | None) -> str:
+    return ", ".join(f"{name}: {rate:,.1f}" for name, rate in rates.items()) if rates else ""
 
 
-def _stragglers(summary: Summary) -> str:
-    rates = summary.rates or {}
+def _straggler_text(summary: Summary) -> str:
+    """The stragglers with their speed, and why they are slow; empty without ranks to compare."""
+    rates, reasons = summary.rates or {}, summary.straggler_reasons or {}
     if len(rates) < 2:
         return ""
-    reasons = summary.straggler_reasons or {}
     named = [
         f"rank {rank} ({'; '.join(filter(None, (f'{rates[rank]:,.1f}', reasons.get(rank))))})"
         for rank in summary.stragglers
@@ -205,52 +279,20 @@ def _stragglers(summary: Summary) -> str:
     return _join_limited(named) or "none significantly slow"
 
 
-def _loss(summary: Summary) -> str:
+def _loss_text(summary: Summary) -> str:
+    """The first and last loss, and the best one, where that is neither of them."""
     if summary.first_loss is None or summary.last_loss is None:
         return ""
     trend = f", {summary.loss_trend.value}" if summary.loss_trend else ""
-    return f"{summary.first_loss:.3f} to {summary.last_loss:.3f}{trend}{_best_loss(summary.metrics)}"
-
-
-def _best_loss(metrics: Iterable[MetricSummary]) -> str:
-    """The best loss, where that is neither the first nor the last one."""
-    loss = next((metric for metric in metrics if metric.name == "loss"), None)
+    text = f"{summary.first_loss:.3f} to {summary.last_loss:.3f}{trend}"
+    loss = next((metric for metric in summary.metrics if metric.name == "loss"), None)
     if loss is None or loss.best is None or loss.best in (loss.first, loss.last):
-        return ""
+        return text
     place = "" if loss.best_step is None else f" at {loss.axis} {number_text(loss.best_step)}"
-    return f", best {loss.best:.3f}{place}"
-
-
-def _total(summary: Summary) -> str:
-    """The printed total, with its rank if it is the total of one rank alone."""
-    if not summary.total_images_per_sec:
-        return ""
-    whose = f" of {summary.total_of} alone" if summary.total_of else ""
-    return f"{summary.total_images_per_sec:,.2f}{whose}"
+    return f"{text}, best {loss.best:.3f}{place}"
 
 
 def _join_limited(items: Iterable[str]) -> str:
     every = list(items)
     rest = f", … {len(every) - _MOST_SHOWN} more" if len(every) > _MOST_SHOWN else ""
     return ", ".join(every[:_MOST_SHOWN]) + rest
-
-
-_LINES: tuple[tuple[str, Callable[[Summary], str]], ...] = (
-    ("model", lambda summary: summary.model or ""),
-    ("dataset", lambda summary: summary.dataset or ""),
-    ("batch size", _batch_size),
-    ("devices", _devices),
-    ("processes", _processes),
-    ("steps", lambda summary: f"{summary.steps:,}" if summary.steps else ""),
-    ("warm-up", _warm_up),
-    ("steady images/sec", lambda summary: str(summary.steady or "")),
-    ("of these", _shares),
-    ("total images/sec", _total),
-    ("by rank", _rates_in_words),
-    ("by node", lambda summary: _rates(summary.per_node or {})),
-    ("skew", lambda summary: "" if summary.skew is None else f"{summary.skew:.1%} between ranks"),
-    ("stragglers", _stragglers),
-    ("loss", _loss),
-    ("NaN or infinite loss", lambda summary: "seen" if summary.has_nan else ""),
-)
-_IN_LINES = frozenset(["images_per_sec", "loss"])  # metrics that have lines of their own

@@ -99,6 +99,11 @@ class RankHistory:
         rated = next((step for step in reversed(steps) if step.images_per_sec >= 0), None)
         return cls(steps[-1], rated, max(step.step for step in steps), intervals(steps))
 
+    @property
+    def steps(self) -> list[int]:
+        """The steps at which its intervals, which follow each other, begin and end."""
+        return [each.first for each in self.intervals[:1]] + [each.last for each in self.intervals]
+
 
 def steady_speed(history: RankHistory, cut: int | None) -> Speed | None:
     """The speed of one process after step `cut`, or over all steps if `cut` is 0 or None.
@@ -156,12 +161,26 @@ class Speeds:
         cuts = [warm_up_steps(history.intervals) for history in self.histories.values()]
         known = sorted(cut for cut in cuts if cut is not None)
         self.warm_up_steps = known[len(known) // 2] if known else None
-        speeds = {rank: steady_speed(each, self.warm_up_steps) for rank, each in self.histories.items()}
-        self.by_rank = {rank: speed for rank, speed in speeds.items() if speed}
+        self.by_rank = {
+            rank: speed
+            for rank, history in self.histories.items()
+            if (speed := steady_speed(history, self.warm_up_steps))
+        }
         own = {} if is_rate_global else self.by_rank
         self.rates = {rank: speed.images_per_sec for rank, speed in own.items()}
         self.ranks = max(ranks, len(rates))
         self.share = (1 if is_rate_global else self.ranks) / (len(self.by_rank) or 1)
+
+    @property
+    def last_step(self) -> int:
+        """The last step of any process; 0 without any."""
+        return max((history.last_step for history in self.histories.values()), default=0)
+
+    @property
+    def mean(self) -> float | None:
+        """The speed of all processes over all steps, with the warm-up."""
+        lasts = [self.histories[rank].last.images_per_sec for rank in self.by_rank]
+        return self.share * sum(lasts) if lasts else None
 
     @property
     def total(self) -> Speed | None:

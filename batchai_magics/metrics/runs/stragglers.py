@@ -68,10 +68,7 @@ def _pace(histories: Mapping[int, RankHistory], cut: int) -> dict[int, list[floa
 
 def _edges(histories: Mapping[int, RankHistory], cut: int) -> list[int]:
     """The steps that delimit the segments: those of the rank with the fewest lines."""
-    known = []
-    for history in histories.values():
-        ends = (step for interval in history.intervals for step in (interval.first, interval.last))
-        known.append([step for step in ends if step >= cut])
+    known = [[step for step in history.steps if step >= cut] for history in histories.values()]
     if not all(known):
         return []
     first, last = max(min(steps) for steps in known), min(max(steps) for steps in known)
@@ -82,7 +79,7 @@ def _edges(histories: Mapping[int, RankHistory], cut: int) -> list[int]:
 
 def _spent(history: RankHistory, edges: Sequence[int]) -> list[float]:
     """The time from edge to edge in batches, linearly interpolated between printed steps."""
-    steps = [history.intervals[0].first, *(interval.last for interval in history.intervals)]
+    steps = history.steps
     taken = ((each.last - each.first) / each.images_per_sec for each in history.intervals)
     times = list(accumulate(taken, initial=0.0))
     at = []
