@@ -18,11 +18,11 @@ from batchai_magics.metrics.grammar.metric_names import TRAIN
 from batchai_magics.metrics.measurement import ATTEMPT, FIT, RATE_UNIT, Fact, MetricName, Record
 from batchai_magics.metrics.measurement_table import MeasurementTable, Rank, in_row_order, indices_by_rank
 from batchai_magics.metrics.runs.fits import Fit, FitHeadings, Segments
+from batchai_magics.metrics.runs.log_runs import RUN_KEYS, opens_run
 from batchai_magics.metrics.runs.mean_rates import ProcessNumbers
 from batchai_magics.metrics.runs.metric_traits import MetricTraits, traits_of
 from batchai_magics.metrics.runs.resource_usage import MeanUsage, ResourceUsage, UsageRates, reason_for
 from batchai_magics.metrics.runs.run_metrics import ORDER, QUALIFIERS
-from batchai_magics.metrics.runs.step_series import RUN_KEYS, opens_run
 from batchai_magics.metrics.runs.timeline import EpochCounter, Timeline, in_time_order, never_falls
 from batchai_magics.models.telemetry_records import TelemetryRecord
 

@@ -28,9 +28,6 @@ from .runs.scaling import (
     Scaling as Scaling,
     scaling as scaling,
 )
-from .runs.step_series import (
-    frame as frame,
-)
 from .runs.steady_speed import (
     Speed as Speed,
 )
@@ -39,6 +36,7 @@ from .runs.run_summary import (
     Summary as Summary,
     summarize as summarize,
 )
-from .runs.tidy_table import (
+from .runs.number_frames import (
+    frame as frame,
     tidy as tidy,
 )

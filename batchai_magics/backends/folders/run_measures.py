@@ -12,9 +12,9 @@ from batchai_magics.backends.folders.rank_files import read_samples
 from batchai_magics.launch.plan import UNREADABLE
 from batchai_magics.metrics.measurement import Record
 from batchai_magics.metrics.reading.progress_reader import ProgressReader
+from batchai_magics.metrics.runs.number_frames import numbers
 from batchai_magics.metrics.runs.resource_usage import ResourceUsage, UsageRates
 from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
-from batchai_magics.metrics.runs.tidy_table import numbers
 from batchai_magics.models.prices import NodeTime, Price
 from batchai_magics.models.stop_conditions import COST, CPU, GPU, PROGRESS
 from batchai_magics.models.telemetry_records import TelemetryRecord

@@ -21,9 +21,14 @@ from batchai_magics.metrics.runs import scaling as scalability
 from batchai_magics.metrics.runs.compared_runs import Comparable, run_names
 from batchai_magics.metrics.runs.comparison import Comparison
 from batchai_magics.metrics.runs.log_metrics import LogMetrics, read_log
+from batchai_magics.metrics.runs.number_frames import (
+    POSITIONS,
+    TIDY_COLUMNS,
+    line_rows,
+    numbers,
+    tidy_row,
+)
 from batchai_magics.metrics.runs.scaling import Scaling
-from batchai_magics.metrics.runs.step_series import POSITIONS, line_rows
-from batchai_magics.metrics.runs.tidy_table import TIDY_COLUMNS, numbers, tidy_row
 from batchai_magics.metrics.runs.timeline import on_timeline
 
 if TYPE_CHECKING:

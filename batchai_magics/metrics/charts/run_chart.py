@@ -22,6 +22,7 @@ from batchai_magics.metrics.charts.figure import (
 )
 from batchai_magics.metrics.grammar.metric_names import TEST, TRAIN, VALIDATION
 from batchai_magics.metrics.measurement import Record
+from batchai_magics.metrics.runs.log_runs import attempt_starts
 from batchai_magics.metrics.runs.mean_rates import GLOBAL_RATES
 from batchai_magics.metrics.runs.metric_traits import (
     NO_PREFERENCES,
@@ -29,7 +30,7 @@ from batchai_magics.metrics.runs.metric_traits import (
     MetricPreferences,
     is_default,
 )
-from batchai_magics.metrics.runs.resumed_attempts import attempt_starts
+from batchai_magics.metrics.runs.number_frames import records_of_frame
 from batchai_magics.metrics.runs.run_metrics import (
     AXES,
     ORDER,
@@ -38,7 +39,6 @@ from batchai_magics.metrics.runs.run_metrics import (
     Metric,
     RunMetrics,
 )
-from batchai_magics.metrics.runs.step_series import records_of_frame
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

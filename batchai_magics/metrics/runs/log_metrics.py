@@ -20,9 +20,9 @@ from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.metrics.reading.metric_suggestions import LogStart, notices_of, warn_of
 from batchai_magics.metrics.reading.user_patterns import UserPatterns
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
+from batchai_magics.metrics.runs.number_frames import frame, line_rows
+from batchai_magics.metrics.runs.number_frames import tidy as to_tidy
 from batchai_magics.metrics.runs.run_summary import Summary, summarize
-from batchai_magics.metrics.runs.step_series import frame, line_rows
-from batchai_magics.metrics.runs.tidy_table import tidy as to_tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

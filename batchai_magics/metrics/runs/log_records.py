@@ -16,7 +16,7 @@ from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.reading.timestamps import WriteTimes
 from batchai_magics.metrics.runs.fits import FitHeadings
 from batchai_magics.metrics.runs.metric_traits import traits_of
-from batchai_magics.metrics.runs.tidy_table import numbers
+from batchai_magics.metrics.runs.number_frames import numbers
 from batchai_magics.metrics.runs.timeline import Timeline
 from batchai_magics.models.runs.scalar_export import ScalarPoint
 

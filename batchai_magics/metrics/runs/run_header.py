@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
+from operator import itemgetter
 
 from batchai_magics.metrics.measurement import Fact
 from batchai_magics.metrics.measurement_table import MeasurementTable
+from batchai_magics.metrics.runs.log_runs import count_ranks
 from batchai_magics.metrics.runs.mean_rates import GLOBAL_RATES
-from batchai_magics.metrics.runs.step_series import count_ranks
 
 # step lines of tf_cnn_benchmarks then contain the rate of all processes
 _ALL_REDUCE = "distributed_all_reduce"
@@ -50,7 +51,7 @@ class RunHeader:
 
 def run_header(run: MeasurementTable, *, ranks_seen: int) -> RunHeader:
     """The header of one run, in which `ranks_seen` processes printed records; `ranks` are as announced."""
-    facts = [fact for _, fact in run.facts]
+    facts = [*map(itemgetter(1), run.facts)]
     names = run.names
     entries = {fact.key: fact.value for fact in facts}
     devices = _devices(facts)

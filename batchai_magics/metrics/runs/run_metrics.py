@@ -15,6 +15,7 @@ from typing import NamedTuple, cast
 from batchai_magics.metrics.measurement import FIT, RATE_UNIT, TOTAL, Fact, Record
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable, Rank, by_rank
 from batchai_magics.metrics.runs.fits import NO_FIT, Fit, FitHeadings, Segments
+from batchai_magics.metrics.runs.log_runs import runs
 from batchai_magics.metrics.runs.mean_rates import has_mean_rates, mean_rates
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import (
@@ -30,7 +31,6 @@ from batchai_magics.metrics.runs.metric_traits import (
 )
 from batchai_magics.metrics.runs.run_header import RunHeader, run_header
 from batchai_magics.metrics.runs.steady_speed import Speeds
-from batchai_magics.metrics.runs.step_series import runs
 from batchai_magics.metrics.runs.timeline import EpochCounter
 
 AXES = ("step", "epoch", "time")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from batchai_magics.metrics.measurement import Measurement, Record
 from batchai_magics.metrics.runs.metric_traits import spellings_of
-from batchai_magics.metrics.runs.tidy_table import numbers
+from batchai_magics.metrics.runs.number_frames import numbers
 from batchai_magics.models.prices import Cost
 from batchai_magics.models.stop_conditions import (
     COST,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from batchai_magics.metrics import Parser, plot
 from batchai_magics.metrics.measurement import FIT, LENGTH, Fact, Measurement
 from batchai_magics.metrics.measurement_table import MeasurementTable
-from batchai_magics.metrics.runs.step_series import runs
+from batchai_magics.metrics.runs.log_runs import runs
 from batchai_magics.metrics.runs.timeline import EpochCounter, Timeline, on_timeline
 
 
