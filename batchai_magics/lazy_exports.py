@@ -6,12 +6,9 @@ The library lazy_loader does the same, but supervisors start without third-party
 from __future__ import annotations
 
 import importlib
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-_IMPORT = re.compile(r"^from \.([\w.]+) import (?:\(([^)]*)\)|([^(\n]*))$", re.MULTILINE)
 
 
 def attach_stub(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
@@ -33,8 +30,10 @@ def attach_stub(package: str, file: str) -> tuple[Callable[[str], Any], Callable
 def _homes(stub: str) -> dict[str, str]:
     """The module of each name that a stub imports from its own package."""
     found = {}
-    for module, several, one in _IMPORT.findall(stub):
-        for item in (several or one).split(","):
+    for statement in f"\n{stub}".split("\nfrom .")[1:]:
+        module, _, names = statement.partition(" import ")
+        listed = names[1:].partition(")")[0] if names.startswith("(") else names.partition("\n")[0]
+        for item in listed.split(","):
             if name := item.partition(" as ")[0].strip():
                 found[name] = module
     return found
