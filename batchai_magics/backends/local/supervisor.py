@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
@@ -37,7 +38,6 @@ from batchai_magics.backends.node.ranks.leftovers import LiveProcess
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.temporary_folder import TemporaryFolder
 from batchai_magics.backends.node.restarts import with_attempt
-from batchai_magics.backends.node.watch_process import WATCH, WatchProgram
 from batchai_magics.errors import StorageError, is_disk_full
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Limits, Plan, thread_share
@@ -45,6 +45,9 @@ from batchai_magics.launch.references import Bindings
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.record_files import TRIAL
 from batchai_magics.untrusted_files import MAX_PLAN_BYTES, read_file, read_text
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.node.watch_process import WatchProgram
 
 TAKE_OVER_S = 60.0  # how long after its start a supervisor takes further jobs
 SWEEP_STEP = "jobs.sweeps.next_step"  # of an upper layer: a process of its own, which none here waits for
@@ -360,6 +363,8 @@ class LocalReport(Report):
 
     def watch_program(self) -> WatchProgram:
         """The program that watches the run."""
+        from batchai_magics.backends.node.watch_process import WATCH, WatchProgram  # few jobs need it
+
         log, run = self._job.supervisor_log, self.read()
         os.close(private_files.opener(str(log), os.O_WRONLY | os.O_CREAT))
         start = process.start_command(sys.executable, WATCH.partition(".")[2], [])

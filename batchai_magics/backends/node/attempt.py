@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from batchai_magics.backends.node import requirements, restarts
 from batchai_magics.backends.node.launcher import POLL_S, ClusterSetup, Launcher, PlanProcesses, Report
@@ -23,11 +24,13 @@ from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S, mount_mark
 from batchai_magics.backends.node.ranks.rank import die_with_parent
 from batchai_magics.backends.node.ranks.signed_records import SignedRecord, seal_record
 from batchai_magics.backends.node.restarts import MAX_NOTICE_S, TIME_LIMIT, EndWarning, ExecutionLog
-from batchai_magics.backends.node.watch_process import WatchProcess
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan
 from batchai_magics.records.record_files import WATCH
 from batchai_magics.untrusted_files import MAX_PLAN_BYTES, opener, read_json, tail_of
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.node.watch_process import WatchProcess
 
 OUTPUT_TIMEOUT_S = 2.0  # how long the last output of a stopped job may take to be written to a full disk
 ENDING_S = 0.3  # how long the other processes may take to end on their own after one has failed
@@ -187,6 +190,8 @@ class AttemptRunner:
         if not (is_needed and (program := self._report.watch_program())):
             yield None
             return
+        from batchai_magics.backends.node.watch_process import WatchProcess  # few jobs need it
+
         watcher = WatchProcess(program, files, self._launcher.env, lost=self._note_unwatched)
         try:
             yield watcher

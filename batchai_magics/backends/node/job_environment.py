@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from batchai_magics.models.secret_masking import is_secret_name, is_secret_text
-
 _LOGIN = r"[^\s/@]+@"
 _PROXY_NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "FTP_PROXY", "NO_PROXY")
 PROXIES = (*_PROXY_NAMES, *map(str.lower, _PROXY_NAMES))
@@ -55,6 +53,8 @@ def inherited(environ: Mapping[str, str], patterns: str = "") -> dict[str, str]:
         environ: The environment.
         patterns: More names, with `*` and `?`, separated by commas or blanks: the setting `pass_env`.
     """
+    from batchai_magics.models.secret_masking import is_secret_name, is_secret_text  # supervisors need none
+
     more = patterns.replace(",", " ").split()
 
     def is_wanted(name: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.outcome import Fault, time_limit_reached
@@ -16,9 +16,11 @@ from batchai_magics.backends.node.ranks import leftovers, termination
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import LogSeal, seals_of_logs
 from batchai_magics.backends.node.restarts import EndWarning
-from batchai_magics.backends.node.watch_process import WatchProgram
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Limits, Plan, ProcessExit
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.node.watch_process import WatchProgram
 
 LOOPBACK = "127.0.0.1"  # where all nodes are on this machine
 POLL_S = 1.0  # how often stop requests are looked for that come without a signal
