@@ -31,9 +31,14 @@ def image_name(server_url: str, image: str) -> str:
 
 def registry_of(image: str) -> str:
     """The registry host (and port) in a full image name; Docker Hub's if it has none."""
+    host = _host_in(image)
+    return host if host and host not in HUB_HOSTS else HUB
+
+
+def _host_in(image: str) -> str:
+    """The registry host (and port) that an image name begins with; empty if it has none."""
     first, slash, _ = image.partition("/")
-    is_host = slash and ("." in first or ":" in first or first == "localhost")
-    return first if is_host and first not in HUB_HOSTS else HUB
+    return first if slash and ("." in first or ":" in first or first == "localhost") else ""
 
 
 def hub_name(image: str) -> str:
@@ -261,9 +266,8 @@ class ContainerCommand:
 
     def _enroot_command(self, image: str, command: str) -> str:
         """The same for enroot: the first process imports the image, once for all processes of the job."""
-        first, slash, rest = image.partition("/")
-        if slash and ("." in first or ":" in first or first == "localhost"):  # it names a registry
-            image = f"{first}#{rest}"
+        if host := _host_in(image):
+            image = f"{host}#{image.removeprefix(f'{host}/')}"
         program, uri = shlex.join(self.engine), shlex.quote(f"docker://{image}")
         file = '"$AZ_BATCHAI_SHARED_JOB_TEMP/.image.sqsh"'
         make = (

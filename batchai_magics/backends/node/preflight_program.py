@@ -18,11 +18,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from batchai_magics.backends.node.ranks.gpus import Gpus
-from batchai_magics.backends.node.ranks.machine_recording import packages
+from batchai_magics.backends.node.ranks.machine_recording import memory_bytes, packages
 
 ADDRESS, TOKEN, INDEX = "BATCHAI_PREFLIGHT", "BATCHAI_PREFLIGHT_TOKEN", "BATCHAI_PREFLIGHT_NODE"
 TOKEN_BYTES = 32  # as text
@@ -78,27 +77,19 @@ def _reply(request: Reply, listener: socket.socket, token: str) -> Reply:
 
 def facts() -> Reply:
     """What a node is and has."""
-    disk, memory = os.statvfs("."), _memory()
-    devices = Gpus()
+    disk, devices = os.statvfs("."), Gpus()
     health, problem = devices.health()
     devices.close()
     return {
         "machine": platform.node(),
         "disk_free_bytes": disk.f_bavail * disk.f_frsize,
-        "memory_bytes": memory.get("MemTotal"),
-        "memory_free_bytes": memory.get("MemAvailable"),
+        "memory_bytes": memory_bytes("MemTotal"),
+        "memory_free_bytes": memory_bytes("MemAvailable"),
         "python": platform.python_version(),
         "packages": dict(sorted(packages())),
         "gpus": [gpu._asdict() for gpu in health],
         "gpu_problem": problem,
     }
-
-
-def _memory() -> dict[str, int]:
-    """The fields of /proc/meminfo in bytes; none where there is no such file."""
-    with contextlib.suppress(OSError), Path("/proc/meminfo").open(encoding="ascii") as file:
-        return {line.partition(":")[0]: int(line.split()[1]) * 1024 for line in file}
-    return {}
 
 
 def processor_and_memory() -> Reply:

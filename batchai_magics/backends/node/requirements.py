@@ -109,13 +109,10 @@ def mount_points() -> list[str]:
         lines = _TABLE.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
         return []
-    return [_unescaped(line.split(" ", 5)[4]) for line in lines]
-
-
-def _unescaped(path: str) -> str:
+    points = [line.split(" ", 5)[4] for line in lines]
     for escape, sign in _ESCAPES.items():
-        path = path.replace(escape, sign)
-    return path
+        points = [point.replace(escape, sign) for point in points]
+    return points
 
 
 PREPARATION_FAILED = "JobPreparationFailed"

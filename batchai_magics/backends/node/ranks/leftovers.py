@@ -94,7 +94,7 @@ def stat_fields(pid: int) -> list[bytes]:
 
 
 def read_proc(path: str, missing: bytes = b"") -> bytes:
-    """A file of a process; `missing` if it has ended, or belongs to another user."""
+    """A file of the system or of a process; `missing` if that has ended, or belongs to another user."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123 as above
             return file.read()

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from batchai_magics.backends.node.ranks.leftovers import run_in_fork
+from batchai_magics.backends.node.ranks.leftovers import read_proc, run_in_fork
 from batchai_magics.launch.plan import Plan
 
 VERSION = 1
@@ -69,20 +69,26 @@ def _record(file: Path, *, is_image: bool) -> None:
 
 
 def _hardware() -> dict[str, object]:
-    memory, here = _read("/proc/meminfo").partition("MemTotal:")[2].split(maxsplit=1), os.uname()
+    here = os.uname()
     distribution = next((text.strip('"') for text in _fields("/etc/os-release", "PRETTY_NAME", "=")), "")
     return {
         "name": here.nodename,
         "system": f"{distribution} {here.sysname} {here.release}".strip(),
         "processor": next(_fields("/proc/cpuinfo", "model name"), here.machine),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 0,
-        "memory_bytes": int(memory[0]) * 1024 if memory else 0,
+        "memory_bytes": memory_bytes("MemTotal") or 0,
         "gpus": [
             model
             for gpu in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
             for model in _fields(str(gpu), "Model")
         ],
     }
+
+
+def memory_bytes(field: str) -> int | None:
+    """A field of /proc/meminfo, in bytes; None where it is not there."""
+    words = read_proc("/proc/meminfo").partition(f"{field}:".encode())[2].split(maxsplit=1)
+    return int(words[0]) * 1024 if words else None
 
 
 def packages() -> Iterator[tuple[str, str]]:
@@ -108,14 +114,7 @@ def packages() -> Iterator[tuple[str, str]]:
 
 def _fields(path: str, name: str, separator: str = ":") -> Iterator[str]:
     """The values of the lines `name: value` of a file."""
-    for line in _read(path).splitlines():
+    for line in read_proc(path).decode(errors="replace").splitlines():
         key, sign, value = line.partition(separator)
         if sign and key.strip() == name:
             yield value.strip()
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

@@ -93,10 +93,21 @@ class Rank:
         return self._child.pid
 
     def reap(self) -> bool:
-        """Whether the process has just ended; sets `end`."""
-        if self.end or (exited := _poll_exit(self._child)) is None:
+        """Whether the process has just ended; sets `end`, whose peak memory is also of what it waited for."""
+        if self.end:
             return False
-        code, peak_bytes = exited
+        peak_bytes = None
+        try:
+            pid, status, usage = os.wait4(self._child.pid, os.WNOHANG)
+        except ChildProcessError:  # something else reaped it
+            self._child.poll()
+        else:
+            if pid:
+                self._child.returncode = os.waitstatus_to_exitcode(status)
+                peak_bytes = usage.ru_maxrss * RSS_UNIT
+        code = self._child.returncode
+        if code is None:
+            return False
         code = 128 - code if code < 0 else code
         self.end = ProcessExit(self.number, self._node, code, time.time(), peak_bytes)
         self.linger_until = time.monotonic() + LINGER_S
@@ -176,19 +187,6 @@ def start(
         pass_fds=pmi.descriptors or (),
         preexec_fn=partial(become_own_group, signal.SIGKILL),
     )
-
-
-def _poll_exit(child: subprocess.Popen[bytes]) -> tuple[int, int | None] | None:
-    """The exit code of a process that has ended, and its peak memory including children it waited for."""
-    try:
-        pid, status, usage = os.wait4(child.pid, os.WNOHANG)
-    except ChildProcessError:  # something else reaped it
-        code = child.poll()
-        return None if code is None else (code, None)
-    if not pid:
-        return None
-    child.returncode = os.waitstatus_to_exitcode(status)
-    return child.returncode, usage.ru_maxrss * RSS_UNIT
 
 
 def become_own_group(number: signal.Signals) -> None:

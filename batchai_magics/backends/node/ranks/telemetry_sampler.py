@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from batchai_magics.backends.node.ranks.gpus import Gpus
 from batchai_magics.backends.node.ranks.leftovers import read_proc, stat_fields
+from batchai_magics.backends.node.ranks.machine_recording import memory_bytes
 from batchai_magics.launch.plan import Plan
 from batchai_magics.untrusted_files import opener
 
@@ -163,11 +164,10 @@ def _process_usage(pid: int) -> ProcessUsage | None:
 
 def _machine() -> list[float]:
     """The machine's load, its free memory, and its network traffic except for the loopback."""
-    memory = read_proc("/proc/meminfo").partition(b"MemAvailable:")[2].split(maxsplit=1)
     load = read_proc("/proc/loadavg").split(maxsplit=1)
     received = sent = 0
     for line in read_proc("/proc/net/dev").splitlines()[2:]:
         name, _, rest = line.partition(b":")
         if name.strip() != b"lo" and len(counts := rest.split()) > 8:
             received, sent = received + int(counts[0]), sent + int(counts[8])
-    return [float(load[0]) if load else 0.0, int(memory[0]) * 1024 if memory else 0, received, sent]
+    return [float(load[0]) if load else 0.0, memory_bytes("MemAvailable") or 0, received, sent]

@@ -116,6 +116,13 @@ def _seconds(text: str) -> float:
     return ((days * 24.0 + hours) * 60 + minutes) * 60 + seconds
 
 
+def srun_beside(names: Sequence[str]) -> list[str]:
+    """The command that runs one program on each of these nodes of the job, beside what runs there."""
+    count = len(names)
+    places = [f"--nodelist={','.join(names)}", f"--nodes={count}", f"--ntasks={count}"]
+    return ["srun", *places, "--overlap", "--mpi=none", "--input=none", "--quiet", "--cpu-bind=none"]
+
+
 def wake_tasks() -> None:
     """Has the programs of this job's tasks look at its files now, rather than within seconds."""
     _run("scancel", "--signal=CONT", os.environ["SLURM_JOB_ID"], timeout_s=ORDER_TIMEOUT_S)

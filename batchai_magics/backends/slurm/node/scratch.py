@@ -23,6 +23,7 @@ from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.node.node_programs import own_folder, start_words
 from batchai_magics.backends.node.ranks.rank import become_own_group
 from batchai_magics.backends.node.ranks.signed_records import exits_in
+from batchai_magics.backends.slurm.node import allocation
 from batchai_magics.backends.slurm.node.run_files import RunFiles
 from batchai_magics.errors import is_disk_full
 from batchai_magics.launch.plan import Plan
@@ -289,19 +290,12 @@ class ScratchCollection:
         names = [node.id for node in self._plan.nodes[1:]]
         if not names:
             return None
-        count = len(names)
-        tasks = [
-            f"--nodelist={','.join(names)}",
-            f"--nodes={count}",
-            f"--ntasks={count}",
-            "--ntasks-per-node=1",
-        ]
-        options = ["--overlap", "--mpi=none", "--kill-on-bad-exit=0", "--wait=0", "--input=none", "--quiet"]
+        options = ["--ntasks-per-node=1", "--kill-on-bad-exit=0", "--wait=0", "--export=ALL"]
         program = start_words(self._plan.python, _MODULE, own_folder())
         args = [str(self._files.root), str(self._files.plan), str(seconds)]
         with self._files.batch_log.open("ab") as log:
             return subprocess.Popen(
-                ["srun", *tasks, *options, "--cpu-bind=none", "--export=ALL", *program, *args],
+                [*allocation.srun_beside(names), *options, *program, *args],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

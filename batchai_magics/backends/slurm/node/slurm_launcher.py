@@ -437,11 +437,9 @@ class SlurmReport(Report):
         """The program that watches the job; the stacks of other nodes come through srun."""
         # with this Python's packages: the user's expressions need RE2, some notifications apprise
         start = start_words(self._python, WATCH, own_folder(), has_packages=True)
-        options = ["--overlap", "--mpi=none", "--input=none", "--quiet", "--cpu-bind=none"]
-        srun = ["srun", "--nodes=1", "--ntasks=1", *options]
         dump = [self._python, stack_dumps.__file__, self._files.root.name]
         first, *others = self._nodes
-        commands = [[*dump, first], *([*srun, f"--nodelist={node}", *dump, node] for node in others)]
+        commands = [[*dump, first], *([*allocation.srun_beside([node]), *dump, node] for node in others)]
         return WatchProgram(start, self._files.batch_log, self._files.attempts(), commands)
 
 
