@@ -42,6 +42,7 @@ def test_no_jobs_are_listed_without_what_reads_logs_and_describes_jobs(tmp_path,
     packages = {f"batchai_magics.{name}" for name in ("metrics", "follow", "cell")}
     makers = {
         "pydantic",
+        "batchai_magics.backends.service.job_admission",
         "batchai_magics.backends.service.resource_changes",
         "batchai_magics.launch.planning",
     }

@@ -5,6 +5,7 @@ import importlib
 import re
 import sys
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -109,7 +110,8 @@ def forms_passed(action: Callable[[], object]) -> dict[type, object]:
             return
         if caller.f_code.co_filename == own or not caller.f_code.co_filename.startswith((SOURCES, "<")):
             return
-        for value in [result] if event == "return" else list(frame.f_locals.values()):
+        given = [result] if event == "return" else list(frame.f_locals.values())
+        for value in chain(given, *(each for each in given if isinstance(each, list | tuple))):
             if is_form(value) and type(value) not in forms and has_mark(value):
                 forms[type(value)] = value
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.service.repository import GROUP, Record, Repository
+from batchai_magics.backends.service import stored_descriptions
+from batchai_magics.backends.service.repository import GROUP, OWNER, Record, Repository
 from batchai_magics.backends.service.runner import (
     ClusterRef,
     EngineFacts,
@@ -22,10 +24,12 @@ from batchai_magics.backends.service.runner import (
 )
 from batchai_magics.errors import DISK_FULL, StorageError, is_disk_full
 from batchai_magics.launch.job_bounds import JobBounds
+from batchai_magics.models.resource_ids import ResourceId
 
 if TYPE_CHECKING:
+    from batchai_magics.backends.base import Spec
     from batchai_magics.models.cluster_spec import ScaleSettings
-    from batchai_magics.models.resource_ids import ResourceId
+    from batchai_magics.models.mount_volumes import MountVolumes
 
 OpenRun = tuple[Record, Run, RunStatus]  # an open job, its run, and the status of the run
 
@@ -86,6 +90,17 @@ class HomeContext:
         with self.repository.snapshot(ids, guids), self.runner.snapshot(runs, guids):
             yield
 
+    def new_record(self, id: ResourceId, spec: Spec, owner: str = "") -> Record:
+        """The record of a resource that is to be created."""
+        text, digest = stored_descriptions.stored_text(spec), stored_descriptions.fingerprint(spec)
+        more = {OWNER: owner} if owner else {}
+        return Record(str(id), str(uuid.uuid4()), text, digest, self.repository.now(), more)
+
+    def check_file_servers(self, volumes: MountVolumes | None) -> None:
+        """Raises NotFoundError for a mounted file server that does not exist."""
+        for mount in (volumes.file_servers if volumes else None) or ():
+            self.repository.get(ResourceId.parse(mount.file_server.id))
+
     def status(self, job: Record) -> RunStatus:
         """The status of a job's run."""
         return self.runner.status([run_of(job)])[0]
@@ -106,7 +121,7 @@ class HomeContext:
     def jobs_using(self, folders: Sequence[Path]) -> list[str]:
         """The names of the open jobs that use one of these folders of the home."""
         from batchai_magics.backends.folders import mounts
-        from batchai_magics.backends.service import resource_views, stored_descriptions
+        from batchai_magics.backends.service import resource_views
 
         names = []
         for job, _, _ in self.all_open_runs():

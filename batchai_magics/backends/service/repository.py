@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from batchai_magics.backends.base import api_errors
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.service.row_files import FileRows
@@ -114,6 +115,34 @@ class Repository(ABC):
     def insert(self, id: ResourceId, record: Record) -> Record | None:
         """Inserts a record unless one exists; returns the one that existed before, if any."""
 
+    def find_same(self, record: Record) -> Record | None:
+        """The record of the same resource, if it exists.
+
+        Raises:
+            ConflictError: A different resource has its name.
+        """
+        return _checked(self.find(record.resource_id), record)
+
+    def insert_or_find(self, record: Record) -> Record:
+        """Inserts a record, or returns that of the same resource; ConflictError as for `find_same`."""
+        return _checked(self.insert(record.resource_id, record), record) or record
+
+    @contextlib.contextmanager
+    def recorded(self, records: Sequence[Record]) -> Iterator[list[Record]]:
+        """Inserts records, and removes them if the block raises; yields them, or the same ones that exist."""
+        made: list[Record] = []
+        try:
+            with self.transaction():
+                for record in records:
+                    made.append(self.insert_or_find(record))
+                yield made
+        except BaseException:
+            for record in records[: len(made)]:
+                left = self.find(record.resource_id)
+                if left and left.guid == record.guid:
+                    self.delete(record.resource_id)
+            raise
+
     @abstractmethod
     def change(self, id: ResourceId, make: Callable[[Record], Record]) -> Record:
         """Replaces a record by what `make` returns for it; concurrent changes are serialized."""
@@ -207,3 +236,9 @@ class Repository(ABC):
             with contextlib.suppress(FileNotFoundError):
                 root.rename(deleted)
             private_files.remove_folder(deleted)
+
+
+def _checked(existing: Record | None, record: Record) -> Record | None:
+    if existing and existing.fingerprint != record.fingerprint:
+        raise api_errors.already_exists(record.resource_id)
+    return existing

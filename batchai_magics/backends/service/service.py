@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from batchai_magics.backends.base import Backend, Listing, Page, StatusSnapshot, check_supported
+from batchai_magics.backends.base import Backend, Listing, NewJob, Page, StatusSnapshot, check_supported
 from batchai_magics.backends.base.protocol import ignoring_existing, on_first_use, runs
 from batchai_magics.backends.folders import mounts, private_files, run_output
 from batchai_magics.backends.folders.entries import resolve_inside
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
         FileRef,
         Groups,
         JobNeeds,
-        NewJob,
         NodeCommands,
         Ownership,
         Patch,
@@ -100,9 +99,9 @@ class Service(Backend):
 
     def host_note(self, job: JobSpec) -> str:
         """What to tell the user of a job that will run without its image; see `Backend.host_note`."""
-        from batchai_magics.backends.service import resource_changes  # loads the models
+        from batchai_magics.backends.service import job_admission  # loads the models
 
-        return resource_changes.note_before_submission(self.context, job)
+        return job_admission.note_before_submission(self.context, job)
 
     def check(self, job: JobSpec) -> None:
         """Checks a job against the capabilities and the bounds."""
@@ -111,11 +110,11 @@ class Service(Backend):
 
     def check_needs(self, needs: JobNeeds) -> None:
         """Checks a job on its cluster; a run that exists is shown even where it could not run any more."""
-        from batchai_magics.backends.service import resource_changes
+        from batchai_magics.backends.service import job_admission
 
         if needs.spec:
             try:
-                resource_changes.check_needs(self.context, needs, needs.spec)
+                job_admission.check_needs(self.context, needs, needs.spec)
             except BatchAIError:
                 with contextlib.suppress(NotFoundError):
                     if any(run.spec.to_wire() == needs.spec.to_wire() for run in runs(self, needs.job)):
@@ -124,29 +123,33 @@ class Service(Backend):
 
     def _create(self, id: ResourceId, spec: Spec, owner: str, records: Mapping[str, str]) -> Resource:
         """Creates a resource, or returns it if the same one exists."""
-        from batchai_magics.backends.service import resource_changes  # readers never need it
+        from batchai_magics.backends.service import job_admission, resource_changes  # readers need neither
         from batchai_magics.models.cluster_spec import ClusterSpec
+        from batchai_magics.models.job_spec import JobSpec
         from batchai_magics.models.resources import Cluster
 
         notes: tuple[str, ...] = ()
         if isinstance(spec, ClusterSpec) and not self.context.repository.find(id):
             notes = self.context.facts.notes_of_cluster(spec)
         with self.context.refusing_full_disk():
-            record = resource_changes.create(self.context, id, spec, owner, records)
+            if isinstance(spec, JobSpec):
+                (record,) = job_admission.create_jobs(self.context, [NewJob(id, spec, records, owner)])
+            else:
+                record = resource_changes.create(self.context, id, spec, owner)
         made = self._views([record])[0]
         self.reconcile()
         return replace(made, notes=notes) if notes and isinstance(made, Cluster) else made
 
     def create_jobs(self, jobs: Sequence[NewJob]) -> Sequence[JobResource]:
         """Creates jobs, together where the engine can."""
-        from batchai_magics.backends.service import resource_changes
+        from batchai_magics.backends.service import job_admission
 
         for job in jobs:
             check_supported(self.capabilities, job.spec)
         records = []
         with self.context.refusing_full_disk():
             for begin in range(0, len(jobs), BATCH):
-                records += resource_changes.create_jobs(self.context, jobs[begin : begin + BATCH])
+                records += job_admission.create_jobs(self.context, jobs[begin : begin + BATCH])
                 self.reconcile()
         return cast("Sequence[JobResource]", self._views(records))
 

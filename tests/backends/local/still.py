@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.base import Spec
+from batchai_magics.backends.base import NewJob, Spec
 from batchai_magics.backends.local import machine_devices, process, reconciler
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.machine_devices import MachineDevices
@@ -20,7 +20,7 @@ from batchai_magics.backends.local.scheduler import record_end
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import node_table
 from batchai_magics.backends.node.outcome import failed_with
-from batchai_magics.backends.service import resource_changes
+from batchai_magics.backends.service import job_admission, resource_changes
 from batchai_magics.backends.service.context import HomeContext
 from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
 from batchai_magics.models.job_spec import JobSpec
@@ -53,7 +53,10 @@ class Still:
         self, id: ResourceId, spec: Spec, *, limits: LocalSettings | None = None, owner: str = ""
     ) -> ResourceId:
         """Writes a resource down; nothing more."""
-        resource_changes.create(self.context(limits), id, spec, owner)
+        if isinstance(spec, JobSpec):
+            job_admission.create_jobs(self.context(limits), [NewJob(id, spec, owner=owner)])
+        else:
+            resource_changes.create(self.context(limits), id, spec, owner)
         return id
 
     def context(self, limits: LocalSettings | None = None) -> HomeContext:

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from batchai_magics.backends.base import NewJob
 from batchai_magics.backends.local import process, reconciler, scheduler
 from batchai_magics.backends.local.runner import LocalRunner
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import job_table
-from batchai_magics.backends.service import resource_changes
+from batchai_magics.backends.service import job_admission, resource_changes
 from batchai_magics.backends.service.context import run_of
 from batchai_magics.errors import CapabilityError, NotFoundError
 from batchai_magics.launch.outcome import Outcome
@@ -53,7 +54,8 @@ def created_job(still: Still, name: str = "j", **fields: object) -> ResourceId:
         **fields,
     }
     id = still.experiment.child(Kind.JOB, name)
-    resource_changes.create(still.backend.context, id, JobSpec.from_wire({"properties": properties}))
+    job = NewJob(id, JobSpec.from_wire({"properties": properties}))
+    job_admission.create_jobs(still.backend.context, [job])
     return id
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from batchai_magics.backends.folders import mounts
-from batchai_magics.backends.service.run_planner import AdmittedJob
+from batchai_magics.backends.service.job_admission import AdmittedJob
 from batchai_magics.errors import ServiceError, SpecError
 from batchai_magics.models.cluster_spec import ClusterPatch
 from batchai_magics.models.resource_ids import Kind

@@ -32,7 +32,7 @@ KILLED_AT = [*BODIES][-3:]  # each is created in another way
 # Ends the process by SIGKILL as soon as the resource of a name is committed.
 KILLED = """
 import os, signal, sys
-from batchai_magics.backends.service import resource_changes
+from batchai_magics.backends.service import job_admission
 from batchai_magics.backends.service.home_subscription import HomeAccounts, HomeGroups
 from batchai_magics.cli import main
 
@@ -44,7 +44,7 @@ def killing(create, name_of):
         return made
     return created
 
-resource_changes.create = killing(resource_changes.create, lambda words: words[1].name)
+job_admission.create_jobs = killing(job_admission.create_jobs, lambda words: words[1][0].id.name)
 HomeGroups.create = killing(HomeGroups.create, lambda words: words[1])
 HomeAccounts.create = killing(HomeAccounts.create, lambda words: words[1])
 sys.exit(main(["serve", "--port", *sys.argv[1:]]))

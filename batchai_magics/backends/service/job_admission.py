@@ -1,0 +1,420 @@
+"""Creates jobs: checks them on their cluster, records and plans their runs, and submits these or makes none.
+
+A run has a folder with links, and Plans that refer to nodes, ports and devices which are not known yet.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from batchai_magics.backends.base import NewJob, api_errors
+from batchai_magics.backends.folders import mounts, private_files
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.folders.outbox import Outbox
+from batchai_magics.backends.folders.run_end import Predecessor, StopIfRequest
+from batchai_magics.backends.node.job_environment import JOB_MODULES, with_module_path
+from batchai_magics.backends.node.job_layout import JobLayout
+from batchai_magics.backends.node.preflight import max_excluded
+from batchai_magics.backends.node.ranks.gpus import BY_BUS, ORDER
+from batchai_magics.backends.service import resource_views, run_labels, stored_descriptions
+from batchai_magics.backends.service.context import (
+    CLUSTER_SPEC,
+    OUTPUT_ROOT,
+    HomeContext,
+    cluster_of,
+    run_of,
+    scale_of,
+)
+from batchai_magics.backends.service.host_runs import host_note, without_preparation
+from batchai_magics.backends.service.repository import AFTER, CLUSTER_GUID, GROUP, HOST_NOTE, OWNER, Record
+from batchai_magics.backends.service.runner import CORE_COUNT, ClusterChange, EngineSite, PlannedRun
+from batchai_magics.cell.cell_script import FOLDER, PROGRAM
+from batchai_magics.errors import CapabilityError, NotFoundError, Problem, SpecError, did_you_mean
+from batchai_magics.launch import planning
+from batchai_magics.launch.job_site import JobSite
+from batchai_magics.launch.plan import GRACE_S, LaunchMode, LogPaths, Output, Plan, PlanNode, Process
+from batchai_magics.launch.references import ReferenceKind, joined, reference, references
+from batchai_magics.launch.toolkits import port_count
+from batchai_magics.models.cluster_spec import ClusterSpec, SetupTask
+from batchai_magics.models.job_execution import STDOUTERR
+from batchai_magics.models.job_spec import JobSpec, PreflightMode
+from batchai_magics.models.resource_ids import Kind, ResourceId, check_name, of_kind
+from batchai_magics.models.states import DeallocationOption
+from batchai_magics.models.vm_sizes import lookup
+from batchai_magics.records.record_checks import addresses_of
+from batchai_magics.records.record_files import CHANNELS, MACHINES, SUBMISSION, TRIAL
+from batchai_magics.records.trial_record import TrialRecord
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.base import JobNeeds
+
+_PASSWORD_FIELD = "properties.containerSettings.imageSourceRegistry.credentials.password"
+_MAKING = re.compile(rf'{re.escape(PROGRAM)}" "[^"]*/{FOLDER}/(?P<digest>[0-9a-f]+)"')
+
+
+def note_before_submission(context: HomeContext, spec: JobSpec) -> str:
+    """What to tell the user of a job that will run without its image; see `Backend.host_note`."""
+    if not spec.container_settings or _container_engine(context, spec):
+        return ""
+    return host_note(spec, context.facts.host_runs)
+
+
+def check_needs(context: HomeContext, needs: JobNeeds, spec: JobSpec) -> None:
+    """Raises what the job is refused for on its cluster, or on the one that is to be created for it."""
+    cluster, record = ResourceId.parse(spec.cluster.id), context.new_record(needs.job, spec)
+    if context.repository.find(cluster):
+        _admitted(context, record, spec, _container_engine(context, spec), {})
+        return
+    _predecessors(context, record, spec)
+    for id, wanted in needs.resources:
+        if id.key == cluster.key and isinstance(wanted, ClusterSpec):
+            _check_size(context, spec, cluster, wanted)
+
+
+def create_jobs(context: HomeContext, jobs: Sequence[NewJob]) -> list[Record]:
+    """Creates jobs, together where the engine can; existing identical ones are found."""
+    made: dict[str, Record] = {}
+    admitted: dict[str, list[AdmittedJob]] = {}  # by cluster
+    for job in jobs:
+        check_name(job.id.name, job.id.kind)
+    engines = [_container_engine(context, job.spec) for job in jobs]
+    ids = [id for job in jobs for id in (job.id, job.id.parent, ResourceId.parse(job.spec.cluster.id))]
+    ids += {ResourceId.parse(text) for job in jobs for _, text in _predecessor_ids(job.spec)}
+    with context.snapshot(ids):
+        for job, engine in zip(jobs, engines, strict=True):
+            record = context.new_record(job.id, job.spec, job.owner)
+            if existing := context.repository.find_same(record):
+                made[existing.key] = existing
+                continue
+            context.repository.get(job.id.parent)
+            context.check_file_servers(job.spec.mount_volumes)
+            new = _admitted(context, record, job.spec, engine, job.records)
+            _check_environment(context, job.spec, resource_views.cluster_spec(new.cluster.spec))
+            admitted.setdefault(new.cluster.guid, []).append(new)
+        for of_cluster in admitted.values():
+            made |= {record.key: record for record in _create_admitted(context, of_cluster)}
+    return [made[job.id.key] for job in jobs]
+
+
+def _container_engine(context: HomeContext, spec: JobSpec) -> tuple[str, ...]:
+    """The command that runs the job's containers; empty for a job without containers."""
+    if not spec.container_settings:
+        return ()
+    credentials = spec.container_settings.image_source_registry.credentials
+    if credentials and not credentials.password:
+        problem = Problem(_PASSWORD_FIELD, "this field is required", "it is not stored: give it each time")
+        raise SpecError([problem], what=spec.what)
+    has_credentials = bool(credentials)
+    engine = context.facts.container_engine(has_credentials=has_credentials)
+    if not engine:
+        host_note(spec, context.facts.host_runs)  # raises for an image that the user named
+    return engine
+
+
+def _check_environment(context: HomeContext, job: JobSpec, cluster: ClusterSpec) -> None:
+    """Raises CapabilityError if this machine, and so the nodes, lacks uv for the environment of `--with`."""
+    making = _MAKING.search(job.job_preparation.command_line) if job.job_preparation else None
+    has_own_uv = job.container_settings or (cluster.node_setup and cluster.node_setup.setup_task)
+    if making is None or has_own_uv:  # the image or the setup task may bring it
+        return
+    shares = context.layout.home / "shares"
+    made = shares.glob(f"*/*/{FOLDER}/{making['digest']}/bin/python")
+    if not any(made) and not context.facts.has_uv():
+        what = "--with and the packages of a script need uv to make the environment"
+        text = f"{what}, and the machine that submits has none"
+        hint = "`pip install uv`, or install the packages with --prep. Nothing was submitted."
+        raise CapabilityError(text, code="NotSupported", hint=hint)
+
+
+def _admitted(
+    context: HomeContext, record: Record, spec: JobSpec, engine: tuple[str, ...], records: Mapping[str, str]
+) -> AdmittedJob:
+    """The job, if its cluster can run it."""
+    cluster = context.repository.get(ResourceId.parse(spec.cluster.id))
+    cluster_spec = resource_views.cluster_spec(cluster.spec)
+    _check_size(context, spec, cluster.resource_id, cluster_spec)
+    after = _predecessors(context, record, spec)
+    more: dict[str, object] = {
+        "cluster": cluster.id,
+        CLUSTER_GUID: cluster.guid,
+        CLUSTER_SPEC: cluster.spec,
+        OUTPUT_ROOT: str(mounts.output_root(context.layout, spec, cluster_spec, record.guid)),
+        **run_labels.initial(records),
+        **({AFTER: [each.guid for each in after]} if after else {}),
+    }
+    if TRIAL in records:
+        trial = TrialRecord.from_text(records[TRIAL])
+        more[GROUP] = f"{record.resource_id.parent.key}/{trial.sweep.lower()}", trial.parallel
+    notes = [warning.message for warning in context.facts.warnings(cluster_of(cluster))]
+    if spec.container_settings and not engine:
+        notes.append(host_note(spec, context.facts.host_runs))
+        more[HOST_NOTE] = notes[-1]
+        spec = without_preparation(spec, context.facts.host_runs)
+    state = context.runner.check(spec, cluster_of(cluster))
+    record = record.changed({**more, **state})
+    site = context.facts.site
+    cores = cluster.more.get(CORE_COUNT, site.core_count)
+    site = replace(site, core_count=cores, container_engine=engine)
+    return AdmittedJob(context.layout, record, spec, cluster, site, notes, records, after)
+
+
+def _check_size(context: HomeContext, spec: JobSpec, id: ResourceId, cluster: ClusterSpec) -> None:
+    maximum = scale_of(cluster.scale_settings).maximum
+    if maximum and spec.node_count > maximum:
+        raise api_errors.too_many_nodes(spec.node_count, id, maximum)
+    context.bounds.check(spec, gpus_per_node=spec.batchai_gpus or lookup(cluster.vm_size).gpus)
+
+
+def _predecessors(context: HomeContext, record: Record, spec: JobSpec) -> tuple[Predecessor, ...]:
+    """The runs after which a job starts.
+
+    Raises:
+        SpecError: An id names no job, the job itself, or a job of another user.
+        NotFoundError: The job does not exist.
+    """
+    found: dict[str, Predecessor] = {}
+    for field, text in _predecessor_ids(spec):
+        id = of_kind(ResourceId.parse(text), Kind.JOB)
+        job = context.repository.find(id)
+        if id.key == record.key:
+            problem = Problem(f"properties.{field}", f"the job {id.name} cannot wait for its own end")
+            raise SpecError([problem], what=spec.what)
+        if job is None or job.more.get(OWNER) != record.more.get(OWNER, job.more.get(OWNER)):
+            why = "it is another user's" if job else "it does not exist, or was deleted"
+            hint = "" if job else did_you_mean(id.name, context.repository.names(id.parent, Kind.JOB))
+            why = f"no job can start after {id.name} of experiment {id.experiment}: {why}"
+            raise NotFoundError(why, code="JobNotFound", hint=hint)
+        must_succeed, grace_s = field == "batchaiAfter", job.more.get("grace_s", GRACE_S)
+        found.setdefault(job.guid, Predecessor(job.guid, job.name, must_succeed, job.created, grace_s))
+    return tuple(found.values())
+
+
+def _predecessor_ids(spec: JobSpec) -> list[tuple[str, str]]:
+    """The ids of the jobs after which a job starts, each with its field."""
+    asked = [("batchaiAfter", text) for text in spec.batchai_after or ()]
+    return asked + [("batchaiAfterAny", text) for text in spec.batchai_after_any or ()]
+
+
+def _create_admitted(context: HomeContext, jobs: Sequence[AdmittedJob]) -> list[Record]:
+    """Creates jobs of one cluster together; returns the records that exist then."""
+    cluster, fresh = jobs[0].cluster, list[Record]()
+    try:
+        with context.repository.recorded([job.record for job in jobs]) as made:
+            new = [job for job, record in zip(jobs, made, strict=True) if record is job.record]
+            with private_files.pipelined(context.layout.home):
+                planned = []
+                for job in new:
+                    planned.append(job.planned_run())
+                    context.repository.add_open_job(job.record)
+                context.runner.submit(planned)
+        fresh = [job.record for job in new]
+    finally:
+        for record in (job.record for job in jobs if job.record not in fresh):
+            context.repository.remove_open_job(record)
+            context.repository.remove_runs([record.guid])
+    for record in fresh:
+        run_labels.RunRecords(context).pin_if_tagged(record)
+    now = context.repository.find(cluster.resource_id)
+    if fresh and now and now.more != cluster.more:  # it was resized meanwhile
+        runs = [(run_of(record), context.status(record)) for record in fresh]
+        change = ClusterChange(runs=runs, option=DeallocationOption.WAIT_FOR_JOB_COMPLETION)
+        context.runner.apply(cluster_of(now), change)
+    return made
+
+
+@dataclass(frozen=True)
+class AdmittedJob:
+    """A job that its cluster can run, before it is created; makes the folder and the Plans of its run.
+
+    Attributes:
+        layout: Where the files of the home are.
+        record: The record that it gets.
+        spec: What it runs, with secrets.
+        cluster: The record of its cluster.
+        site: What its Plan depends on.
+        notes: For the user, about the cluster.
+        records: The texts of the run's record files, by name.
+        after: The runs after which it starts.
+    """
+
+    layout: Layout
+    record: Record
+    spec: JobSpec
+    cluster: Record
+    site: EngineSite
+    notes: Sequence[str]
+    records: Mapping[str, str]
+    after: tuple[Predecessor, ...] = ()
+
+    def planned_run(self) -> PlannedRun:
+        """Creates the folder with its links; returns what the run starts."""
+        spec, job, setup = self.spec, self._job, self._cluster_spec.node_setup
+        task = setup.setup_task if setup else None
+        for folder in (job.shared_temp, self._logs):
+            private_files.make_folder(folder)
+        for name, text in self.records.items():
+            if name == CHANNELS:
+                Outbox.of_run(job).open(addresses_of(text))
+            else:
+                private_files.write(job.records / name, text)
+        for name, module in JOB_MODULES.items():
+            private_files.write(job.python / name, module.read_text(encoding="utf-8"))
+        mounts.link(self.layout, job.mounts, spec.mount_volumes)
+        if spec.batchai_stop_if:
+            StopIfRequest(spec.batchai_stop_if, spec.batchai_patterns or {}).write(job.stop_if)
+        plan = self._plan(spec)
+        if spec.batchai_preflight:
+            count = spec.node_count
+            excluded = max_excluded(count) if spec.batchai_preflight is PreflightMode.EXCLUDE else 0
+            plans = (self._plan(spec.on_nodes(count - less)) for less in range(1, excluded + 1))
+            private_files.write(job.preflight, json.dumps([smaller.to_json() for smaller in plans]))
+        source = spec.container_settings.image_source_registry if spec.container_settings else None
+        password = source.credentials.password if source and source.credentials else None
+        return PlannedRun(
+            run_of(self.record),
+            cluster_of(self.cluster),
+            plan,
+            after=self.after,
+            setup=self._setup_plan(task, [node.id for node in plan.nodes]) if task else None,
+            registry_password=password.get_secret_value() if password else "",
+            secrets={item.name: item.value.get_secret_value() for item in spec.secrets or () if item.value},
+        )
+
+    @property
+    def _job(self) -> JobLayout:
+        return self.layout.job(self.record.guid)
+
+    @property
+    def _cluster_spec(self) -> ClusterSpec:
+        return resource_views.cluster_spec(self.cluster.spec)
+
+    @property
+    def _segment(self) -> str:
+        return stored_descriptions.output_segment(self.record.resource_id, self.record.guid)
+
+    @property
+    def _logs(self) -> Path:
+        root = str(self.record.more[OUTPUT_ROOT])
+        return self.layout.home / root / self._segment / STDOUTERR
+
+    def _plan(self, spec: JobSpec) -> Plan:
+        """The plan of the job, with its log files made, and with what runs its containers."""
+        nodes, site = [self._node(index) for index in range(spec.node_count)], self._job_site(spec)
+        plan = with_own_logs(planning.plan(spec, nodes, site), self.layout.home)
+        engine = self.site.container_engine
+        if engine:  # an image may have a module path of its own
+            commands = [with_module_path(process.command, self._job.python) for process in plan.processes]
+            processes = zip(plan.processes, commands, strict=True)
+            plan = plan._replace(
+                processes=tuple(each._replace(command=text) for each, text in processes),
+                containers=plan.containers._replace(engine=engine),
+            )
+            image = plan.containers.image
+            if image and image.shm_size and plan.launcher is LaunchMode.MPI:
+                text = "shmSize is not used: the ranks of an MPI job share the memory of the machine"
+                plan = plan._replace(notes=(text,))
+        if preparation := spec.job_preparation:
+            from batchai_magics.cell.cell_job_spec import copied_once  # few jobs need it
+
+            # the first attempt copies the uploads: a later one finds what has changed in them
+            once = {"command_line": copied_once(preparation.command_line)}
+            spec = spec.model_copy(update={"job_preparation": preparation.model_copy(update=once)})
+        plan = planning.with_preparation(spec, plan, site)
+        notes = [*plan.notes, *self.notes]
+        root = PurePosixPath(self.record.more[OUTPUT_ROOT])
+        if PurePosixPath(self._job.unmounted) in (root, *root.parents):
+            prefix = spec.std_out_err_path_prefix
+            notes.append(f"stdOutErrPathPrefix {prefix} is on no mount: the logs go with the job")
+        return plan._replace(notes=tuple(notes))
+
+    def _node(self, number: int) -> PlanNode:
+        site, name = self.site, reference(ReferenceKind.NODE, number)
+        nodes = str(self.layout.nodes(self.cluster.guid))
+        # on the nodes' own disks, or where working directories are kept
+        workdir = reference(ReferenceKind.SCRATCH, 0) if site.has_scratch else str(self._job.workdir)
+        tmpdir = joined([nodes, "/", name, "/", site.tmpdir]) if site.tmpdir else ""
+        return PlanNode(name, joined([workdir, "/", name]), tmpdir)
+
+    def _job_site(self, spec: JobSpec) -> JobSite:
+        job, site = self._job, self.site
+        environ, streams, count = site.environ, ("stdout", "stderr"), spec.node_count
+        module_path = ":".join(filter(None, [environ.get("PYTHONPATH"), str(job.python)]))
+        return JobSite(
+            stdouterr=str(self._logs),
+            shared_temp=str(job.shared_temp),
+            host_file=str(job.host_file),
+            output_segment=self._segment,
+            mount_root=str(self.layout.mounts(self.cluster.guid)),
+            job_mount_root=str(job.mounts),
+            python="python" if site.container_engine else site.python,
+            python_wrapper=site.script_wrapper,
+            addresses=references(ReferenceKind.ADDRESS, count),
+            gpu_count=spec.batchai_gpus or lookup(self._cluster_spec.vm_size).gpus,
+            core_count=site.core_count,
+            devices=references(ReferenceKind.DEVICES, count) if site.has_devices else (),
+            ports=references(ReferenceKind.PORT, port_count(spec)),
+            guid=self.record.guid,
+            rank_python=site.python,
+            exits=str(job.exits),
+            preparation_exits=str(job.preparation_exits),
+            records=Output(*(LogPaths("", str(job.spans(name)), str(job.times(name))) for name in streams)),
+            hidden=str(job.secret_spans),
+            telemetry=str(job.telemetry),
+            machines=str(job.records / MACHINES) if SUBMISSION in self.records else "",
+            device_order=environ.get(ORDER) or BY_BUS,
+            disk_grace_s=site.disk_grace_s,
+            module_path="" if site.container_engine else module_path,
+            checkpoints=str(job.checkpoints),
+            artifacts=str(job.artifacts),
+        )
+
+    def _setup_plan(self, task: SetupTask, names: Sequence[str]) -> Plan:
+        """The setup task of a run's cluster, a process on each of its nodes."""
+        guid, asked = self.cluster.guid, self._cluster_spec.node_setup
+        assert asked, "it has a setup task"
+        root, folder = str(self.layout.mounts(guid)), str(self.layout.nodes(guid))
+        logs = str(mounts.setup_logs(self.layout, self._cluster_spec))
+        nodes = [PlanNode(name, joined([folder, "/", name])) for name in names]
+        python = self.site.python
+        plans = [
+            planning.setup(asked, node, mount_root=root, python=python, exits="", logs=logs) for node in nodes
+        ]
+        processes = (
+            Process(rank, rank, task.command_line, output=each.output) for rank, each in enumerate(plans)
+        )
+        return plans[0]._replace(
+            guid=guid,
+            nodes=tuple(node for each in plans for node in each.nodes),
+            processes=tuple(processes),
+        )
+
+
+def with_own_logs(plan: Plan, folder: Path = Path()) -> Plan:
+    """The plan with per-process log files; a single process's files are links to the job's logs.
+
+    Lines of several processes are written twice, so that any program can open a process's file. Relative
+    paths in the plan are below `folder`.
+    """
+    own = plan.processes[0].own if len(plan.processes) == 1 else None
+    if own and all(_link(folder / log.path, target) for log, target in zip(own, plan.output, strict=True)):
+        return plan._replace(processes=(plan.processes[0]._replace(own=None),))
+    for process in plan.processes:
+        for log in process.own or ():
+            (folder / log.path).touch(mode=private_files.FILE)
+    return plan
+
+
+def _link(path: Path, target: LogPaths) -> bool:
+    """Links a file to another of the folder; False if the file system has no links."""
+    try:
+        path.symlink_to(Path(target.path).name)
+    except FileExistsError:
+        return path.is_symlink()
+    except OSError:
+        return False
+    return True
