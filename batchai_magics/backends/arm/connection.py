@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.backends.azure.arm_client import TIMING, USER_AGENT, ArmClient
@@ -47,13 +47,7 @@ class Endpoint:
         url = settings.endpoint.strip().rstrip("/")
         if not url:
             raise UsageError("the arm backend has no endpoint", hint=_HOW)
-        try:
-            parts = urlsplit(url)
-            is_whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:
-            is_whole = False
-        if not is_whole or parts.username or parts.query or parts.fragment:
-            raise UsageError(f"{url!r} is not an endpoint", hint="Write it as https://HOST:PORT.")
+        parts = _parts(url)
         if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
             hint = "Use https there, or a tunnel: ssh -L 10000:127.0.0.1:10000 HOST"
             text = f"the endpoint {url} is plain http: its token would go over the network for all to read"
@@ -86,6 +80,17 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
+
+
+def _parts(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        is_whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_whole = False
+    if not is_whole or parts.username or parts.query or parts.fragment:
+        raise UsageError(f"{url!r} is not an endpoint", hint="Write it as https://HOST:PORT.")
+    return parts
 
 
 class StaticToken:

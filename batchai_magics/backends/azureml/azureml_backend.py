@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from batchai_magics.backends.azure.arm_protocol import check_inside
 from batchai_magics.backends.azureml.clusters import Clusters
-from batchai_magics.backends.azureml.connection import Connection, WorkspaceInfo
+from batchai_magics.backends.azureml.connection import Connection
 from batchai_magics.backends.azureml.job_creation import JobCreation
 from batchai_magics.backends.azureml.job_logs import JobLogs
 from batchai_magics.backends.azureml.jobs import WAITING, AzureJob, Jobs
@@ -114,10 +114,11 @@ class AzureMLBackend(Backend):
             return self.clusters.show(id)
         if id.kind is Kind.FILE_SERVER:
             raise NotFoundError(f"there is no file server {id.name}", code="FileServerNotFound")
-        created = Provisioning(self._info.created, self._info.created)
+        info = self.connection.workspace
+        created = Provisioning(info.created, info.created)
         if id.kind is Kind.EXPERIMENT:
             return Experiment(id, created)
-        return Workspace(id, self._info.location, created, self._info.tags)
+        return Workspace(id, info.location, created, info.tags)
 
     def list(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> Listing:
         """The resources of a kind inside `parent`, oldest first."""
@@ -249,10 +250,6 @@ class AzureMLBackend(Backend):
         if job.size:
             cluster = with_nodes(cluster, job.size, is_spot=job.is_spot)
         return self.usages.wait_reason(cluster, job.spec.node_count)
-
-    @property
-    def _info(self) -> WorkspaceInfo:
-        return self.connection.workspace
 
     def _check_workspace(self, id: ResourceId) -> None:
         """Raises a NotFoundError for an id in another workspace than the one in use."""

@@ -6,7 +6,6 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
-from functools import partial
 from math import inf
 from typing import Any, cast
 
@@ -81,7 +80,10 @@ class Clusters:
         try:
             existing = self.show(id)
         except NotFoundError:
-            _check_name(id.name)
+            if not _CLUSTER_NAME.fullmatch(id.name):
+                text = f"{id.name!r} is no name of a cluster on Azure Machine Learning"
+                fix = "3 to 32 letters, digits and hyphens, beginning with a letter"
+                raise SpecError([Problem("name", text, fix)], what=ClusterSpec.what) from None
             self.location.known_size(wanted.vm_size)
             body = cluster_body(wanted, self._connection.workspace.location)
             data = self._connection.create(self._connection.request("PUT", _path(id), body))
@@ -174,14 +176,15 @@ class Clusters:
 
     def _job(self, run: str, workspace: ResourceId) -> ResourceId | None:
         """The job of a run, asked once; None for a run that is gone."""
-        return self._jobs.get(run, partial(self._read_job, run, workspace)) if run else None
 
-    def _read_job(self, run: str, workspace: ResourceId) -> ResourceId | None:
-        try:
-            data = self._connection.request_json(self._connection.request("GET", f"jobs/{run}"))
-        except NotFoundError:
-            return None
-        return job_id(workspace, data)
+        def read() -> ResourceId | None:
+            try:
+                data = self._connection.request_json(self._connection.request("GET", f"jobs/{run}"))
+            except NotFoundError:
+                return None
+            return job_id(workspace, data)
+
+        return self._jobs.get(run, read) if run else None
 
     def _serverless(self, id: ResourceId) -> Cluster:
         """What stands for the compute of jobs without a cluster: it has as many nodes as they need."""
@@ -203,14 +206,6 @@ def is_serverless(cluster: ResourceId) -> bool:
 
 def _path(id: ResourceId) -> str:
     return f"computes/{id.name}"
-
-
-def _check_name(name: str) -> None:
-    """Raises a SpecError for a name that no cluster can have."""
-    if not _CLUSTER_NAME.fullmatch(name):
-        text = f"{name!r} is no name of a cluster on Azure Machine Learning"
-        fix = "3 to 32 letters, digits and hyphens, beginning with a letter"
-        raise SpecError([Problem("name", text, fix)], what=ClusterSpec.what)
 
 
 def _check_scale(scale: ScaleSettings | None) -> None:
@@ -282,11 +277,11 @@ class LocationFacts:
         return self._usages_read.get("", self.usages)
 
     def _sizes(self) -> Sequence[SizeFacts]:
-        return self._sizes_read.get("", self._read_sizes)
+        def read() -> Sequence[SizeFacts]:
+            items = self._connection.items(self._connection.location_request("vmSizes"))
+            return [SizeFacts.from_wire(item) for item in items]
 
-    def _read_sizes(self) -> Sequence[SizeFacts]:
-        items = self._connection.items(self._connection.location_request("vmSizes"))
-        return [SizeFacts.from_wire(item) for item in items]
+        return self._sizes_read.get("", read)
 
 
 _PROVISIONING = {state.value: state for state in ProvisioningState}
@@ -347,13 +342,17 @@ def parse_cluster(data: Mapping[str, Any], id: ResourceId) -> Cluster:
     provisioning = Provisioning(created, compute.time("modifiedOn", created), state)
     priority = own.text("vmPriority", "Dedicated").lower()
     account = own.object("userAccountCredentials")
-    subnet = own.object("subnet")
+    subnet, scale = own.object("subnet"), own.object("scaleSettings")
+    fewest, most = scale.number("minNodeCount", 0), scale.number("maxNodeCount", 0)
+    settings = ScaleSettings(auto_scale=AutoScale(minimum_node_count=fewest, maximum_node_count=most))
+    if fewest == most:
+        settings = ScaleSettings(manual=ManualScale(target_node_count=most))
     return Cluster(
         id=id,
         spec=ClusterSpec(
             vm_size=own.text("vmSize"),
             vm_priority=VmPriority(priority),
-            scale_settings=_parse_scale(own.object("scaleSettings")),
+            scale_settings=settings,
             user_account_settings=UserAccountSettings(admin_user_name=account.text("adminUserName", ADMIN)),
             subnet=ResourceRef(id=subnet.text("id")) if subnet.has("id") else None,
         ),
@@ -363,13 +362,6 @@ def parse_cluster(data: Mapping[str, Any], id: ResourceId) -> Cluster:
         node_states=own.object("nodeStateCounts").model(NodeStateCounts),
         errors=tuple(_errors(compute, own)),
     )
-
-
-def _parse_scale(scale: ResponseObject) -> ScaleSettings:
-    fewest, most = scale.number("minNodeCount", 0), scale.number("maxNodeCount", 0)
-    if fewest == most:
-        return ScaleSettings(manual=ManualScale(target_node_count=most))
-    return ScaleSettings(auto_scale=AutoScale(minimum_node_count=fewest, maximum_node_count=most))
 
 
 def _errors(compute: ResponseObject, own: ResponseObject) -> Iterator[ErrorDetail]:

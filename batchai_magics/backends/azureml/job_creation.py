@@ -35,7 +35,7 @@ from batchai_magics.errors import (
 )
 from batchai_magics.launch.job_bounds import JobBounds
 from batchai_magics.models.job_spec import JobPriority, JobSpec
-from batchai_magics.models.mount_volumes import AzureBlobFileSystem, AzureFileShare
+from batchai_magics.models.mount_volumes import AzureBlobFileSystem, AzureFileShare, EnvironmentVariable
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.secret_masking import is_secret_name, is_secret_text
@@ -325,25 +325,23 @@ def _refused(spec: JobSpec, *, is_serverless: bool, has_consent: bool) -> Iterat
     """The fields of a job that are refused, with what to do instead."""
     properties = spec.to_wire(secrets=True)["properties"]
     yield from (item for item in ALWAYS.items() if is_given(properties, item[0]))
-    variables = spec.environment_variables or ()
-    named = (item.value for item in variables if is_secret_name(item.name) and not item.value.isdecimal())
-    has_secret = any(named) or any(is_secret_text(item.value) for item in variables)
+    has_secret = any(map(_looks_secret, spec.environment_variables or ()))
     given = {"secrets": spec.secrets, "environmentVariables[].value": has_secret}
     if not has_consent:
         yield from ((field, instead) for field, instead in SECRETS.items() if given[field])
     shares = (spec.mount_volumes and spec.mount_volumes.azure_file_shares) or ()
     if any(not share.credentials.account_key for share in shares):
         yield from REQUIRED.items()
+    of_serverless = {
+        "schedulingPriority": spec.scheduling_priority is not JobPriority.NORMAL,
+        "batchaiSpot": SPOT.name in spec.backend_options,
+        "batchaiSize": SIZE.name in spec.backend_options,
+    }
     if not is_serverless:
-        yield from ((field, ON_CLUSTERS[field]) for field in _of_serverless(spec))
+        yield from ((field, instead) for field, instead in ON_CLUSTERS.items() if of_serverless[field])
 
 
-def _of_serverless(spec: JobSpec) -> Iterator[str]:
-    """The fields of a job that only one without a cluster may have."""
-    if spec.scheduling_priority is not JobPriority.NORMAL:
-        yield "schedulingPriority"
-    yield from (
-        option.field.removeprefix("properties.")
-        for option in (SPOT, SIZE)
-        if option.name in spec.backend_options
-    )
+def _looks_secret(variable: EnvironmentVariable) -> bool:
+    """Whether a variable holds a secret, by its name or its form; a number is none."""
+    is_named_so = is_secret_name(variable.name) and bool(variable.value) and not variable.value.isdecimal()
+    return is_named_so or is_secret_text(variable.value)

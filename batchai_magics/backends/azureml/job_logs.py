@@ -59,10 +59,8 @@ class JobLogs:
             NotFoundError: The job does not exist.
         """
         run = self._jobs.run_of(job)  # another one once a job of this name was deleted
-        return self._watched.get(run, partial(self._watch, run))
-
-    def _watch(self, run: str) -> WatchedLogs:
-        return WatchedLogs(self._connection, self._jobs, run, clock=self.clock)
+        made = partial(WatchedLogs, self._connection, self._jobs, run, clock=self.clock)
+        return self._watched.get(run, made)
 
 
 class RequestBudget:
@@ -108,7 +106,12 @@ class Schedule:
 
 
 class WatchedLogs:
-    """The logs of the run of one job. Thread-safe: readers of one job wait for each other."""
+    """The logs of the run of one job. Thread-safe: readers of one job wait for each other.
+
+    Attributes:
+        run: The name of the run.
+        has_ended: Whether the job is known to have ended: its files do not grow any more.
+    """
 
     def __init__(self, connection: Connection, jobs: Jobs, run: str, *, clock: Callable[[], float]) -> None:
         self._connection, self._jobs, self.run, self._clock = connection, jobs, run, clock
@@ -120,11 +123,7 @@ class WatchedLogs:
         self._journals = {OUT: LogJournal()}
         self._schedules: dict[str, Schedule] = {}
         self._drained: set[str] = set()
-        self._has_ended = self._is_listed_since_end = self._is_complete = False
-
-    def note_end(self) -> None:
-        """Notes that the job has ended."""
-        self._has_ended = True
+        self.has_ended = self._is_listed_since_end = self._is_complete = False
 
     def tail(self, positions: Mapping[str, int], limit: int) -> Mapping[str, Chunk]:
         """The new bytes of the common log, of mpirun's and of those that the job's commands write."""
@@ -151,7 +150,7 @@ class WatchedLogs:
                     if offset + len(data) < start + blob.size and len(data) < limit:
                         data += blob.data[: limit - len(data)]
                     start += blob.size
-                return Chunk(data, min(offset, start), start, self._is_complete or self._has_ended)
+                return Chunk(data, min(offset, start), start, self._is_complete or self.has_ended)
             self._advance(offset, limit)
             return self._chunk(OUT, offset, limit)
 
@@ -163,14 +162,9 @@ class WatchedLogs:
         with self._lock:
             is_due = self._listing.due_at <= self._clock()
             is_current = self._is_listed_since_end and (self._details.ended is not None or not is_due)
-            if (self._has_ended or is_due) and not is_current:
+            if (self.has_ended or is_due) and not is_current:
                 self._list()
             return self._details
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the job is known to have ended: its files do not grow any more."""
-        return self._has_ended
 
     @property
     def allows_request(self) -> bool:
@@ -185,7 +179,7 @@ class WatchedLogs:
     def _advance(self, position: int, limit: int) -> None:
         """Reads on behind the end of the journal, as far as the budget allows; ended jobs to their end."""
         while not self._is_complete and self._journals[OUT].end <= position + limit:
-            if not (self._drain_next() if self._has_ended else self._read_next()):
+            if not (self._drain_next() if self.has_ended else self._read_next()):
                 return
 
     def _read_next(self) -> bool:
@@ -217,9 +211,9 @@ class WatchedLogs:
     def _list(self) -> bool:
         """Asks run history for the logs; returns true."""
         self._budget.spend()
-        had_ended = self._has_ended
+        had_ended = self.has_ended
         details = self._jobs.details(self.run)
-        self._has_ended |= details.is_final
+        self.has_ended |= details.is_final
         self._is_listed_since_end = had_ended or details.is_final
         self._details = details
         logs = [*rank_logs(details.log_files), *other_logs(details.log_files)]
@@ -241,13 +235,13 @@ class WatchedLogs:
             self._drained.clear()
             return
         data = blob.data if blob else b""
-        written = blob.modified.timestamp() if blob and blob.modified and not self._has_ended else 0.0
+        written = blob.modified.timestamp() if blob and blob.modified and not self.has_ended else 0.0
         self._journals[path].add(log, data, written)
         now, schedule = self._clock(), self._schedules[log.name]
         schedule.note(now, has_changed=bool(data))
         if schedule.is_quiet(now, _UNFINISHED_LINE_S):
             self._journals[path].release(log.name)
-        if self._has_ended and offset + len(data) >= size:
+        if self.has_ended and offset + len(data) >= size:
             self._drained.add(log.name)
 
     def _range(self, name: str, offset: int, limit: int) -> BlobRange | None:

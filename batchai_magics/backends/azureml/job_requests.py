@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,14 +36,8 @@ def run_plan(id: ResourceId, spec: JobSpec, *, gpus_per_node: int, segment: str 
     """The plan of a job whose nodes have that many GPUs."""
     names = references(ReferenceKind.NODE, spec.node_count)
     nodes = [PlanNode(name, _below(f"{SEGMENTS}/work")) for name in names]
-    site = _site(spec, gpus_per_node, segment or f"{SEGMENTS}/{run_name(id)}")
-    plan = planning.plan(spec, nodes, site)
-    plan = plan._replace(containers=type(plan.containers)())  # the service runs the image
-    return planning.with_preparation(spec, plan, site)
-
-
-def _site(spec: JobSpec, gpu_count: int, segment: str) -> JobSite:
-    return JobSite(
+    segment = segment or f"{SEGMENTS}/{run_name(id)}"
+    site = JobSite(
         stdouterr=_below(f"{_LOGS}/stdouterr"),
         shared_temp=_below(f"{SEGMENTS}/shared"),
         host_file=_below(f"{SEGMENTS}/hosts"),
@@ -53,7 +47,7 @@ def _site(spec: JobSpec, gpu_count: int, segment: str) -> JobSite:
         python="python",
         python_wrapper=_RUN_SCRIPT,
         addresses=references(ReferenceKind.ADDRESS, spec.node_count),
-        gpu_count=gpu_count,
+        gpu_count=gpus_per_node,
         core_count=None,
         ports=references(ReferenceKind.PORT, port_count(spec)),
         guid=segment,
@@ -65,6 +59,9 @@ def _site(spec: JobSpec, gpu_count: int, segment: str) -> JobSite:
         checkpoints=_below(f"{SEGMENTS}/checkpoints"),
         artifacts=_below(f"{_OUTPUTS}/artifacts"),
     )
+    plan = planning.plan(spec, nodes, site)
+    plan = plan._replace(containers=type(plan.containers)())  # the service runs the image
+    return planning.with_preparation(spec, plan, site)
 
 
 def _below(path: str) -> str:
@@ -118,21 +115,22 @@ def check_lifetime(job: JobSpec, *, is_spot: bool) -> None:
 
 def check_variables(job: JobSpec) -> None:
     """Raises a SpecError that names each variable that is too long for a program to be started with."""
-    problems = list(_long_variables(job))
-    if problems:
-        raise SpecError(problems, what=job.what)
-
-
-def _long_variables(job: JobSpec) -> Iterator[Problem]:
     plain = {item.name: len(item.value) for item in job.environment_variables or ()}
     secret = {
         item.name: len(item.value.get_secret_value() if item.value else "") for item in job.secrets or ()
     }
-    for key, lengths in (("environmentVariables", plain), ("secrets", secret)):
-        for name, length in lengths.items():
-            if length > LONGEST_VARIABLE:
-                text = f"{name} has {length:,} characters, more than {LONGEST_VARIABLE:,}"
-                yield Problem(f"properties.{key}", text, "put long texts into files")
+    problems = [
+        Problem(
+            f"properties.{key}",
+            f"{name} has {length:,} characters, more than {LONGEST_VARIABLE:,}",
+            "put long texts into files",
+        )
+        for key, lengths in (("environmentVariables", plain), ("secrets", secret))
+        for name, length in lengths.items()
+        if length > LONGEST_VARIABLE
+    ]
+    if problems:
+        raise SpecError(problems, what=job.what)
 
 
 DIGEST = "batchai_digest"  # among the properties of our jobs
@@ -203,7 +201,7 @@ def job_body(
         "displayName": id.name,
         "isArchived": False,
         "resources": {"instanceCount": spec.node_count, **size, **shm},
-        "environmentVariables": _variables(spec, _bundle(plan, spec, assets, records)),
+        "environmentVariables": _variables(spec, plan, assets, records),
         "limits": {"jobLimitsType": "Command", "timeout": f"PT{limit_s}S"},
         "properties": {NAME: id.name, EXPERIMENT: id.experiment, DIGEST: digest(spec)},
         "tags": initial_tags(records),
@@ -268,8 +266,16 @@ def _container_of(mount: AzureFileShare | AzureBlobFileSystem) -> str:
     return mount.container_name
 
 
-def _variables(spec: JobSpec, bundle: Body) -> dict[str, str]:
+def _variables(spec: JobSpec, plan: Plan, assets: JobAssets, records: Mapping[str, str]) -> dict[str, str]:
     """Ours, and secrets, if the user accepts that they are visible; the other variables are in the plan."""
+    bundle = {  # what the nodes start
+        "plan": plan.to_json(),
+        "stop_if": list(spec.batchai_stop_if or ()),
+        "patterns": dict(spec.batchai_patterns or {}),
+        "share": assets.share,
+        "mounts": {path: f"mount_{number}" for number, path in enumerate(assets.datastores)},
+        "records": {name: text for name, text in records.items() if name not in (CHANNELS, LABELS)},
+    }
     own = {SPEC: packed(spec.to_wire()), RUN: packed(bundle)}
     if len(own[RUN]) > LONGEST_VARIABLE:
         own[RUN] = packed({**bundle, "records": {}})
@@ -278,18 +284,6 @@ def _variables(spec: JobSpec, bundle: Body) -> dict[str, str]:
         raise SpecError([problem], what=spec.what)
     secrets = {item.name: item.value.get_secret_value() for item in spec.secrets or () if item.value}
     return {**secrets, **own}
-
-
-def _bundle(plan: Plan, spec: JobSpec, assets: JobAssets, records: Mapping[str, str]) -> Body:
-    """What the nodes start, as JSON: plan, stop conditions, mounts, record files of the submission."""
-    return {
-        "plan": plan.to_json(),
-        "stop_if": list(spec.batchai_stop_if or ()),
-        "patterns": dict(spec.batchai_patterns or {}),
-        "share": assets.share,
-        "mounts": {path: f"mount_{number}" for number, path in enumerate(assets.datastores)},
-        "records": {name: text for name, text in records.items() if name not in (CHANNELS, LABELS)},
-    }
 
 
 def _outputs(spec: JobSpec, segment: str, assets: JobAssets, settings: AzureMLSettings) -> dict[str, Body]:

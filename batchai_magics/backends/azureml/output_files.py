@@ -178,7 +178,11 @@ class OutputFiles:
         entries = sorted(self._datastores.entries(folder, path), key=lambda entry: entry.path)
         if not entries and path.strip("/"):
             raise NotFoundError(f"there is no folder {path.strip('/')}", code="FileNotFound")
-        return [self._with_address(folder, entry) for entry in entries[:limit]]
+        address = partial(self._datastores.address, folder)
+        return [
+            replace(entry, download_url=address(entry.path) if entry.is_file else None)
+            for entry in entries[:limit]
+        ]
 
     def read(self, job: AzureJob, directory_id: str, path: str, offset: int, limit: int) -> Chunk:
         """A piece of a file; an empty chunk if it does not exist.
@@ -224,10 +228,6 @@ class OutputFiles:
         if directory_id in outputs:
             return str(outputs[directory_id].get("uri") or "")
         raise api_errors.output_directory_not_found(directory_id, [*directories, *outputs])
-
-    def _with_address(self, folder: BlobFolder, file: OutputFile) -> OutputFile:
-        address = self._datastores.address(folder, file.path) if file.is_file else None
-        return replace(file, download_url=address)
 
 
 def output_uri(job: AzureJob, output: OutputDirectory) -> str:

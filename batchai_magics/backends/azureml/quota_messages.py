@@ -190,8 +190,5 @@ def _reasons(cluster: Cluster, node_count: int, estimate: Estimate | None) -> It
         yield f"its nodes are being allocated: {ready} of {node_count} ready"
     for state, words in _TAKEN.items():
         if states.of(state) and ready < node_count:
-            yield _count(states.of(state), *words)
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"1 of its nodes {one}" if number == 1 else f"{number} of its nodes {many}"
+            count = states.of(state)
+            yield f"{count} of its nodes {words[0] if count == 1 else words[1]}"

@@ -71,26 +71,17 @@ class RunDetails:
 
 def _run_error(error: ResponseObject) -> dict[str, Any]:
     """An error of a run: the most specific code, and the text without its JSON wrapping."""
-    codes = [part.text("code", "") for part in _chain(error)]
-    code = next((code for code in reversed(codes) if code), "JobFailed")
-    return error_detail(code, _unwrapped(error.text("message", code)), list(_details(error)))
-
-
-def _chain(error: ResponseObject) -> Iterator[ResponseObject]:
-    """An error and the errors inside it."""
+    code, inner = "JobFailed", error
     for _ in range(_MAX_DEPTH):
-        if not error.fields:
-            return
-        yield error
-        error = error.object("innerError")
-
-
-def _details(error: ResponseObject) -> Iterator[dict[str, str]]:
+        code = inner.text("code", "") or code
+        inner = inner.object("innerError")
+    details = []
     for detail in error.items("details"):
         part = ResponseObject.of(detail, "the detail")
-        yield {"name": part.text("code", "detail"), "value": _unwrapped(part.text("message", ""))}
+        details.append({"name": part.text("code", "detail"), "value": _unwrapped(part.text("message", ""))})
     if error.has("referenceCode"):
-        yield {"name": "referenceCode", "value": error.text("referenceCode")}
+        details.append({"name": "referenceCode", "value": error.text("referenceCode")})
+    return error_detail(code, _unwrapped(error.text("message", code)), details)
 
 
 def _warnings(run: ResponseObject) -> Iterator[dict[str, Any]]:

@@ -61,8 +61,7 @@ class RunStatuses:
         if job.state is ExecutionState.QUEUED:  # the only status that takes other requests than for its run
             return RunStatus(job.state, created, waiting=self._waiting(job))
         watched = self._logs.watched(job.id)
-        if job.state.is_final:
-            watched.note_end()
+        watched.has_ended |= job.state.is_final
         try:
             details = watched.details()
         except NotFoundError:  # run history knows nothing of it yet, or no more
@@ -73,21 +72,18 @@ class RunStatuses:
             warnings = (*details.errors, *details.warnings)
             return RunStatus(job.state, started, started, attempts=attempts, warnings=warnings)
         ended = details.ended.timestamp() if details.ended else started
-        result = _outcome(job, details, list(_outcomes(watched, details)))._replace(ended=ended)
+        recorded = []  # by our programs, one for each process that has ended
+        for name in details.log_files:
+            blob = watched.blob(name, _MAX_END_BYTES) if _END.fullmatch(name) else None
+            if blob and (outcome := Outcome.from_json(blob.data)):  # else its node was lost meanwhile
+                recorded.append(outcome)
+        result = _outcome(job, details, recorded)._replace(ended=ended)
         return RunStatus(job.state, ended, started, attempts=attempts, result=result)
 
 
 def _life_s(status: RunStatus) -> float:
     """Endless once run history has the end of the run, which it may learn later than the job."""
     return inf if status.result and status.result.ended > (status.started or 0.0) else 0.0
-
-
-def _outcomes(watched: WatchedLogs, details: RunDetails) -> Iterator[Outcome]:
-    """What our programs have recorded, one for each process that has ended."""
-    for name in details.log_files:
-        blob = watched.blob(name, _MAX_END_BYTES) if _END.fullmatch(name) else None
-        if blob and (outcome := Outcome.from_json(blob.data)):  # else its node was lost while it was written
-            yield outcome
 
 
 def _outcome(job: AzureJob, details: RunDetails, recorded: Sequence[Outcome]) -> Outcome:
@@ -146,16 +142,12 @@ def _attempts(watched: WatchedLogs, details: RunDetails) -> Iterator[RunAttempt]
         return
     started = details.started.timestamp()
     for number in range(1, count):
-        ended = _last_line_time(watched, details, number - 1) or started
+        logs = [log for log in rank_logs(details.log_files) if log.attempt == number - 1]
+        blob = watched.blob(logs[0].name) if logs else None
+        ended = blob.modified.timestamp() if blob and blob.modified else started
         yield RunAttempt((), started, ended, _RESTARTED)
         started = ended
     yield RunAttempt((), started, details.ended.timestamp() if details.ended else None)
-
-
-def _last_line_time(watched: WatchedLogs, details: RunDetails, attempt: int) -> float | None:
-    logs = [log for log in rank_logs(details.log_files) if log.attempt == attempt]
-    blob = watched.blob(logs[0].name) if logs else None
-    return blob.modified.timestamp() if blob and blob.modified else None
 
 
 class JobRecords:

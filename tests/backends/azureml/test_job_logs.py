@@ -47,7 +47,7 @@ def test_a_growing_log_is_read_once(logs: WatchedLogs, source: LogSource) -> Non
         seen += chunk.data if chunk else b""
         source.now += 1
     source.status = "Completed"
-    logs.note_end()
+    logs.has_ended = True
     seen += logs.read(OUT, len(seen), 1 << 20).data
     assert seen == bytes(source.files[SINGLE])
     assert source.sent_bytes == len(seen)
@@ -108,7 +108,7 @@ def test_the_beginning_of_a_long_log_is_read_from_the_processes_again(
         source.write(ranked(number % 2), b"rank %d line %d " % (number % 2, number) + bytes(300_000) + b"\n")
         watch(logs, source, 2)
     source.status = "Completed"
-    logs.note_end()
+    logs.has_ended = True
     whole, step = logs.read(OUT, 0, 2 * job_logs.CACHE_BYTES).data, 700_007
     assert len(whole) > job_logs.CACHE_BYTES
     again = b"".join(logs.read(OUT, offset, step).data for offset in range(0, len(whole), step))
@@ -149,7 +149,7 @@ def test_the_end_of_a_job_drains_all_logs_at_once(logs: WatchedLogs, source: Log
     for rank in range(32):
         source.write(ranked(rank), b"last of %d" % rank)
     source.status = "Failed"
-    logs.note_end()
+    logs.has_ended = True
     chunk = logs.read(OUT, 0, 10_000)
     assert chunk.is_complete
     assert chunk.size == sum(map(len, source.files.values()))
