@@ -1,7 +1,6 @@
 // The charts of compared runs: a line per run or per group of runs, over an x axis or against a parameter.
 
-import { smoothed } from "../core/chart_bar.js";
-import { ChartGrid } from "../core/chart_grid.js";
+import { ChartGrid, smoothed } from "../core/chart_grid.js";
 import { PHASES } from "../core/chart_style.js";
 import { el, offerOptions, restingPaint } from "../core/dom.js";
 import { XScale } from "../core/x_scales.js";
@@ -81,7 +80,7 @@ export class RunCharts extends ChartGrid {
     this.hidden = new Set(); // keys of runs that the user has hidden
     const change = () => (this.draw(), on.group());
     this.groups = el("select", { class: "ba-select", "aria-label": "Group by", title: "The mean of the runs that have the same value of a parameter", change });
-    this.bar.settings.prepend(this.groups);
+    this.settings.prepend(this.groups);
     this.painting = restingPaint(() => this.#paint());
   }
 
@@ -136,15 +135,15 @@ export class RunCharts extends ChartGrid {
     if (!facts) return;
     const offered = facts.charts.length ? facts.charts : [NO_CHART];
     const shown = this.shownOf(facts.charts, SHOWN);
-    this.bar.element.hidden = !facts.charts.length;
-    this.bar.offer(facts.charts.map(({ title }) => title), shown);
+    this.bar.hidden = !facts.charts.length;
+    this.offer(facts.charts.map(({ title }) => title), shown);
     const drawn = offered.filter(({ title }) => shown.has(title) || !facts.charts.length);
     this.arrange(drawn);
     this.#ask(drawn);
     const axes = this.#axes(facts);
     const [first = "step"] = axes;
     const over = axes.includes(this.over) ? this.over : (axes.find((name) => name === facts.axis) ?? first);
-    this.bar.offerAxes(axes, over, (name) => `against ${name.slice(AGAINST.length)}`);
+    this.offerAxes(axes, over, (name) => `against ${name.slice(AGAINST.length)}`);
     for (const chart of drawn) this.#drawChart(chart, over);
   }
 

@@ -62,7 +62,7 @@ export class JobCharts extends ChartGrid {
     this.weight = this.left.weight ?? 0;
     /** @type {import("../core/x_scales.js").XName | null} */
     this.over = this.left.over ?? null; // the x axis that the user has chosen
-    this.bar.showWeight(this.weight);
+    this.showWeight(this.weight);
     this.hint = chartsHint();
     this.element.append(this.hint.element);
     this.width = 0; // of the view, in pixels; 0 until it is in a page that shows it
@@ -78,16 +78,16 @@ export class JobCharts extends ChartGrid {
     const subjects = subjectsOf(points, charts);
     const unread = subjects.length ? null : (this.session.host.get("facts").unread ?? null);
     this.hint.show(!subjects.length, unread, this.session.isComplete);
-    this.bar.element.hidden = this.grid.hidden = !subjects.length;
+    this.bar.hidden = this.grid.hidden = !subjects.length;
     const titles = subjects.map(({ title }) => title);
     const shown = this.#shown(charts.filter(({ title }) => titles.includes(title)));
-    this.bar.offer(titles, shown);
+    this.offer(titles, shown);
     if (this.width && (this.session.isComplete || this.chosen.size)) this.memory.keep({ titles, shown: [...shown] });
     const drawn = subjects.filter(({ title }) => shown.has(title));
     this.arrange(drawn);
     const scales = scalesOf(points, axis);
     const scale = scales.find(({ name }) => name === this.over) ?? /** @type {XScale} */ (scales[0]);
-    this.bar.offerAxes(scales.map(({ name }) => name), scale.name);
+    this.offerAxes(scales.map(({ name }) => name), scale.name);
     for (const subject of drawn) {
       const chart = /** @type {StepChart} */ (this.charts.get(subject.title));
       chart.subject = subject; // which may have another phase now

@@ -3,7 +3,7 @@
 
 import uPlot from "uplot";
 import { Chart } from "../core/chart.js";
-import { smoothed } from "../core/chart_bar.js";
+import { smoothed } from "../core/chart_grid.js";
 import { ACCENT, FAINT, lineLooks, PHASES, rankColour } from "../core/chart_style.js";
 import { el } from "../core/dom.js";
 import { XScale } from "../core/x_scales.js";

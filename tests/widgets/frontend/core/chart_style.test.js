@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { lineLooks, looks, PHASES, yRange } from "../../../../batchai_magics/widgets/frontend/core/chart_style.js";
-import { smoothed } from "../../../../batchai_magics/widgets/frontend/core/chart_bar.js";
+import { smoothed } from "../../../../batchai_magics/widgets/frontend/core/chart_grid.js";
 
 test("two metrics of one phase have colours of their own, and the dashes of it", () => {
   const [loss, trainLoss, validation, another] = lineLooks(["train", "train", "val", "val"]);

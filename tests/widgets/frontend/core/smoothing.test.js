@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { smoothed } from "../../../../batchai_magics/widgets/frontend/core/chart_bar.js";
+import { smoothed } from "../../../../batchai_magics/widgets/frontend/core/chart_grid.js";
 
 test("without a weight a line is itself", () => {
   assert.deepEqual(smoothed([1, null, 3], 0), [1, null, 3]);
