@@ -22,12 +22,16 @@ export default {
   render({ model, el: root }) {
     const dashboard = new Dashboard(model, "runs");
     const isScaling = model.get("facts").kind === "scaling";
-    const head = comparisonHead(isScaling ? "Scaling" : "Comparison", dashboard.note);
+    const head = dashboardHead(dashboard.note);
     const part = (isScaling ? scalingPart : overlayPart)(model, dashboard);
     dashboard.show(root, isScaling ? "Scaling of runs" : "Runs side by side", head.element, ...part.elements);
     dashboard.onLost = part.stopTicking;
     dashboard.watch(["facts", "rows"], () => {
-      head.update(model.get("facts"), model.get("rows"));
+      const { going, problem } = /** @type {ComparisonFacts} */ (model.get("facts"));
+      const name = isScaling ? "Scaling" : "Comparison";
+      const sentence = going ? `${going} of ${counted(model.get("rows").length, "run")} still running` : "all runs have ended";
+      const [state, colour] = going ? ["running", "running"] : ["ended", "succeeded"];
+      head.update({ name, state, colour, facts: sentence, problem, spoken: `${name}: ${sentence}.` });
       part.update(model.get("facts"), model.get("rows"));
     });
     return () => {
@@ -89,25 +93,6 @@ function overlayPart(model, dashboard) {
   };
   const stop = () => [charts, parallel, table].forEach((part) => part.stop());
   return { elements: [charts.element, parallel.element, table.element, sentences.element], update, stop, stopTicking: () => table.stop() };
-}
-
-/**
- * @param {string} title
- * @param {HTMLElement} note
- */
-function comparisonHead(title, note) {
-  const { element, update: show } = dashboardHead(note);
-
-  /**
-   * @param {ComparisonFacts} now
-   * @param {RunRow[]} rows
-   */
-  const update = (now, rows) => {
-    const sentence = now.going ? `${now.going} of ${counted(rows.length, "run")} still running` : "all runs have ended";
-    const [state, colour] = now.going ? ["running", "running"] : ["ended", "succeeded"];
-    show({ name: title, state, colour, facts: sentence, problem: now.problem, spoken: `${title}: ${sentence}.` });
-  };
-  return { element, update };
 }
 
 /**

@@ -2,7 +2,7 @@
 
 import { nodeBar } from "../core/bars.js";
 import { el, setText } from "../core/dom.js";
-import { counted, duration } from "../core/format.js";
+import { counted, duration, nodeName } from "../core/format.js";
 import { Dashboard, dashboardHead } from "./dashboard.js";
 
 /** @typedef {import("../core/messages.d.ts").KernelModel} KernelModel */
@@ -111,7 +111,7 @@ function nodeTiles() {
  * @returns {Tile}
  */
 function tile(id) {
-  const name = el("strong", { title: id }, shortName(id));
+  const name = el("strong", { title: id }, nodeName(id));
   const state = el("span", { class: "ba-tile-state" });
   const time = el("span", { class: "ba-tile-time" });
   const job = el("span", { class: "ba-tile-job" });
@@ -132,15 +132,6 @@ function tile(id) {
     tick();
   };
   return { element, update, tick };
-}
-
-/**
- * Shortens a node's id: `tvm-1783593343_2-20260301t120000z-p` becomes `node 2`.
- * @param {string} id
- */
-function shortName(id) {
-  const match = /_(\d+)-\d{8}t/.exec(id);
-  return match ? `node ${match[1]}` : id;
 }
 
 /** @typedef {Record<string, unknown>} Settings `scaleSettings` of cluster.json */

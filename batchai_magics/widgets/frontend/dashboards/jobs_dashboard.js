@@ -16,7 +16,7 @@ export default {
   /** @param {{model: KernelModel, el: HTMLElement}} context */
   render({ model, el: root }) {
     const dashboard = new Dashboard(model, "jobs");
-    const head = jobsHead(dashboard.note);
+    const head = dashboardHead(dashboard.note);
     const opened = new OpenedView(dashboard, ([name = ""]) => `Job ${name}`);
     opened.onChange = ([name = ""]) => table.mark(name);
     const compared = new OpenedView(dashboard, (names) => `Comparison of ${counted(names.length, "job")}`);
@@ -35,7 +35,13 @@ export default {
       filter.update(model.get("rows"));
       places?.update(model.get("rows"));
     });
-    dashboard.watch(["rows", "facts"], () => head.update(model.get("facts"), model.get("rows").length));
+    dashboard.watch(["rows", "facts"], () => {
+      const { name, of, total, problem } = /** @type {JobsFacts} */ (model.get("facts"));
+      const shown = model.get("rows").length; // number of jobs that have a row
+      const jobs = counted(total, "job");
+      const listed = shown < total ? `the newest ${shown.toLocaleString("en")} of ${jobs}` : jobs;
+      head.update({ name, facts: `${of}  ·  ${listed}`, problem });
+    });
     return () => {
       for (const view of [opened, compared]) view.close();
       table.stop();
@@ -43,22 +49,6 @@ export default {
     };
   },
 };
-
-/** @param {HTMLElement} note */
-function jobsHead(note) {
-  const { element, update: show } = dashboardHead(note);
-
-  /**
-   * @param {JobsFacts} facts
-   * @param {number} shown number of jobs that have a row
-   */
-  const update = (facts, shown) => {
-    const jobs = counted(facts.total, "job");
-    const listed = shown < facts.total ? `the newest ${shown.toLocaleString("en")} of ${jobs}` : jobs;
-    show({ name: facts.name, facts: `${facts.of}  ·  ${listed}`, problem: facts.problem });
-  };
-  return { element, update };
-}
 
 /** @typedef {JobRow["state"]} State */
 
