@@ -140,7 +140,7 @@ class PageView {
  */
 function showJob(host, root) {
   const session = new JobSession(host);
-  const view = new JobView(session, host, root);
+  const view = new JobView(session, root);
   return () => {
     view.out();
     session.close();

@@ -95,7 +95,7 @@ export class Replay {
     const first = this.host.entries.find(({ state }) => state)?.state ?? {};
     this.host.setState(first);
     const session = new JobSession(this.host);
-    this.#shown = { session, view: new JobView(session, this.host, this.stage) };
+    this.#shown = { session, view: new JobView(session, this.stage) };
   }
 
   #clear() {

@@ -43,7 +43,7 @@ export class JobData {
   log(file, rank = null) {
     const key = rank === null ? file : `${file}#${rank}`;
     let log = this.logs.get(key);
-    if (!log) this.logs.set(key, (log = new LogDocument(rank, this.copies)));
+    if (!log) this.logs.set(key, (log = new LogDocument(rank, this.copies, file)));
     return log;
   }
 

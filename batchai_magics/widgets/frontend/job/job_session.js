@@ -1,22 +1,21 @@
-// What a job's views share: the connection to the host, the data that it has sent, and who is told of news.
+// What a job's views share: the data that the host has sent, the connection to it, and who is told of news.
 
 import { KernelConnection } from "../core/kernel.js";
 import { JobData } from "./job_data.js";
 
 /** @typedef {import("../core/messages.d.ts").Host} Host */
 /** @typedef {import("./job_data.js").News} News */
-/** @typedef {import("../core/messages.d.ts").Batch} Batch */
 /** @typedef {import("../core/messages.d.ts").Reply} Reply */
 
 export const PAGE_BYTES = 1 << 16;
 const ACK_EVERY = 16; // messages: the kernel stops sending without acks
 export const MAIN_LOG = "stdout.txt";
 
-export class JobSession {
+export class JobSession extends JobData {
   /** @param {Host} host */
   constructor(host) {
+    super(() => host.get("facts")?.copies ?? "");
     this.host = host;
-    this.data = new JobData(() => host.get("facts")?.copies ?? "");
     /** @type {Set<(kind: string, file: string, added: number) => void>} */
     this.listeners = new Set();
     this.confirmed = 0; // the last acknowledged message
@@ -27,28 +26,13 @@ export class JobSession {
       message: (content, buffers) => this.#take(content, buffers),
       busy: () => this.#notify("busy"),
       lost: () => this.#notify("lost"),
-      more: (kind) => (kind === "ready" ? { have: this.data.have } : { seq: (this.confirmed = this.data.seq) }),
+      more: (kind) => (kind === "ready" ? { have: this.have } : { seq: (this.confirmed = this.seq) }),
     });
-  }
-
-  /** The metrics. */
-  get points() {
-    return this.data.points;
-  }
-
-  /** The job's progress and activity. */
-  get status() {
-    return this.data.status;
-  }
-
-  /** Whether the job has ended and everything has been sent. */
-  get isComplete() {
-    return this.data.isComplete;
   }
 
   /** Whether the kernel has sent anything of the job. */
   get isAnswered() {
-    return this.data.seq > 0;
+    return this.seq > 0;
   }
 
   get isKernelBusy() {
@@ -65,21 +49,12 @@ export class JobSession {
   }
 
   /**
-   * The document of a log file, or of one rank's lines in it.
-   * @param {string} file
-   * @param {number | null} [rank]
-   */
-  log(file, rank = null) {
-    return this.data.log(file, rank);
-  }
-
-  /**
    * Requests bytes of a file.
    * @param {string} file
    * @param {number} offset
    */
   read(file, offset) {
-    return this.#readOnce({ kind: "read", file, offset, limit: PAGE_BYTES }, ({ content, buffers }) => this.data.takePage(file, content, buffers));
+    return this.#readOnce({ kind: "read", file, offset, limit: PAGE_BYTES }, ({ content, buffers }) => this.takePage(file, content, buffers));
   }
 
   /**
@@ -90,7 +65,7 @@ export class JobSession {
    * @param {boolean} backward
    */
   readLines(file, rank, offset, backward) {
-    return this.#readOnce({ kind: "lines", file, rank, offset, backward }, ({ content, buffers }) => this.data.takeLines(file, rank, content, buffers));
+    return this.#readOnce({ kind: "lines", file, rank, offset, backward }, ({ content, buffers }) => this.takeLines(file, rank, content, buffers));
   }
 
   /**
@@ -148,23 +123,16 @@ export class JobSession {
 
   /** @type {(content: any, buffers: DataView[]) => void} */
   #take(content, buffers) {
-    if (content.kind === "batch") this.#takeBatch(content, buffers);
-    else if (content.kind === "keep") {
+    if (content.kind === "keep") {
       this.isKept = true;
       this.#notify("keep");
     }
-  }
-
-  /**
-   * @param {Batch} batch
-   * @param {DataView[]} buffers
-   */
-  #takeBatch(batch, buffers) {
-    const { news, isLacking } = this.data.takeBatch(batch, buffers);
+    if (content.kind !== "batch") return;
+    const { news, isLacking } = this.takeBatch(content, buffers);
     for (const item of news) this.#notify(item.kind, item.file, item.added);
-    if (batch.seq - this.confirmed >= ACK_EVERY) {
-      this.confirmed = batch.seq;
-      this.tell({ kind: "alive", page: this.connection.page, seq: batch.seq });
+    if (this.seq - this.confirmed >= ACK_EVERY) {
+      this.confirmed = this.seq;
+      this.tell({ kind: "alive", page: this.connection.page, seq: this.seq });
     }
     if (isLacking) this.connection.hello();
   }

@@ -13,7 +13,6 @@ import { ProfilePanel } from "./profile_panel.js";
 import { UsagePanel } from "./resource_usage.js";
 import { ViewMemory } from "./view_memory.js";
 
-/** @typedef {import("../core/messages.d.ts").Host} Host */
 /** @typedef {import("../core/messages.d.ts").KernelModel} KernelModel */
 
 const SECOND_MS = 1000;
@@ -27,9 +26,9 @@ export default () => {
       session = new JobSession(kernelHost(model));
       return () => session.close();
     },
-    /** @param {{model: KernelModel, el: HTMLElement}} context */
-    render({ model, el: root }) {
-      const view = new JobView(session, kernelHost(model), root);
+    /** @param {{el: HTMLElement}} context */
+    render({ el: root }) {
+      const view = new JobView(session, root);
       return () => view.out();
     },
   };
@@ -40,10 +39,10 @@ export class JobView {
   /**
    * Puts the view into `root`.
    * @param {JobSession} session
-   * @param {Host} host
    * @param {HTMLElement} root
    */
-  constructor(session, host, root) {
+  constructor(session, root) {
+    const { host } = session;
     this.session = session;
     this.host = host;
     /** The view of the job that was submitted again from this one, which it replaces. */
@@ -77,7 +76,7 @@ export class JobView {
     ];
     for (const [event, listener] of this.traits) host.on(event, listener);
     this.#updateFacts();
-    this.use.update(session.data.use);
+    this.use.update(session.use);
     onCounts();
     session.enter();
   }
@@ -111,7 +110,7 @@ export class JobView {
     if (kind === "keep") this.#keep();
     else if (kind === "closed" || (kind === "lost" && this.leave)) this.#end(); // the snapshot is complete
     else if (kind === "points") this.charts.draw();
-    else if (kind === "use") this.use.update(this.session.data.use);
+    else if (kind === "use") this.use.update(this.session.use);
     else if (kind === "status") {
       this.#updateProgress();
       this.output.offer();
@@ -145,7 +144,7 @@ export class JobView {
 
   /** Makes the view tall when the job leaves the queue, and keeps it so: a requeued job has output already. */
   #expand() {
-    const isWaiting = this.host.get("facts").state === "queued" && !this.session.data.logs.get(MAIN_LOG)?.size;
+    const isWaiting = this.host.get("facts").state === "queued" && !this.session.logs.get(MAIN_LOG)?.size;
     if (!isWaiting) this.element.classList.remove("ba-waiting");
   }
 

@@ -15,8 +15,10 @@ export class LogDocument {
   /**
    * @param {number | null} [rank] restricts the document to this rank's lines
    * @param {() => string} [copies] what precedes the user's own paths, as an expression
+   * @param {string} [file]
    */
-  constructor(rank = null, copies = () => "") {
+  constructor(rank = null, copies = () => "", file = "") {
+    this.file = file;
     this.rank = rank;
     this.copies = copies;
     /** @type {Row[]} */

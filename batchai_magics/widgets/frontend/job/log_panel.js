@@ -14,7 +14,6 @@ import { LogWindow } from "./log_window.js";
 
 /** @typedef {import("./job_session.js").JobSession} JobSession */
 /** @typedef {import("./view_memory.js").ViewMemory} ViewMemory */
-/** @typedef {import("./log_document.js").LogDocument} LogDocument */
 
 const NOTE_MS = 4000;
 
@@ -22,12 +21,12 @@ class LogToolbar {
   /**
    * @param {JobSession} session
    * @param {LogWindow} view
-   * @param {{log: () => LogDocument, file: () => string, reveal: (offset: number, file: string) => void}} on
+   * @param {(offset: number, file: string) => void} reveal shows a line
    */
-  constructor(session, view, on) {
+  constructor(session, view, reveal) {
     this.session = session;
     this.view = view;
-    this.on = on;
+    this.reveal = reveal;
     this.position = el("span", { class: "ba-position", "aria-live": "off" });
     this.note = el("span", { class: "ba-position", "aria-live": "polite" });
     this.wrap = link("Wrap", "Break long lines", () => this.#toggleWrap());
@@ -37,7 +36,7 @@ class LogToolbar {
 
   /** Shows the log's size, and whether the view follows its end. */
   showPosition() {
-    const log = this.on.log();
+    const { log } = this.view;
     const state = this.session.isComplete ? "" : this.view.isFollowing ? "following · " : "scrolled back · ";
     setText(this.position, log.size ? `${state}${size(log.size)}` : "");
   }
@@ -60,16 +59,16 @@ class LogToolbar {
   }
 
   async #toFirstError() {
-    for (const file of [...new Set([this.on.file(), "stderr.txt", MAIN_LOG])]) {
-      const rank = file === this.on.file() ? this.on.log().rank : null;
+    for (const file of [...new Set([this.view.log.file, "stderr.txt", MAIN_LOG])]) {
+      const rank = file === this.view.log.file ? this.view.log.rank : null;
       const offset = await firstError(this.session, file, rank);
-      if (offset !== null) return this.on.reveal(offset, file);
+      if (offset !== null) return this.reveal(offset, file);
     }
     this.#say("no error found");
   }
 
   async #copy() {
-    const lines = this.on.log().rows.filter((row) => !isGap(row)).map((row) => plain(/** @type {any} */ (row).text));
+    const lines = this.view.log.rows.filter((row) => !isGap(row)).map((row) => plain(/** @type {any} */ (row).text));
     const isDone = await copyText(lines.join("\n"));
     this.#say(isDone ? `${counted(lines.length, "line")} copied` : "the browser blocked copying");
   }
@@ -101,20 +100,14 @@ export class LogPanel {
     this.session = session;
     this.memory = memory;
     this.left = memory.state.tab ?? ""; // the tab in which the view of this job was left, until it is open again
-    this.file = MAIN_LOG;
-    this.log = session.log(MAIN_LOG);
-    this.reader = new LogReader(session, this.file, this.log);
     /** @type {number | null} */
     this.target = null; // an offset to be shown once its line is loaded
-    this.view = new LogWindow(this.log, {
+    this.view = new LogWindow(session.log(MAIN_LOG), {
       wantsBytes: (gap, isFromEnd) => this.reader.readGap(gap, isFromEnd),
       moved: () => this.#showPosition(),
     });
-    this.search = new LogSearch(session, this.view, {
-      log: () => this.log,
-      file: () => this.file,
-      reveal: (offset) => this.reveal(offset),
-    });
+    this.reader = new LogReader(session, this.view);
+    this.search = new LogSearch(session, this.view, (offset) => this.reveal(offset));
     this.files = new FileList(session);
     this.record = new RecordPanel(session);
     this.failure = new FailurePanel(session, {
@@ -126,15 +119,16 @@ export class LogPanel {
     this.empty = el("div", { class: "ba-empty" });
     this.filters = el("div", { class: "ba-filters" }, this.tabs.whose, this.search.element);
     this.logFrame = el("div", { class: "ba-log-frame" }, this.view.box, this.empty, this.newest);
-    this.foot = new LogToolbar(session, this.view, {
-      log: () => this.log,
-      file: () => this.file,
-      reveal: (offset, file) => this.reveal(offset, file),
-    });
+    this.foot = new LogToolbar(session, this.view, (offset, file) => this.reveal(offset, file));
     this.element = this.#output();
     this.tabs.current = MAIN_LOG;
     this.refreshing = setInterval(() => this.#refresh(), REFRESH_MS);
     this.#showPosition();
+  }
+
+  /** The log that is shown. */
+  get log() {
+    return this.view.log;
   }
 
   /**
@@ -144,7 +138,7 @@ export class LogPanel {
    * @param {number} added
    */
   update(kind, file, added) {
-    if (file !== this.file || (kind === "log" && this.log.rank !== null)) return;
+    if (file !== this.log.file || (kind === "log" && this.log.rank !== null)) return;
     this.view.update(added);
     if (this.target !== null) this.#seek();
     this.#showPosition();
@@ -212,7 +206,7 @@ export class LogPanel {
    * @param {number} offset
    * @param {string} [file]
    */
-  reveal(offset, file = this.file) {
+  reveal(offset, file = this.log.file) {
     if (file !== this.tabs.current) this.tabs.showAll(file);
     this.target = offset;
     this.#seek();
@@ -255,32 +249,24 @@ export class LogPanel {
     this.failure.show(tab === FAILURE);
     this.record.show(tab === RECORD);
     if (!isLog) return;
-    this.file = tab;
     this.target = null;
-    this.log = this.session.log(tab, rank);
-    this.reader = new LogReader(this.session, tab, this.log);
-    this.view.show(this.log);
+    this.view.show(this.session.log(tab, rank));
     if (!this.log.size) this.reader.readEnd();
     this.search.run(true);
     this.#showPosition();
   }
 
   #refresh() {
-    const isStreamed = isMain(this.file) && this.log.rank === null;
+    const isStreamed = isMain(this.log.file) && this.log.rank === null;
     if (!isStreamed && !this.logFrame.hidden && !this.session.isComplete) this.reader.readOn();
-  }
-
-  /** What an empty log is waiting for. */
-  #awaited() {
-    return this.session.status.activity || "Waiting for the first line …";
   }
 
   #showPosition() {
     const { log } = this;
     this.empty.hidden = log.shown.length > 0;
-    this.view.box.classList.toggle("ba-merged", this.file === MERGED);
+    this.view.box.classList.toggle("ba-merged", log.file === MERGED);
     const nothing = log.rank === null ? "This file is empty." : `Rank ${log.rank} wrote nothing here.`;
-    setText(this.empty, this.session.isComplete ? nothing : this.#awaited());
+    setText(this.empty, this.session.isComplete ? nothing : this.session.status.activity || "Waiting for the first line …");
     const { isFollowing, unread } = this.view;
     this.newest.hidden = isFollowing;
     setText(this.newest, unread ? `↓ ${counted(unread, "new line")}` : "↓ Newest line");
@@ -338,16 +324,15 @@ function parts(record) {
 
 /** @typedef {import("./log_document.js").Gap} Gap */
 
-export class LogReader {
+/** Requests parts of the log that a window shows. */
+class LogReader {
   /**
    * @param {JobSession} session
-   * @param {string} file
-   * @param {LogDocument} log
+   * @param {LogWindow} view
    */
-  constructor(session, file, log) {
+  constructor(session, view) {
     this.session = session;
-    this.file = file;
-    this.log = log;
+    this.view = view;
   }
 
   /**
@@ -356,7 +341,7 @@ export class LogReader {
    * @param {boolean} isFromEnd
    */
   readGap(gap, isFromEnd) {
-    if (this.log.rank !== null) this.#readLines(isFromEnd ? gap.end : gap.start, isFromEnd);
+    if (this.view.log.rank !== null) this.#readLines(isFromEnd ? gap.end : gap.start, isFromEnd);
     else this.#read(isFromEnd ? Math.max(gap.start, gap.end - PAGE_BYTES) : gap.start);
   }
 
@@ -366,30 +351,32 @@ export class LogReader {
    * @param {number} offset
    */
   readAround(gap, offset) {
-    if (this.log.rank !== null) this.#readLines(Math.max(gap.start, offset), false);
+    if (this.view.log.rank !== null) this.#readLines(Math.max(gap.start, offset), false);
     else this.#read(Math.max(gap.start, offset - (PAGE_BYTES >> 1)));
   }
 
   /** Requests the end of the file, of which nothing is loaded yet. */
   readEnd() {
-    if (this.log.rank !== null) this.#readLines(-1, true);
+    if (this.view.log.rank !== null) this.#readLines(-1, true);
     else this.#read(-PAGE_BYTES);
   }
 
   /** Requests what was appended to the file. */
   readOn() {
-    if (!this.log.size) this.readEnd();
-    else if (this.log.rank !== null) this.#readLines(this.log.end, false);
-    else this.#read(this.log.end);
+    const { log } = this.view;
+    if (!log.size) this.readEnd();
+    else if (log.rank !== null) this.#readLines(log.end, false);
+    else this.#read(log.end);
   }
 
   /** @param {number} offset */
   #read(offset) {
-    this.session.read(this.file, offset);
+    this.session.read(this.view.log.file, offset);
   }
 
   /** @type {(offset: number, isBackward: boolean) => void} */
   #readLines(offset, isBackward) {
-    this.session.readLines(this.file, Number(this.log.rank), offset, isBackward);
+    const { file, rank } = this.view.log;
+    this.session.readLines(file, Number(rank), offset, isBackward);
   }
 }

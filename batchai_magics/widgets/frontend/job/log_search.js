@@ -6,7 +6,6 @@ import { isGap } from "./log_document.js";
 import { finder, isRisky, plain } from "./log_text.js";
 
 /** @typedef {import("./job_session.js").JobSession} JobSession */
-/** @typedef {import("./log_document.js").LogDocument} LogDocument */
 /** @typedef {import("./log_window.js").LogWindow} LogWindow */
 
 const TYPING_MS = 250;
@@ -35,12 +34,12 @@ export class LogSearch {
   /**
    * @param {JobSession} session
    * @param {LogWindow} view
-   * @param {{log: () => LogDocument, file: () => string, reveal: (offset: number) => void}} on
+   * @param {(offset: number) => void} reveal shows a line
    */
-  constructor(session, view, on) {
+  constructor(session, view, reveal) {
     this.session = session;
     this.view = view;
-    this.on = on;
+    this.reveal = reveal;
     this.isRegex = false;
     this.error = "";
     this.total = 0;
@@ -132,7 +131,7 @@ export class LogSearch {
       await this.#ask(Math.floor(this.at / BLOCK) * BLOCK, this.turn);
       offset = this.#offset();
     }
-    if (offset !== undefined) this.on.reveal(offset);
+    if (offset !== undefined) this.reveal(offset);
     this.#show();
   }
 
@@ -150,7 +149,7 @@ export class LogSearch {
     /** @type {number[]} */
     const hits = [];
     let isAll = true;
-    for (const row of this.on.log().rows) {
+    for (const row of this.view.log.rows) {
       if (isGap(row)) isAll = false;
       else if (find?.(plain(row.text)).length) hits.push(row.start);
       if (performance.now() - started > BUDGET_MS) isAll = false;
@@ -181,7 +180,7 @@ export class LogSearch {
    * @param {number} turn
    */
   async #ask(first, turn) {
-    const search = { kind: "search", file: this.on.file(), rank: this.on.log().rank, first };
+    const search = { kind: "search", file: this.view.log.file, rank: this.view.log.rank, first };
     this.asked += 1;
     const { content, buffers } = await this.session.request({ ...search, query: this.input.value, regex: this.isRegex });
     if (turn !== this.turn) return;
