@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.azureml import azureml_backend, job_logs, run_records
+from batchai_magics.backends.azureml.azureml_backend import AzureMLBackend
 from batchai_magics.backends.azureml.connection import shared_sign_in
+from batchai_magics.backends.azureml.job_logs import ReadIntervals
 from batchai_magics.user_ports import PROMPT
 from tests.azureml.stand_in import AzureStandIn
 
@@ -44,11 +45,7 @@ def reached(made: AzureStandIn, monkeypatch: pytest.MonkeyPatch) -> Iterator[Azu
 
 def look_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Has the backend ask for states and logs many times a second, as the stand-in counts no requests."""
-    monkeypatch.setattr(azureml_backend, "_JOB_S", 0.1)
-    monkeypatch.setattr(azureml_backend, "_CLUSTER_S", 0.1)
-    monkeypatch.setattr(job_logs, "REQUESTS_PER_S", 30.0)
-    monkeypatch.setattr(job_logs, "_MIN_DELAY_S", 0.05)
-    monkeypatch.setattr(job_logs, "_MAX_DELAY_S", 0.5)
-    monkeypatch.setattr(job_logs, "_MIN_LISTING_S", 0.1)
-    monkeypatch.setattr(job_logs, "_MAX_LISTING_S", 0.5)
-    monkeypatch.setattr(run_records, "_PERIOD_S", 0.0)
+    often = ReadIntervals(
+        requests_per_s=30.0, log=(0.05, 0.5), listing=(0.1, 0.5), telemetry=0.0, open_job=0.1, cluster=0.1
+    )
+    monkeypatch.setattr(AzureMLBackend, "intervals", often)

@@ -11,7 +11,7 @@ from batchai_magics.backends.azure.arm_protocol import check_inside
 from batchai_magics.backends.azureml.clusters import Clusters
 from batchai_magics.backends.azureml.connection import Connection
 from batchai_magics.backends.azureml.job_creation import JobCreation
-from batchai_magics.backends.azureml.job_logs import JobLogs
+from batchai_magics.backends.azureml.job_logs import INTERVALS, JobLogs
 from batchai_magics.backends.azureml.jobs import WAITING, AzureJob, Jobs
 from batchai_magics.backends.azureml.output_files import Datastores, OutputFiles, list_log_files
 from batchai_magics.backends.azureml.quota import Quota, with_nodes
@@ -45,12 +45,12 @@ if TYPE_CHECKING:
     from batchai_magics.models.resources import Node
 
 _AWAITING_NODES = ("Queued", "Provisioning")
-_JOB_S, _ENDED_JOB_S, _CLUSTER_S = 4.0, 60.0, 10.0  # how long each may be shown
 
 
 class AzureMLBackend(Backend):
     """Jobs in one workspace. It keeps no state but caches: all processes and machines see the same."""
 
+    intervals = INTERVALS
     records: JobRecords
     telemetry: RunTelemetry
     usages: Quota
@@ -75,9 +75,9 @@ class AzureMLBackend(Backend):
         self.clusters = Clusters(connection)
         self.usages = self.prices = Quota(self.clusters)
         self._creation = JobCreation(connection, self.jobs, self.usages, settings)
-        self.logs = JobLogs(connection, self.jobs)
+        self.logs = JobLogs(connection, self.jobs, intervals=self.intervals)
         self._outputs = OutputFiles(Datastores(connection))
-        self.recent = TtlCache[Resource](_life_s)
+        self.recent = TtlCache[Resource](self._life_s)
         self._statuses = RunStatuses(self.logs, self._wait_reason)
         self.records = JobRecords(self.jobs, self.logs)
         self.telemetry = RunTelemetry(self.logs)
@@ -258,8 +258,7 @@ class AzureMLBackend(Backend):
             hint = "Choose another with --workspace, --resource-group and --subscription of `%batchai use`."
             raise NotFoundError(text, code="WorkspaceNotFound", hint=hint)
 
-
-def _life_s(resource: Resource) -> float:
-    if isinstance(resource, JobResource):
-        return _ENDED_JOB_S if resource.state.is_final else _JOB_S
-    return _CLUSTER_S
+    def _life_s(self, resource: Resource) -> float:
+        if isinstance(resource, JobResource):
+            return self.intervals.ended_job if resource.state.is_final else self.intervals.open_job
+        return self.intervals.cluster

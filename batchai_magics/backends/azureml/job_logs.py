@@ -1,6 +1,6 @@
 """The logs of jobs, read while they grow: ranged requests to the blobs that run history names.
 
-What is watched costs at most `REQUESTS_PER_S` requests a second for each job, however many processes it has,
+What is watched costs at most `requests_per_s` requests a second for each job, however many processes it has,
 and reads each byte once. All readers in this process share what was read.
 """
 
@@ -31,11 +31,23 @@ if TYPE_CHECKING:
     from batchai_magics.models.resource_ids import ResourceId
 
 
-REQUESTS_PER_S = 0.6  # of a watched job's logs; its state takes the rest of one request a second
+@dataclass(frozen=True)
+class ReadIntervals:
+    """How often the service is asked about a job, in seconds where nothing else is said."""
+
+    requests_per_s: float = 0.6  # of a watched job's logs; its state takes the rest of one request a second
+    log: tuple[float, float] = (1.0, 10.0)  # between two requests for one log, at least and at most
+    listing: tuple[float, float] = (3.0, 30.0)  # between two lists of the logs
+    telemetry: float = 5.0  # between two reads for a running job: its logs come first
+    open_job: float = 4.0  # how long it may be shown
+    ended_job: float = 60.0
+    cluster: float = 10.0
+
+
+INTERVALS = ReadIntervals()
 _BURST = 3.0  # requests that may be sent at once after a pause
 _PIECE_BYTES = 8 << 20  # of one request
-_MIN_DELAY_S, _MAX_DELAY_S, _BACKOFF = 1.0, 10.0, 1.5  # between two requests for one log
-_MIN_LISTING_S, _MAX_LISTING_S = 3.0, 30.0  # between two lists of the logs
+_BACKOFF = 1.5  # of an interval, without a change
 _UNFINISHED_LINE_S = 3.0  # how long the end of a line is waited for
 _LONE_PATHS = ("stdout-0.txt", "stdout-wk-0.txt")  # what tutorials stream, also of a lone process
 _MAX_JOBS = 256  # whose journals are kept
@@ -47,9 +59,14 @@ class JobLogs:
     """The logs of jobs, shared by all their readers."""
 
     def __init__(
-        self, connection: Connection, jobs: Jobs, *, clock: Callable[[], float] = time.monotonic
+        self,
+        connection: Connection,
+        jobs: Jobs,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        intervals: ReadIntervals = INTERVALS,
     ) -> None:
-        self._connection, self._jobs, self.clock = connection, jobs, clock
+        self._connection, self._jobs, self.clock, self.intervals = connection, jobs, clock, intervals
         self._watched = TtlCache[WatchedLogs](lambda _: inf, max_size=_MAX_JOBS)
 
     def watched(self, job: ResourceId) -> WatchedLogs:
@@ -59,7 +76,7 @@ class JobLogs:
             NotFoundError: The job does not exist.
         """
         run = self._jobs.run_of(job)  # another one once a job of this name was deleted
-        made = partial(WatchedLogs, self._connection, self._jobs, run, clock=self.clock)
+        made = partial(WatchedLogs, self._connection, self._jobs, run, self.intervals, clock=self.clock)
         return self._watched.get(run, made)
 
 
@@ -113,11 +130,20 @@ class WatchedLogs:
         has_ended: Whether the job is known to have ended: its files do not grow any more.
     """
 
-    def __init__(self, connection: Connection, jobs: Jobs, run: str, *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        jobs: Jobs,
+        run: str,
+        intervals: ReadIntervals,
+        *,
+        clock: Callable[[], float],
+    ) -> None:
         self._connection, self._jobs, self.run, self._clock = connection, jobs, run, clock
+        self._intervals = intervals
         self._lock = threading.RLock()
-        self._budget = RequestBudget(REQUESTS_PER_S, _BURST, clock)
-        self._listing = Schedule(_MIN_LISTING_S, _MAX_LISTING_S)
+        self._budget = RequestBudget(intervals.requests_per_s, _BURST, clock)
+        self._listing = Schedule(*intervals.listing)
         self._details = RunDetails("NotStarted")
         self._logs: list[RankLog] = []
         self._journals = {OUT: LogJournal()}
@@ -220,7 +246,7 @@ class WatchedLogs:
         self._listing.note(self._clock(), has_changed=logs != self._logs)
         self._logs = logs
         for log in logs:
-            self._schedules.setdefault(log.name, Schedule(_MIN_DELAY_S, _MAX_DELAY_S))
+            self._schedules.setdefault(log.name, Schedule(*self._intervals.log))
             self._journals.setdefault(log.tailed_path, LogJournal())
         return True
 

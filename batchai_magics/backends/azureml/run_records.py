@@ -225,7 +225,6 @@ class JobRecords:
 
 _FILE = re.compile(r"logs/batchai/telemetry/(?P<rank>\d+)\.jsonl")
 _EXIT_FILE = "logs/batchai/exits/{rank}.json"  # once there is one, the rank's samples are complete
-_PERIOD_S = 5.0  # between two reads for a running job: its logs come first
 _PIECE_BYTES = 4 << 20
 _MAX_RUNS = 64  # whose samples are kept
 
@@ -249,7 +248,7 @@ class RunTelemetry:
         watched = self._logs.watched(job)
         run = self._runs.get(watched.run, _RunSamples)
         with run.lock:
-            run.advance(watched, self._logs.clock())
+            run.advance(watched, self._logs.clock(), self._logs.intervals.telemetry)
             return run.record(after)
 
 
@@ -303,11 +302,11 @@ class _RunSamples:
         self._files: dict[str, _RankSamples] = {}
         self._due_at = float("-inf")
 
-    def advance(self, watched: WatchedLogs, now_s: float) -> None:
+    def advance(self, watched: WatchedLogs, now_s: float, period_s: float) -> None:
         """Reads the file that was read longest ago, if that is due; once the job has ended, all files."""
         if not (watched.has_ended or (now_s >= self._due_at and watched.allows_request)):
             return
-        self._due_at = now_s + _PERIOD_S
+        self._due_at = now_s + period_s
         try:
             names = [name for name in watched.details().log_files if _FILE.fullmatch(name)]
         except NotFoundError:  # run history knows nothing of it yet

@@ -61,7 +61,7 @@ def test_a_watched_job_costs_less_than_one_request_a_second(
         for rank in range(count):
             source.write(ranked(rank), b"x\n")
         watch(logs, source, 1, 0.25)
-    assert source.requests.total() <= 300 * job_logs.REQUESTS_PER_S + job_logs._BURST
+    assert source.requests.total() <= 300 * job_logs.INTERVALS.requests_per_s + job_logs._BURST
 
 
 def test_a_watched_log_grows_while_others_are_read_often(logs: WatchedLogs, source: LogSource) -> None:
