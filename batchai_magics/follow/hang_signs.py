@@ -19,7 +19,7 @@ from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.job_error import elapsed_text, raised_in, traceback_sign
-from batchai_magics.records.rank_stacks import RankStacks, standstill_finding
+from batchai_magics.records.rank_stacks import SAMPLE_PAUSE_S, RankStacks, standstill_finding
 
 MAX_NODES = 32  # whose ranks are asked without a request
 
@@ -91,6 +91,8 @@ class StandstillPoller:
         ask: Asks the ranks of a job where they are.
     """
 
+    pause_s = SAMPLE_PAUSE_S
+
     def __init__(
         self,
         backend: Backend,
@@ -122,7 +124,7 @@ class StandstillPoller:
     def _collect(self, job: JobResource, since: float) -> None:
         now = self._clock()
         idle = is_idle(self._backend, job, silent_s=now - since, now=now)
-        finding = standstill_finding(partial(self._sample, job), is_idle=idle)
+        finding = standstill_finding(partial(self._sample, job), is_idle=idle, pause_s=self.pause_s)
         if finding is None:
             self._checked_at, self._is_reported = self._clock(), False
         else:

@@ -116,17 +116,17 @@ def one_level(
     return [replace(file, directory_id=directory_id) for file in listed]
 
 
-def all_files(backend: Backend, job: JobResource) -> list[OutputFile]:
-    """The files of all directories, without folders, results first; at most 10,000 entries are read.
+def all_files(backend: Backend, job: JobResource, *, limit: int = MAX_ENTRIES) -> list[OutputFile]:
+    """The files of all directories, without folders, results first; at most `limit` entries are read.
 
     Warns if there are more, or if a folder cannot be read. Leaves out directories on the nodes' own disks,
     and does not follow links to folders.
     """
-    entries = list(islice(_entries(backend, job), MAX_ENTRIES + 1))
-    if len(entries) > MAX_ENTRIES:
-        text = f"job {job.id.name} wrote more than {MAX_ENTRIES:,} files and folders: the first are listed"
+    entries = list(islice(_entries(backend, job, limit + 1), limit + 1))
+    if len(entries) > limit:
+        text = f"job {job.id.name} wrote more than {limit:,} files and folders: the first are listed"
         warnings.warn(f"{text}; job.files('workdir', 'FOLDER') lists a folder", stacklevel=3)
-    files = [entry for entry in entries[:MAX_ENTRIES] if not entry.is_directory]
+    files = [entry for entry in entries[:limit] if not entry.is_directory]
     return in_order(files, sent_files(backend, job.id)) if files else []
 
 
@@ -202,11 +202,11 @@ def entries_below(
             levels.append(iter(inner))
 
 
-def _entries(backend: Backend, job: JobResource) -> Iterator[OutputFile]:
+def _entries(backend: Backend, job: JobResource, limit: int) -> Iterator[OutputFile]:
     directories = directories_of(job.spec)
     for directory_id in sorted(directories, key=STDOUTERR.__ne__):  # with all logs, of however many files
         with contextlib.suppress(NotFoundError):
-            yield from entries_below(backend, job.id, directory_id, limit=MAX_ENTRIES + 1)
+            yield from entries_below(backend, job.id, directory_id, limit=limit)
 
 
 def save(backend: Backend, file: FileRef, place: Path, *, partial: bool = False) -> None:

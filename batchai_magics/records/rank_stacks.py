@@ -146,7 +146,9 @@ def duration_text(seconds: float) -> str:
     return f"{minutes:g} minute{'s' * (minutes != 1)}"
 
 
-def standstill_finding(sample: Callable[[], RankStacks], *, is_idle: bool) -> str | None:
+def standstill_finding(
+    sample: Callable[[], RankStacks], *, is_idle: bool, pause_s: float = SAMPLE_PAUSE_S
+) -> str | None:
     """Where the ranks of a job that prints nothing are, empty if that is not known; None if the job works.
 
     It works unless its processors are idle or its ranks are in the same places in two samples. `sample` asks
@@ -157,7 +159,7 @@ def standstill_finding(sample: Callable[[], RankStacks], *, is_idle: bool) -> st
         return stacks.finding
     if not stacks.finding:
         return None
-    time.sleep(SAMPLE_PAUSE_S)
+    time.sleep(pause_s)
     return stacks.finding if sample().frames_by_rank == stacks.frames_by_rank else None
 
 

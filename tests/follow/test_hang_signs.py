@@ -9,7 +9,6 @@ from batchai_magics.errors import CapabilityError
 from batchai_magics.follow.hang_signs import StandstillPoller, hang_signs
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.models.telemetry_records import MachineUse, RankUse, Sample, TelemetryRecord
-from batchai_magics.records import rank_stacks
 from batchai_magics.records.rank_stacks import Frame, RankStack, RankStacks
 from tests.patience import PATIENCE_S
 from tests.widgets.scripted_job import JOB, START, ScriptedBackend, resource
@@ -107,7 +106,9 @@ class Silent(Backend):
 @pytest.fixture
 def poller(clock, ranks):
     """A poller whose limit is a minute."""
-    return StandstillPoller(Silent(), MINUTE_S, clock=clock, ask=ranks.ask)
+    made = StandstillPoller(Silent(), MINUTE_S, clock=clock, ask=ranks.ask)
+    made.pause_s = 0.0
+    return made
 
 
 def answers():
@@ -155,12 +156,11 @@ def test_output_while_the_ranks_are_asked_makes_the_report_void(poller, ranks, c
     assert poller.poll(job) == []
 
 
-def test_a_silent_job_whose_ranks_move_on_is_not_reported(poller, ranks, clock, job, monkeypatch):
+def test_a_silent_job_whose_ranks_move_on_is_not_reported(poller, ranks, clock, job):
     def move_on():
         ranks.line += 1
 
     ranks.then = move_on
-    monkeypatch.setattr(rank_stacks, "SAMPLE_PAUSE_S", 0.0)
     clock.now += MINUTE_S
     assert poller.poll(job) == []
     until(lambda: ranks.line >= 9)

@@ -59,7 +59,6 @@ _ACCESS_DENIED = (
     "AuthorizationFailed",
 )
 _MAX_IDS = 5000  # in one request
-_MAX_JOBS = 500  # whose states are kept for the next request
 _KEEP_ALIVE = CommandBytes(b"")
 
 
@@ -103,6 +102,8 @@ class ServerExtensions:
 
     Remembers the state and the logs of each job as of its last tail.
     """
+
+    max_jobs = 500  # whose states are kept for the next request
 
     def __init__(
         self, connection: EndpointConnection, info: ServerInfo, accounts: ServerAccounts, group: str
@@ -188,7 +189,7 @@ class ServerExtensions:
         pieces = response.json()["value"]
         if wait_s:
             self._states.pop(job.key, None)  # re-inserted last: the dict is in least-recently-used order
-            while len(self._states) >= _MAX_JOBS:
+            while len(self._states) >= self.max_jobs:
                 self._states.pop(next(iter(self._states)), None)
             self._states[job.key] = response.headers.get(STATE, ""), {*positions, *pieces}
         return {path: extension_bodies.chunk_from_wire(piece) for path, piece in pieces.items()}

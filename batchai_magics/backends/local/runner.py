@@ -57,8 +57,6 @@ if TYPE_CHECKING:
     from batchai_magics.models.cluster_spec import ClusterSpec
 
 
-FRESH_S = 0.1  # how old a pass may be that serves as another one …
-QUIET_S = 0.5  # … if nothing was recorded since
 SETUP_FAILED = "NodeSetupFailed"  # error code
 _CREDENTIALS = "properties.containerSettings.imageSourceRegistry.credentials"
 
@@ -140,6 +138,9 @@ class LocalRunner(Runner):
     The queue and the nodes are tables of the database that has the records. Processes are started outside of
     its transactions, by `reconcile`.
     """
+
+    fresh_s = 0.1  # how old a pass may be that serves as another one …
+    quiet_s = 0.5  # … if nothing was recorded since
 
     def __init__(self, store: Store, layout: Layout, settings: LocalSettings, *, pass_env: str = "") -> None:
         self.store, self.layout = store, layout
@@ -368,7 +369,7 @@ class LocalRunner(Runner):
         """Tells supervisors of the stops that were requested here, recovers, and starts what can start.
 
         Passes without changes made here are shared, also by concurrent callers: one serves all that are asked
-        for within `FRESH_S`, and within `QUIET_S` while the store stays as it is. There is none on a
+        for within `fresh_s`, and within `quiet_s` while the store stays as it is. There is none on a
         read-only disk.
         """
         if not self.layout.database.exists():
@@ -378,7 +379,7 @@ class LocalRunner(Runner):
         new = self._new.pop(threading.get_ident(), {})
         is_due, self._is_due = self._is_due or bool(new), False
         version, asked_s = self.store.version, time.monotonic()
-        max_age_s = QUIET_S if version == self._reconciled else FRESH_S
+        max_age_s = self.quiet_s if version == self._reconciled else self.fresh_s
         self.store.leave_snapshot()  # others need the store while this thread waits
         only = next(iter(new)) if len(new) == 1 else ""
         try:

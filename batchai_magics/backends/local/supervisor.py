@@ -52,8 +52,6 @@ if TYPE_CHECKING:
 TAKE_OVER_S = 60.0  # how long after its start a supervisor takes further jobs
 SWEEP_STEP = "jobs.sweeps.next_step"  # of an upper layer: a process of its own, which none here waits for
 POLL_S = 0.2  # polling interval of a queued job whose secrets are held here
-FINISH_S = 60.0  # how long to retry the store with an outcome; the job's folder has it by then
-RETRY_S = 0.2
 KILLED = 128 + 9  # exit code of a process that was killed
 
 
@@ -282,6 +280,8 @@ class LocalReport(Report):
     """
 
     gives_notice = True
+    finish_s = 60.0  # how long to retry the store with an outcome; the job's folder has it by then
+    retry_s = 0.2
 
     def __init__(self, store: Store, job: JobLayout) -> None:
         self._store, self._job, self._guid = store, job, job.root.name
@@ -385,9 +385,9 @@ class LocalReport(Report):
         if self._is_recorded(outcome, takes_next=takes_next):
             return
         with process.ended_by_signals():
-            deadline = time.monotonic() + FINISH_S
+            deadline = time.monotonic() + self.finish_s
             while self._job.root.exists() and time.monotonic() < deadline:
-                time.sleep(RETRY_S)
+                time.sleep(self.retry_s)
                 if self._is_recorded(outcome, takes_next=takes_next):
                     return
 

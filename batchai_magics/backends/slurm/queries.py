@@ -25,10 +25,9 @@ from batchai_magics.untrusted_files import read_json
 
 MAX_TTL_S = 60.0  # the longest interval between two queries
 TTL_DIVISOR = 10  # TTL = time without changes / TTL_DIVISOR
-NEW_JOB_INTERVAL_S = 1.5  # interval between two queries about new jobs
+NEW_JOB_INTERVAL_S = 1.5  # minimum interval between two queries about new jobs
 _POLL_S = 0.05
 MTIME_ROUNDING_S = 2.0  # file systems may round mtimes down by this much
-FIRST_QUERY_TIMEOUT_S = 3.0  # how long to wait for another process's first query
 Query = Callable[[], Sequence[tuple[Any, ...]]]
 
 
@@ -50,8 +49,11 @@ class CachedReply(NamedTuple):
 class QueryCache:
     """Slurm's latest replies to this user; ServiceError if Slurm is unreachable and nothing is cached."""
 
+    first_query_timeout_s = 3.0  # how long to wait for another process's first query
+
     def __init__(self, slurm: SlurmClient, folder: Path, look_s: float, clock: FileClock) -> None:
         self._slurm, self._folder, self._look_s = slurm, folder, look_s
+        self.new_job_interval_s = min(NEW_JOB_INTERVAL_S, look_s)
         self._suffix = f"-{hashlib.sha256(slurm.conf.encode()).hexdigest()[:8]}" if slurm.conf else ""
         self.clock = clock
         self._locks = {name: threading.Lock() for name in ("jobs", "nodes")}
@@ -61,11 +63,6 @@ class QueryCache:
     def files(self) -> Sequence[Path]:
         """The cache files."""
         return [self._file(name) for name in ("jobs", "nodes")]
-
-    @property
-    def new_job_interval_s(self) -> float:
-        """The minimum interval between queries about new jobs."""
-        return min(NEW_JOB_INTERVAL_S, self._look_s)
 
     def jobs(self, *, since: float = 0.0, max_age_s: float = math.inf) -> tuple[float, dict[str, SlurmJob]]:
         """This user's jobs by number, and the time of the query.
@@ -148,7 +145,7 @@ class QueryCache:
         with private_files.left_for_later_if_full():
             is_ours = try_lock(lock)
         if not is_ours:
-            known = before or _wait_for_first(file)
+            known = before or self._wait_for_first(file)
             return known or self._store(file, _query(query, None, self.clock.now()))
         try:
             cached = _read(file)
@@ -177,13 +174,12 @@ class QueryCache:
             lock.unlink(missing_ok=True)
         return reply
 
-
-def _wait_for_first(file: Path) -> CachedReply | None:
-    """The result of another process's first query; None if that takes long."""
-    deadline = time.monotonic() + FIRST_QUERY_TIMEOUT_S
-    while (reply := _read(file)) is None and time.monotonic() < deadline:
-        time.sleep(_POLL_S)
-    return reply
+    def _wait_for_first(self, file: Path) -> CachedReply | None:
+        """The result of another process's first query; None if that takes long."""
+        deadline = time.monotonic() + self.first_query_timeout_s
+        while (reply := _read(file)) is None and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+        return reply
 
 
 def _query(query: Query, before: CachedReply | None, now: float) -> CachedReply:

@@ -8,7 +8,6 @@ from dataclasses import asdict
 
 import pytest
 
-from batchai_magics.backends.arm import server_extensions
 from batchai_magics.backends.arm.server_extensions import ServerDiscovery, ServerExtensions
 from batchai_magics.backends.base import Capabilities, Chunk, FileRef, Pace
 from batchai_magics.backends.service import extension_bodies
@@ -154,11 +153,9 @@ def test_who_knows_less_than_was_told_waits_for_nothing() -> None:
 
 
 @pytest.mark.parametrize(("names", "known"), [("abcbca", ["b", "c", ""]), ("abca", [""]), ("abba", ["a"])])
-def test_of_so_many_jobs_the_oldest_is_forgotten(
-    monkeypatch: pytest.MonkeyPatch, names: str, known: list[str]
-) -> None:
-    monkeypatch.setattr(server_extensions, "_MAX_JOBS", 2)
+def test_of_so_many_jobs_the_oldest_is_forgotten(names: str, known: list[str]) -> None:
     made, connection = tails(*names)
+    made.max_jobs = 2
     for name in names:
         made.tail(job(name), {"stdout.txt": 3}, 9, wait_s=1.0)
     assert [request.headers[SINCE] for request in connection.requests[3:]] == known

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from batchai_magics.backends.folders import entries
-from batchai_magics.backends.local import process, reconciler, runner
+from batchai_magics.backends.local import process, reconciler
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.runner import LocalRunner
 from batchai_magics.backends.local.settings import LocalSettings
@@ -39,9 +39,9 @@ LOGS = ("execution.log", "stderr.txt", "stdout.txt")
 
 
 @pytest.fixture
-def jobs(still: Still, monkeypatch: pytest.MonkeyPatch) -> list[ResourceId]:
+def jobs(still: Still) -> list[ResourceId]:
     """Running jobs of which each has printed a line."""
-    monkeypatch.setattr(runner, "QUIET_S", math.inf)  # else a pass in between, at whatever time
+    still.backend.runner.quiet_s = math.inf  # else a pass in between, at whatever time
     still.cluster(scale={"manual": {"targetNodeCount": COUNT}})
     still.prepare()
     ids = [still.job(f"j{number}") for number in range(COUNT)]
@@ -147,7 +147,7 @@ def test_what_is_recorded_while_a_pass_is_shared_is_due_at_the_next(
     passes.clear()
     still.change("UPDATE job SET started = ?", time.time())
     for age_s in (math.inf, 0.0):
-        monkeypatch.setattr(runner, "FRESH_S", age_s)
+        still.backend.runner.fresh_s = age_s
         still.backend.reconcile()
     assert passes == ["pass"]
 
@@ -169,8 +169,7 @@ def test_threads_that_ask_for_a_pass_at_once_are_served_by_one_of_them_and_by_no
         begun.wait(PATIENCE_S)
         mine.reconcile()
 
-    for name in ("FRESH_S", "QUIET_S"):
-        monkeypatch.setattr(runner, name, math.inf)
+    mine.fresh_s = mine.quiet_s = math.inf
     monkeypatch.setattr(reconciler, "reconcile_if_due", one_pass)
     with pytest.raises(StorageError):
         mine.reconcile()

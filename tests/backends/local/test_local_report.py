@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from batchai_magics.backends.folders.run_end import read_end
-from batchai_magics.backends.local import process, reconciler, supervisor
+from batchai_magics.backends.local import process, reconciler
 from batchai_magics.backends.local.supervisor import LocalReport
 from batchai_magics.backends.node.outcome import failed_with, stopped
 from batchai_magics.errors import StorageError
@@ -134,7 +134,7 @@ def test_an_outcome_that_the_store_never_takes_is_read_from_the_jobs_folder(
 ) -> None:
     job, writer = started(still, supervisor=dead())
     writer.begin()
-    monkeypatch.setattr(supervisor, "FINISH_S", 0.0)
+    writer.finish_s = 0.0
     with monkeypatch.context() as meanwhile:
         broken(still, meanwhile)
         writer.finish(ENDED_SO)
@@ -158,7 +158,7 @@ def test_a_store_that_refuses_for_a_while_is_asked_again_and_gives_the_next_job(
             raise unsupported.pop()
         return write()
 
-    monkeypatch.setattr(supervisor, "RETRY_S", 0.0)
+    writer.retry_s = 0.0
     monkeypatch.setattr(still.store, "write", busy)
     writer.finish(Outcome(0), takes_next=True)
     row = still.state(job)

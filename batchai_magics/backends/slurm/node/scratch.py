@@ -14,7 +14,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -75,10 +75,16 @@ class ScratchEntry(NamedTuple):
 
 
 class Space(NamedTuple):
-    """How many bytes may be moved, and the deadline on the monotonic clock."""
+    """How many bytes may be moved, and the deadline on that clock."""
 
     limit_bytes: int
     deadline_s: float
+    clock: Callable[[], float] = time.monotonic
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is."""
+        return self.clock() > self.deadline_s
 
 
 def base(setting: str, guid: str, node: str) -> str:
@@ -98,7 +104,7 @@ def move(source: Path, target: Path, note: Path, space: Space) -> MoveResult:
 
     Waits for another program that does the same for this node, and continues where it stopped.
     """
-    with _exclusive(source, space.deadline_s):
+    with _exclusive(source, space):
         before = MoveResult.read(note) or MoveResult()
         rest = space._replace(limit_bytes=space.limit_bytes - before.moved_bytes)
         moved = _move_all(source, target, rest) if source.is_dir() else MoveResult()
@@ -153,12 +159,12 @@ def _move_entry(source: Path, target: Path, entry: ScratchEntry, space: Space) -
     """Moves one file; returns why it was left behind, if so."""
     if entry.size_bytes > space.limit_bytes:
         return LIMIT_REACHED
-    if time.monotonic() > space.deadline_s:
+    if space.is_over:
         return TOO_LATE
     part = target.parents[1] / f"{target.name}.part"  # in the run's folder, where it is not listed
     try:
         part.unlink(missing_ok=True)
-        _copy(source / entry.path, part, entry.mode, space.deadline_s)
+        _copy(source / entry.path, part, entry.mode, space)
         part.replace(target / entry.path)
         (source / entry.path).unlink()
     except TimeoutError:
@@ -171,7 +177,7 @@ def _move_entry(source: Path, target: Path, entry: ScratchEntry, space: Space) -
     return ""
 
 
-def _copy(source: Path, part: Path, mode: int, deadline_s: float) -> None:
+def _copy(source: Path, part: Path, mode: int, space: Space) -> None:
     """Copies a file, link or pipe; for a folder, only raises the error that it cannot be read."""
     if stat.S_ISLNK(mode):
         part.symlink_to(source.readlink())
@@ -186,14 +192,14 @@ def _copy(source: Path, part: Path, mode: int, deadline_s: float) -> None:
             open(part, "xb", opener=private_files.opener) as copy,
         ):
             while data := stream.read(_BLOCK):
-                if time.monotonic() > deadline_s:
+                if space.is_over:
                     raise TimeoutError
                 copy.write(data)
         shutil.copystat(source, part)
 
 
 @contextlib.contextmanager
-def _exclusive(source: Path, deadline_s: float) -> Iterator[None]:
+def _exclusive(source: Path, space: Space) -> Iterator[None]:
     """Excludes other programs from moving these files, until the deadline."""
     try:
         descriptor = os.open(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -201,7 +207,7 @@ def _exclusive(source: Path, deadline_s: float) -> Iterator[None]:
         yield
         return
     try:
-        while time.monotonic() < deadline_s:
+        while not space.is_over:
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break

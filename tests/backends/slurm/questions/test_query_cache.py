@@ -58,11 +58,9 @@ def test_who_needs_a_later_answer_gets_one(slurm: Counted, tmp_path: Path) -> No
     assert slurm.asked == 1
 
 
-def test_of_many_who_need_later_answers_most_get_none(
-    slurm: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("batchai_magics.backends.slurm.queries.NEW_JOB_INTERVAL_S", 60.0)
+def test_of_many_who_need_later_answers_most_get_none(slurm: Counted, tmp_path: Path) -> None:
     answers = opened(slurm, tmp_path)
+    answers.new_job_interval_s = 60.0
     asked, _ = answers.jobs()
     assert [answers.of_job("7", since=asked + number) for number in range(50)] == [None] * 50
     assert slurm.asked == 1
@@ -107,14 +105,14 @@ def test_who_asks_a_slurm_that_does_not_answer_keeps_nobody_else_waiting(
 
 
 def test_a_first_answer_is_not_waited_for_long_where_another_process_gets_none(
-    slurm: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    slurm: Counted, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("batchai_magics.backends.slurm.queries.FIRST_QUERY_TIMEOUT_S", 0.1)
-    stuck = Stuck()
+    stuck, other = Stuck(), opened(slurm, tmp_path)
+    other.first_query_timeout_s = 0.1
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(opened(stuck, tmp_path).jobs)
         stuck.asking.wait()
-        assert opened(slurm, tmp_path).jobs()[1] == {"7": LINE}
+        assert other.jobs()[1] == {"7": LINE}
         assert not asking.done()
         stuck.answering.set()
 
@@ -159,15 +157,14 @@ def test_while_slurm_is_down_it_is_not_asked_more_often(slurm: Counted, tmp_path
     assert slurm.asked == 1
 
 
-def test_an_answer_is_as_old_as_what_it_says(
-    slurm: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("batchai_magics.backends.slurm.queries.NEW_JOB_INTERVAL_S", 0.0)
+def test_an_answer_is_as_old_as_what_it_says(slurm: Counted, tmp_path: Path) -> None:
+    answers = opened(slurm, tmp_path, look_s=10.0)
+    answers.new_job_interval_s = 0.0
     since = seed(tmp_path, ago_s=100, calm_s=3000)
-    opened(slurm, tmp_path, look_s=10.0).jobs()
+    answers.jobs()
     assert (slurm.asked, changed(tmp_path)) == (1, since)
     slurm.lines = {"7": LINE._replace(state="COMPLETING")}
-    opened(slurm, tmp_path, look_s=10.0).jobs(since=time.time() + 1)
+    answers.jobs(since=time.time() + 1)
     assert (slurm.asked, changed(tmp_path) > since) == (2, True)
 
 

@@ -7,7 +7,6 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -103,9 +102,9 @@ def test_on_a_full_disk_files_stay_where_they_were(source: Path, small: Path) ->
     assert [path.name for path in small.iterdir() if path.is_file()] == []
 
 
-def test_the_time_is_over_in_the_middle_of_a_file_too(source: Path, target: Path, monkeypatch) -> None:
+def test_the_time_is_over_in_the_middle_of_a_file_too(source: Path, target: Path) -> None:
     (source / "large").write_bytes(bytes(10 << 20))
     times = iter([0.0, 0.0, 0.0])  # for the lock, the file, its first piece
-    monkeypatch.setattr(scratch, "time", SimpleNamespace(monotonic=lambda: next(times, 2.0)))
-    assert move(source, target, Space(1 << 30, 1.0)) == MoveResult(0, 1, 10 << 20, scratch.TOO_LATE)
+    space = Space(1 << 30, 1.0, clock=lambda: next(times, 2.0))
+    assert move(source, target, space) == MoveResult(0, 1, 10 << 20, scratch.TOO_LATE)
     assert (list(target.iterdir()), [path.name for path in target.parents[1].glob("*.part")]) == ([], [])
