@@ -11,9 +11,9 @@ from batchai_magics.backends.folders import rank_files, run_output
 from batchai_magics.backends.service.run_labels import RunRecords
 from batchai_magics.errors import StorageError
 from batchai_magics.models.runs.labels import LabelChange
-from tests.backends.local.still import Still, still
+from tests.backends.local.still import Still, no_supervisor, still
 
-__all__ = ["still"]
+__all__ = ["no_supervisor", "still"]
 
 
 def test_files_are_read_by_name_and_by_folder(tmp_path: Path) -> None:
