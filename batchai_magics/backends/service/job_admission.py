@@ -202,7 +202,7 @@ def _predecessor_ids(spec: JobSpec) -> list[tuple[str, str]]:
 
 def _create_admitted(context: HomeContext, jobs: Sequence[AdmittedJob]) -> list[Record]:
     """Creates jobs of one cluster together; returns the records that exist then."""
-    cluster, fresh = jobs[0].cluster, list[Record]()
+    fresh: list[Record] = []
     try:
         with context.repository.recorded([job.record for job in jobs]) as made:
             new = [job for job, record in zip(jobs, made, strict=True) if record is job.record]
@@ -219,12 +219,18 @@ def _create_admitted(context: HomeContext, jobs: Sequence[AdmittedJob]) -> list[
             context.repository.remove_runs([record.guid])
     for record in fresh:
         run_labels.RunRecords(context).pin_if_tagged(record)
+    if fresh:
+        _tell_of_resize(context, jobs[0].cluster, fresh)
+    return made
+
+
+def _tell_of_resize(context: HomeContext, cluster: Record, jobs: Sequence[Record]) -> None:
+    """Tells the engine of the new jobs of a cluster that was resized while they were created."""
     now = context.repository.find(cluster.resource_id)
-    if fresh and now and now.more != cluster.more:  # it was resized meanwhile
-        runs = [(run_of(record), context.status(record)) for record in fresh]
+    if now and now.more != cluster.more:
+        runs = [(run_of(job), context.status(job)) for job in jobs]
         change = ClusterChange(runs=runs, option=DeallocationOption.WAIT_FOR_JOB_COMPLETION)
         context.runner.apply(cluster_of(now), change)
-    return made
 
 
 @dataclass(frozen=True)
@@ -253,8 +259,29 @@ class AdmittedJob:
 
     def planned_run(self) -> PlannedRun:
         """Creates the folder with its links; returns what the run starts."""
-        spec, job, setup = self.spec, self._job, self._cluster_spec.node_setup
-        task = setup.setup_task if setup else None
+        self._make_folder()
+        spec, setup = self.spec, self._cluster_spec.node_setup
+        plan, task = self._plan(spec), setup.setup_task if setup else None
+        if spec.batchai_preflight:
+            count = spec.node_count
+            excluded = max_excluded(count) if spec.batchai_preflight is PreflightMode.EXCLUDE else 0
+            plans = (self._plan(spec.on_nodes(count - less)) for less in range(1, excluded + 1))
+            private_files.write(self._job.preflight, json.dumps([smaller.to_json() for smaller in plans]))
+        source = spec.container_settings.image_source_registry if spec.container_settings else None
+        password = source.credentials.password if source and source.credentials else None
+        return PlannedRun(
+            run_of(self.record),
+            cluster_of(self.cluster),
+            plan,
+            after=self.after,
+            setup=self._setup_plan(task, [node.id for node in plan.nodes]) if task else None,
+            registry_password=password.get_secret_value() if password else "",
+            secrets={item.name: item.value.get_secret_value() for item in spec.secrets or () if item.value},
+        )
+
+    def _make_folder(self) -> None:
+        """Creates the folder with its links, the record files, and the modules of the job's processes."""
+        spec, job = self.spec, self._job
         for folder in (job.shared_temp, self._logs):
             private_files.make_folder(folder)
         for name, text in self.records.items():
@@ -267,23 +294,6 @@ class AdmittedJob:
         mounts.link(self.layout, job.mounts, spec.mount_volumes)
         if spec.batchai_stop_if:
             StopIfRequest(spec.batchai_stop_if, spec.batchai_patterns or {}).write(job.stop_if)
-        plan = self._plan(spec)
-        if spec.batchai_preflight:
-            count = spec.node_count
-            excluded = max_excluded(count) if spec.batchai_preflight is PreflightMode.EXCLUDE else 0
-            plans = (self._plan(spec.on_nodes(count - less)) for less in range(1, excluded + 1))
-            private_files.write(job.preflight, json.dumps([smaller.to_json() for smaller in plans]))
-        source = spec.container_settings.image_source_registry if spec.container_settings else None
-        password = source.credentials.password if source and source.credentials else None
-        return PlannedRun(
-            run_of(self.record),
-            cluster_of(self.cluster),
-            plan,
-            after=self.after,
-            setup=self._setup_plan(task, [node.id for node in plan.nodes]) if task else None,
-            registry_password=password.get_secret_value() if password else "",
-            secrets={item.name: item.value.get_secret_value() for item in spec.secrets or () if item.value},
-        )
 
     @property
     def _job(self) -> JobLayout:

@@ -126,11 +126,12 @@ def _made_cluster(context: HomeContext, record: Record, spec: ClusterSpec) -> Re
 def _planned_setup(context: HomeContext, guid: str, spec: ClusterSpec) -> PlannedSetup:
     """What a node of a new cluster mounts and runs before it takes runs, with the secrets of its task."""
     asked, layout = spec.node_setup, context.layout
-    task, volumes = (asked.setup_task, asked.mount_volumes) if asked else (None, None)
-    values = ((item.name, item.value) for item in (task.secrets if task else None) or ())
-    secrets = {name: text.get_secret_value() for name, text in values if text}
-    has_mounts = volumes and volumes.unmanaged_file_systems
-    if not (context.facts.prepares_nodes and asked and (task or has_mounts)):
+    if not asked:
+        return PlannedSetup()
+    values = (asked.setup_task.secrets if asked.setup_task else None) or ()
+    secrets = {item.name: item.value.get_secret_value() for item in values if item.value}
+    has_mounts = asked.mount_volumes and asked.mount_volumes.unmanaged_file_systems
+    if not (context.facts.prepares_nodes and (asked.setup_task or has_mounts)):
         return PlannedSetup(secrets=secrets)
     site, name, root = context.facts.site, reference(ReferenceKind.NODE, 0), str(layout.mounts(guid))
     folder = joined([str(layout.nodes(guid)), "/", name])
