@@ -303,22 +303,17 @@ def running_notification(job: JobLayout, kind: NotificationKind, number: int, re
 
 
 def _of_run(job: JobLayout, notification: Notification) -> Notification:
-    request = watch_request(job) or WatchRequest(job.root.name, "")
+    request, headline = watch_request(job) or WatchRequest(job.root.name, ""), dict[str, Any]()
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        kept = read_json(job.records / record_files.HEADLINE)
+        headline = {"name": kept["name"], "value": float(kept["value"]), "step": kept["step"]}
     return notification._replace(
         job=request.name,
         experiment=request.experiment,
         run=job.root.name,
-        headline=_headline(job),
+        headline=headline,
         link=request.link,
     )
-
-
-def _headline(job: JobLayout) -> dict[str, Any]:
-    try:
-        headline = read_json(job.records / record_files.HEADLINE)
-        return {"name": headline["name"], "value": float(headline["value"]), "step": headline["step"]}
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
 
 
 def process_error(plan: Plan, process: ProcessExit, paths: SourcePaths) -> JobError:

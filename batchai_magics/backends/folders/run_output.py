@@ -12,7 +12,7 @@ from pathlib import Path
 
 from batchai_magics.backends.base import BEFORE_BYTES, Chunk, Seal
 from batchai_magics.backends.folders import entries
-from batchai_magics.backends.folders.entries import Entry, read_slice, resolve_inside
+from batchai_magics.backends.folders.entries import read_slice, resolve_inside
 from batchai_magics.backends.node import output_records
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.ranks.signed_records import seals_in
@@ -35,15 +35,14 @@ def output_listing(folder: Path, path: str, *, limit: int | None = None) -> list
     try:
         if not target.is_dir():
             return []
-        return [_output_file(entry, relative, target) for entry in entries.scan(folder, target, limit)]
+        listed = []
+        for entry in entries.scan(folder, target, limit):
+            name, is_file = f"{relative}/{entry.name}".lstrip("/"), entry.kind is FileKind.FILE
+            url = (target / name_of(entry.name)).absolute().as_uri() if is_file else None
+            listed.append(OutputFile(name, entry.kind, entry.size_bytes, entry.modified, url, entry.is_link))
+        return listed
     except OSError as error:  # another owner's, created by a container, or too deep
         raise _unreadable(f"the folder {relative[-200:] or folder.name}", error) from error
-
-
-def _output_file(entry: Entry, path: str, target: Path) -> OutputFile:
-    name = f"{path}/{entry.name}".lstrip("/")
-    url = (target / name_of(entry.name)).absolute().as_uri() if entry.kind is FileKind.FILE else None
-    return OutputFile(name, entry.kind, entry.size_bytes, entry.modified, url, entry.is_link)
 
 
 def read_output(file: Path, offset: int, limit: int, *, is_complete: bool) -> Chunk:

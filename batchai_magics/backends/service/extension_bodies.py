@@ -31,7 +31,11 @@ class PackedFile:
 
 def pack_files(files: Mapping[str, bytes]) -> bytes:
     """The body with these files, by path."""
-    return b"".join(piece for path, data in files.items() for piece in (_file_line(path, data), data))
+    pieces: list[bytes] = []
+    for path, data in files.items():
+        header = json.dumps([path, len(data), hashlib.sha256(data).hexdigest()], ensure_ascii=False)
+        pieces += [header.encode(errors="surrogatepass") + b"\n", data]
+    return b"".join(pieces)
 
 
 def unpack_files(body: bytes) -> Iterator[PackedFile]:
@@ -48,11 +52,6 @@ def unpack_files(body: bytes) -> Iterator[PackedFile]:
         if len(data) != size:
             raise ValueError(f"{path} has {len(data)} bytes of {size}")
         yield PackedFile(path, data, hashlib.sha256(data).hexdigest() == digest)
-
-
-def _file_line(path: str, data: bytes) -> bytes:
-    header = [path, len(data), hashlib.sha256(data).hexdigest()]
-    return json.dumps(header, ensure_ascii=False).encode(errors="surrogatepass") + b"\n"
 
 
 def _parse_file_line(line: bytes) -> tuple[str, int, str]:
@@ -135,7 +134,12 @@ def _bytes(text: str) -> bytes:
 def output_to_lines(output: Iterable[CommandBytes | CommandEnd]) -> Iterator[bytes]:
     """The lines of a command's output, each yielded immediately."""
     for part in output:
-        yield json.dumps(_part_to_wire(part)).encode() + b"\n"
+        wire: dict[str, object] = {}
+        if isinstance(part, CommandEnd):
+            wire = {"exitCode": part.exit_code}
+        elif part.data:
+            wire = {"data": _text(part.data), "isError": part.is_error}
+        yield json.dumps(wire).encode() + b"\n"
 
 
 def output_from_lines(pieces: Iterable[bytes]) -> Iterator[CommandBytes | CommandEnd]:
@@ -151,14 +155,6 @@ def output_from_lines(pieces: Iterable[bytes]) -> Iterator[CommandBytes | Comman
                 yield CommandEnd(int(data["exitCode"]))
             elif line:
                 yield CommandBytes(_bytes(data.get("data", "")), bool(data.get("isError")))
-
-
-def _part_to_wire(part: CommandBytes | CommandEnd) -> dict[str, object]:
-    if isinstance(part, CommandEnd):
-        return {"exitCode": part.exit_code}
-    if not part.data:
-        return {}
-    return {"data": _text(part.data), "isError": part.is_error}
 
 
 RECORDS_KEY = "batchaiRecords"  # beside the `properties` of a job that is created

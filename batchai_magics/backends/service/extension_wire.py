@@ -80,14 +80,11 @@ def info_from_wire(data: Mapping[str, Any], name: str) -> ServerInfo | None:
     known = {flag: bool(entries[flag]) for flag in flags if flag in entries}
     options = entries.get("backend_options")
     names = tuple(map(str, options)) if isinstance(options, list) else ()
-    capabilities = Capabilities(name=name, pace=_pace(entries.get("pace")), backend_options=names, **known)
+    paces, times = entries.get("pace"), {field.name for field in fields(Pace)}
+    values = paces.items() if isinstance(paces, Mapping) else ()
+    pace = Pace(**{field: float(value) for field, value in values if field in times})
+    capabilities = Capabilities(name=name, pace=pace, backend_options=names, **known)
     return ServerInfo(capabilities, tuple(map(str, facets)))
-
-
-def _pace(data: object) -> Pace:
-    entries = data if isinstance(data, Mapping) else {}
-    names = {field.name for field in fields(Pace)}
-    return Pace(**{name: float(value) for name, value in entries.items() if name in names})
 
 
 # Our additions: the hint, our error class, the description with problems, and the fix of each problem.
@@ -120,7 +117,10 @@ def error_to_wire(error: BatchAIError) -> ErrorWire:
     if error.hint:
         wire[HINT] = error.hint
     if isinstance(error, SpecError):
-        wire["details"], wire[WHAT] = [_detail(problem) for problem in error.problems], error.what
+        wire["details"], wire[WHAT] = [], error.what
+        for problem in error.problems:
+            detail = {"code": "InvalidProperty", "target": problem.path, "message": problem.message}
+            wire["details"].append({**detail, FIX: problem.fix} if problem.fix else detail)
     if kind := kind_of(error):
         wire[KIND] = kind[KIND]
     return wire
@@ -146,8 +146,3 @@ def error_from_wire(data: Mapping[str, Any]) -> BatchAIError | None:
         code = str(data.get("code", ""))
         return kind(message, code="" if code == _INVALID else code, hint=hint)
     return errors.UsageError(message, hint=hint) if issubclass(kind, errors.UsageError) else None
-
-
-def _detail(problem: Problem) -> dict[str, str]:
-    fix = {FIX: problem.fix} if problem.fix else {}
-    return {"code": "InvalidProperty", "target": problem.path, "message": problem.message, **fix}

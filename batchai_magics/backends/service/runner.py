@@ -94,15 +94,12 @@ def waiting_reason(predecessors: Iterable[Predecessor]) -> str:
     groups: dict[str, list[str]] = {}
     for each in predecessors:
         groups.setdefault("succeed" if each.must_succeed else "end", []).append(each.name)
-    return "; ".join(
-        f"{_listed(group)} {'has' if len(group) == 1 else 'have'} to {verb} first"
-        for verb, group in groups.items()
-    )
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = [*names[:MAX_NAMES], *[f"{len(names) - MAX_NAMES} more"] * (len(names) > MAX_NAMES)]
-    return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
+    reasons = []
+    for verb, names in groups.items():
+        shown = [*names[:MAX_NAMES], *[f"{len(names) - MAX_NAMES} more"] * (len(names) > MAX_NAMES)]
+        listed = " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
+        reasons.append(f"{listed} {'has' if len(names) == 1 else 'have'} to {verb} first")
+    return "; ".join(reasons)
 
 
 @dataclass(frozen=True)

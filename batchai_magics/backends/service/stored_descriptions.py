@@ -122,20 +122,17 @@ def execution_info(status: RunStatus, notes: Sequence[Mapping[str, Any]] = ()) -
     if started is None:
         return None
     errors = [*result.errors, *result.warnings] if result else [*status.warnings]
+    details: tuple[ErrorDetail, ...] = ()
+    if errors or notes:
+        from batchai_magics.models.error_details import ErrorDetail  # loads the models
+
+        details = tuple(map(ErrorDetail.of_stored, [*errors, *notes]))
     return ExecutionInfo(
         started=moment(started),
         ended=moment(result.ended) if result else None,
         exit_code=result.exit_code if result else None,
-        errors=_errors([*errors, *notes]),
+        errors=details,
     )
-
-
-def _errors(errors: Sequence[Mapping[str, Any]]) -> tuple[ErrorDetail, ...]:
-    if not errors:
-        return ()
-    from batchai_magics.models.error_details import ErrorDetail
-
-    return tuple(map(ErrorDetail.of_stored, errors))
 
 
 @lru_cache(maxsize=4096)
