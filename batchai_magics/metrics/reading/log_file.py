@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import accumulate, chain, count
 from operator import add
 
@@ -17,7 +18,7 @@ from batchai_magics.metrics.reading.line_reader import LineReader
 from batchai_magics.metrics.reading.line_splitter import Block, Lines, LineSplitter, strip_escapes
 from batchai_magics.metrics.reading.prefix_patterns import PREFIX, StreamKey, has_tag, rank_of
 from batchai_magics.metrics.reading.return_labels import ReturnLabels, Stretch, all_of
-from batchai_magics.metrics.reading.tagged_streams import StreamLines, TaggedStreams
+from batchai_magics.metrics.reading.tagged_streams import TaggedStreams
 from batchai_magics.metrics.reading.tf_cnn_benchmarks import HINTS, HeaderWindow, StepCadence
 from batchai_magics.metrics.reading.timestamps import WriteClock
 from batchai_magics.metrics.reading.user_patterns import UserPatterns
@@ -73,7 +74,7 @@ class LogFile:
             last = self._splitter.finish()
             yield from chain.from_iterable(self._read_block(last) if last else ())
         for line in self._streams.finish(self._splitter.offset):
-            yield from self._read_alone(self._lines_of(line))
+            yield from self._read_alone(self._numbered(line))
         yield from self.contexts.release_all()
 
     def take_bar_counts(self) -> list[BarCount]:
@@ -95,17 +96,16 @@ class LogFile:
             ends = [*map(add, accumulate(map(len, raw)), count(block.offset + 1))]
             yield from self._read_all(Lines(texts, ends, self._streams.rank, self._take_numbers(len(texts))))
             return
-        for lines in map(self._lines_of, self._streams.demultiplex(block)):
+        for lines in map(self._numbered, self._streams.demultiplex(block)):
             if lines.is_continued or not lines.has_end:
                 yield self._read_alone(lines)
             else:
                 yield from self._read_all(lines)
 
-    def _lines_of(self, lines: StreamLines) -> Lines:
-        """Lines that several processes have completed."""
-        texts = strip_escapes(b"\n".join(lines.texts)).split(b"\n")
-        first = self._take_numbers(len(texts))
-        return Lines(texts, lines.ends, None, first, *lines[2:])
+    def _numbered(self, lines: Lines) -> Lines:
+        """Lines that several processes have completed, without escape sequences: the file's next ones."""
+        texts = strip_escapes(lines.joined).split(b"\n")
+        return replace(lines, texts=texts, first=self._take_numbers(len(texts)), _joined=None)
 
     def _take_numbers(self, line_count: int) -> int:
         """The number of the first of so many lines, which are the next ones of the file."""

@@ -10,7 +10,7 @@ from itertools import accumulate, groupby
 from operator import attrgetter
 from typing import NamedTuple
 
-from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES, Block, split_lines
+from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES, Block, Lines, split_lines
 from batchai_magics.metrics.reading.prefix_patterns import StreamKey, TaggedText, has_tag, split_tags
 from batchai_magics.metrics.reading.timestamps import Timestamp
 
@@ -32,25 +32,6 @@ class StreamLine(NamedTuple):
     def is_whole(self) -> bool:
         """Whether it has its beginning and its end."""
         return not self.is_continued and self.text.endswith(b"\n")
-
-
-class StreamLines(NamedTuple):
-    """Whole lines of processes, or one that need not be whole, without newlines."""
-
-    texts: Sequence[bytes]
-    ends: Sequence[int]
-    ranks: list[int | None]
-    timestamps: list[Timestamp | None] | None = None
-    is_continued: bool = False
-    has_end: bool = True
-
-    @classmethod
-    def of(cls, lines: Sequence[StreamLine]) -> StreamLines:
-        """Some lines as columns."""
-        texts, ends, ranks, are_continued, timestamps = zip(*lines, strict=True)
-        clean = [text.removesuffix(b"\n") for text in texts]
-        has_end = texts[-1].endswith(b"\n")
-        return cls(clean, ends, [*ranks], [*timestamps], is_continued=are_continued[0], has_end=has_end)
 
 
 @dataclass(slots=True)
@@ -114,7 +95,7 @@ class TaggedStreams:
         finally:
             self._current = current
 
-    def demultiplex(self, block: Block) -> Iterator[StreamLines]:
+    def demultiplex(self, block: Block) -> Iterator[Lines]:
         """The lines that streams complete: whole ones that follow each other at once, others one by one."""
         found = self._tagged_lines(block)
         if found:
@@ -122,11 +103,11 @@ class TaggedStreams:
             return
         for is_whole, lines in groupby(self._completed(block), attrgetter("is_whole")):
             if is_whole:
-                yield StreamLines.of([*lines])
+                yield _lines_of([*lines])
             else:
-                yield from (StreamLines.of([line]) for line in lines)
+                yield from (_lines_of([line]) for line in lines)
 
-    def _tagged_lines(self, block: Block) -> StreamLines | None:
+    def _tagged_lines(self, block: Block) -> Lines | None:
         """The lines of a block each of which is a tag and a whole line; None if some are not."""
         data, count = block.data, block.data.count(b"\n")
         if (
@@ -142,8 +123,8 @@ class TaggedStreams:
         known = {rank: int(rank) for rank in {*ranks}}
         self.switch_to(StreamKey(known[ranks[-1]], names[-1]))
         ends = accumulate((len(line) + 1 for line in data.split(b"\n")[:-1]), initial=block.offset)
-        own = [text.removeprefix(self._prefix) for text in texts] if self._prefix else texts
-        return StreamLines(own, [*ends][1:], [*map(known.__getitem__, ranks)])
+        own = [text.removeprefix(self._prefix) for text in texts] if self._prefix else [*texts]
+        return Lines(own, [*ends][1:], None, 0, [*map(known.__getitem__, ranks)])
 
     def _completed(self, block: Block) -> Iterator[StreamLine]:
         """Assign the text between tags to its streams; yield each line as its stream completes it."""
@@ -158,8 +139,23 @@ class TaggedStreams:
                 if stream.carry[-1:] == b"\n" or len(stream.carry) > MAX_LINE_BYTES:
                     yield stream.take_line(line.end)
 
-    def finish(self, end: int) -> Iterator[StreamLines]:
+    def finish(self, end: int) -> Iterator[Lines]:
         """The unterminated lines, ordered by rank."""
         for key in sorted(self._streams, key=lambda key: (-1 if key.rank is None else key.rank, key.name)):
             if self._streams[key].carry:
-                yield StreamLines.of([self._streams[key].take_line(end)])
+                yield _lines_of([self._streams[key].take_line(end)])
+
+
+def _lines_of(lines: Sequence[StreamLine]) -> Lines:
+    """Whole lines of processes, or one that need not be whole, not yet numbered."""
+    texts, ends, ranks, are_continued, timestamps = zip(*lines, strict=True)
+    return Lines(
+        [text.removesuffix(b"\n") for text in texts],
+        ends,
+        None,
+        0,
+        [*ranks],
+        [*timestamps],
+        is_continued=are_continued[0],
+        has_end=texts[-1].endswith(b"\n"),
+    )
