@@ -71,56 +71,52 @@ class _LineShape:
         self.numbers, self.count = numbers, self.count + 1
 
 
-class MetricSuggester:
-    """Scans lines for those that repeat with different numbers.
+def _suggest(lines: Iterable[bytes], known: Collection[str] = ()) -> Suggestion | None:
+    """A suggestion for complete lines that repeat with different numbers, once these certainly are a series.
 
     `known` are the metrics that were read, if any were: only qualities of another name are then suggested.
     """
+    suggestion, shapes, counts = None, dict[bytes, _LineShape](), Counter[bytes]()
+    for line in lines:
+        skeleton = line[:_MAX_LINE_BYTES].translate(None, b"0123456789")
+        if counts[skeleton] == _MAX_ALIKE or (len(counts) == _MAX_SKELETONS and skeleton not in counts):
+            continue
+        counts[skeleton] += 1
+        if len(line) <= _MAX_LINE_BYTES and (found := _suggestion_for(line, shapes, known)):
+            suggestion, count = found
+            if count >= MIN_LINES:
+                break
+    return suggestion
 
-    def __init__(self, known: Collection[str] = ()) -> None:
-        self.suggestion: Suggestion | None = None
-        self._known = known
-        self._shapes: dict[bytes, _LineShape] = {}
 
-    def scan(self, lines: Iterable[bytes]) -> None:
-        """Scan complete lines until the numbers of some certainly are a series."""
-        counts = Counter[bytes]()
-        for line in lines:
-            skeleton = line[:_MAX_LINE_BYTES].translate(None, b"0123456789")
-            if counts[skeleton] == _MAX_ALIKE or (len(counts) == _MAX_SKELETONS and skeleton not in counts):
-                continue
-            counts[skeleton] += 1
-            if len(line) <= _MAX_LINE_BYTES and (found := self._suggestion_for(line)):
-                self.suggestion, count = found
-                if count >= MIN_LINES:
-                    return
+def _suggestion_for(
+    line: bytes, shapes: dict[bytes, _LineShape], known: Collection[str]
+) -> tuple[Suggestion, int] | None:
+    """The suggestion for a line, and how many lines were like it."""
+    from batchai_magics.metrics.grammar.line_grammar import states_results
+    from batchai_magics.metrics.grammar.prefix_grammar import read_prefixes
 
-    def _suggestion_for(self, line: bytes) -> tuple[Suggestion, int] | None:
-        """The suggestion for a line, and how many lines were like it."""
-        from batchai_magics.metrics.grammar.line_grammar import states_results
-        from batchai_magics.metrics.grammar.prefix_grammar import read_prefixes
-
-        prefixes = read_prefixes(line)
-        is_result = states_results(line[: prefixes.end], prefixes.begin)
-        line = line[prefixes.begin : prefixes.end]
-        numbers = _number().findall(line)
-        if not numbers:
+    prefixes = read_prefixes(line)
+    is_result = states_results(line[: prefixes.end], prefixes.begin)
+    line = line[prefixes.begin : prefixes.end]
+    numbers = _number().findall(line)
+    if not numbers:
+        return None
+    key = _number().sub(b"#", line).translate(None, b"0123456789")
+    shape = shapes.get(key)
+    if shape is None:
+        shape = _LineShape(numbers)
+        if len(shapes) < _MAX_SHAPES:
+            shapes[key] = shape
+        if not is_result:
             return None
-        key = _number().sub(b"#", line).translate(None, b"0123456789")
-        shape = self._shapes.get(key)
-        if shape is None:
-            shape = _LineShape(numbers)
-            if len(self._shapes) < _MAX_SHAPES:
-                self._shapes[key] = shape
-            if not is_result:
-                return None
-            shape.changed, shape.count = {*range(len(numbers))}, _MIN_TRAINING_LINES  # one line is enough
-        else:
-            if len(shape.numbers) != len(numbers):
-                return None
-            shape.add(numbers)
-        found = _suggestion(line.decode("utf-8", "replace"), shape, self._known)
-        return found and (found, shape.count)
+        shape.changed, shape.count = {*range(len(numbers))}, _MIN_TRAINING_LINES  # one line is enough
+    elif len(shape.numbers) != len(numbers):
+        return None
+    else:
+        shape.add(numbers)
+    found = _suggestion(line.decode("utf-8", "replace"), shape, known)
+    return found and (found, shape.count)
 
 
 @cache
@@ -273,9 +269,7 @@ class LogStart:
             for line, end in zip(every, accumulate(map(len, every)), strict=True)
             if end not in read._ends and end - 1 not in read._ends
         ]
-        suggester = MetricSuggester(known)
-        suggester.scan(filter(may_matter, lines) if known else lines)
-        self.suggestion = suggester.suggestion
+        self.suggestion = _suggest(filter(may_matter, lines) if known else lines, known)
 
 
 def notices_of(
