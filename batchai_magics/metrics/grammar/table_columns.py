@@ -60,7 +60,9 @@ def columns_of(text: bytes, *, is_placed: bool = False) -> Columns | None:
     separator = _separator_of(text)
     cells = cells_of(text, separator)
     names = [cell for _, cell in cells]
-    if not _are_names(names, separator):
+    if not (2 <= len(names) <= _MAX_COLUMNS and all(map(_NAME.fullmatch, names))):
+        return None
+    if separator == b"," and not all(map(_PLAIN_NAME.fullmatch, names)):
         return None
     columns = _named(cells, separator)
     for header, table in _HEADERS:
@@ -129,15 +131,6 @@ def _separator_of(text: bytes) -> bytes:
         if len(names) > 2 and all(map(_PLAIN_NAME.fullmatch, names)):
             return separator
     return b"" if GAP.search(text.strip()) else b","
-
-
-def _are_names(cells: Sequence[bytes], separator: bytes) -> bool:
-    """Whether the cells of a line are all names of columns."""
-    if not 2 <= len(cells) <= _MAX_COLUMNS:
-        return False
-    if separator == b"," and not all(map(_PLAIN_NAME.fullmatch, cells)):
-        return False
-    return all(map(_NAME.fullmatch, cells))
 
 
 def _is_of_training(columns: Columns) -> bool:

@@ -194,7 +194,11 @@ class Block:
         self._cache = cache
         self._by_plan: dict[int, PlanLines] = {}
         for plans, rows in self._by_skeleton().items():
-            self._add(plans, rows)
+            if plans.opens_table or plans.tells_facts or not (lines.has_end and not lines.is_continued):
+                self.single |= dict.fromkeys(rows, plans)
+                continue
+            for row in self._add_at_once(plans, rows):
+                self._add_line(plans, row)
         self.groups = [*self._by_plan.values()]
         for group in self.groups:
             group.convert(clock)
@@ -251,14 +255,6 @@ class Block:
             silent = (each for each in unknown if each not in learned)
             self._cache.silence(each for each in silent if not may_matter(each))  # with any digits
         return learned
-
-    def _add(self, plans: SkeletonPlans, rows: Sequence[int]) -> None:
-        lines = self.lines
-        if plans.opens_table or plans.tells_facts or not (lines.has_end and not lines.is_continued):
-            self.single |= dict.fromkeys(rows, plans)
-            return
-        for row in self._add_at_once(plans, rows):
-            self._add_line(plans, row)
 
     def _add_line(self, plans: SkeletonPlans, row: int) -> None:
         found = self._cache.find(plans, self.lines.texts[row])

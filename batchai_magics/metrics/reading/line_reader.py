@@ -62,8 +62,14 @@ class LineReader:
             self.plans = PlanCache(are_labels_ranks=True)
             table.extend(self.read(lines.slice(row, len(lines.texts)), clock))
             return table
-        if self._is_uniform(block):
-            self._read_uniform(block.groups)
+        if self._is_uniform(block):  # the lines may be read in any order
+            last = [
+                (group.rows[index], index, group, context)
+                for group in block.groups
+                for context, index in self._read_simple(group, slice(0, len(group.rows)))
+            ]
+            for _, index, group, context in sorted(last, key=itemgetter(0)):
+                self._note(group, index, context)
         else:
             self._read_in_turn(block.owners())
         self._last_text = lines.texts[-1]
@@ -123,16 +129,6 @@ class LineReader:
         have_epochs = [plan.layout.epoch >= 0 for plan in plans]
         take_epochs = (plan.reading.kind is LineKind.STEP and plan.layout.epoch < 0 for plan in plans)
         return not (any(have_epochs) and any(take_epochs))
-
-    def _read_uniform(self, groups: Sequence[PlanLines]) -> None:
-        """Read lines whose epochs are all their own, or all that of the lines above, in any order."""
-        last = [
-            (group.rows[index], index, group, context)
-            for group in groups
-            for context, index in self._read_simple(group, slice(0, len(group.rows)))
-        ]
-        for _, index, group, context in sorted(last, key=itemgetter(0)):
-            self._note(group, index, context)
 
     def _read_in_turn(self, owners: Sequence[Owner]) -> None:
         """Read lines in their order; those of one plan that follow each other are read at once."""

@@ -303,7 +303,11 @@ class ProgressReader:
             self._epoch = None
         if bar and bar_at > epoch_at:
             self._bar = bar
-            self._epoch = _next_if_ended(self._epoch)
+            ended = self._epoch
+            if ended and ended.epoch and not ended.is_epoch_start:  # the bar is of the next epoch
+                done, total = parse_number(ended.epoch.done), parse_number(ended.epoch.total)
+                count = ended.epoch._replace(done=f"{min(done + 1, total):g}")
+                self._epoch = ended._replace(epoch=count, is_epoch_start=done < total)
         return bool(epoch or bar)
 
     @property
@@ -385,13 +389,3 @@ class ProgressReader:
                 self._silent.clear()
             self._silent.add(shape)
         return seen
-
-
-def _next_if_ended(epoch: LineCounts | None) -> LineCounts | None:
-    """The epoch of a bar that follows a line about the end of an epoch."""
-    if epoch is None or epoch.epoch is None or epoch.is_epoch_start:
-        return epoch
-    done, total = parse_number(epoch.epoch.done), parse_number(epoch.epoch.total)
-    return epoch._replace(
-        epoch=epoch.epoch._replace(done=f"{min(done + 1, total):g}"), is_epoch_start=done < total
-    )
