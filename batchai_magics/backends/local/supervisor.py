@@ -32,7 +32,7 @@ from batchai_magics.backends.node.child_processes import ChildLauncher
 from batchai_magics.backends.node.job_environment import RUN_SCRIPT, free_ports
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.launcher import LOOPBACK, Deadline, PlanProcesses, Report
-from batchai_magics.backends.node.outcome import not_run, not_started, stopped
+from batchai_magics.backends.node.outcome import KILLED, not_run, not_started, stopped
 from batchai_magics.backends.node.ranks import leftovers, termination
 from batchai_magics.backends.node.ranks.leftovers import LiveProcess
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 TAKE_OVER_S = 60.0  # how long after its start a supervisor takes further jobs
 SWEEP_STEP = "jobs.sweeps.next_step"  # of an upper layer: a process of its own, which none here waits for
 POLL_S = 0.2  # polling interval of a queued job whose secrets are held here
-KILLED = 128 + 9  # exit code of a process that was killed
 
 
 def main() -> None:

@@ -43,25 +43,12 @@ def _open_regular(path: str) -> int:
 
 def read(path: str, offset: int, limit: int, head: int = 0) -> "Any":
     """[metadata, size of head]; the first `head` bytes followed by a range of a regular file."""
-    file = _open_regular(path)
-    try:
-        info = os.fstat(file)
-        data = _pread(file, limit, offset)
-        first = os.pread(file, head, 0) if head else b""
+    with os.fdopen(_open_regular(path), "rb") as file:
+        info = os.fstat(file.fileno())
+        file.seek(offset)
+        data = file.read(max(0, limit))
+        first = os.pread(file.fileno(), head, 0)  # only now: it shows whether the file was replaced meanwhile
         return [_status(info), len(first)], first + data
-    finally:
-        os.close(file)
-
-
-def _pread(file: int, limit: int, offset: int) -> bytes:
-    pieces = []
-    while limit > 0:
-        piece = os.pread(file, limit, offset)
-        if not piece:
-            break
-        pieces.append(piece)
-        limit, offset = limit - len(piece), offset + len(piece)
-    return b"".join(pieces)
 
 
 def digest(path: str, sync: bool = False) -> "Any":
@@ -132,19 +119,14 @@ def snapshot(folders: "list[str]", files: "list[str]", listed: "list[str]") -> "
     Content is sent for single files and for small files of `folders`, not for those of `listed` folders.
     """
     data = bytearray()
-    most = [(folder, MAX_LISTED_BYTES) for folder in folders] + [(folder, 0) for folder in listed]
-    results = {
-        folder: [os.path.realpath(folder), _snapshot_folder(folder, data, size)] for folder, size in most
-    }
+    results = {}
+    for folder, most in [(each, MAX_LISTED_BYTES) for each in folders] + [(each, 0) for each in listed]:
+        names_inside = []  # type: list[str]
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            names_inside = os.listdir(folder)
+        found = [_snapshot_file(os.path.join(folder, name), data, most) for name in names_inside]
+        results[folder] = [os.path.realpath(folder), [one for one in found if one]]
     return [results, [_snapshot_file(path, data, MAX_NAMED_BYTES) for path in files]], bytes(data)
-
-
-def _snapshot_folder(folder: str, data: bytearray, most: int) -> "list[Any]":
-    try:
-        paths = [os.path.join(folder, name) for name in os.listdir(folder)]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    return [one for one in (_snapshot_file(path, data, most) for path in paths) if one]
 
 
 def _snapshot_file(path: str, data: bytearray, most: int) -> "Any":
@@ -203,16 +185,14 @@ def put_new(path: str, data: bytes, mode: int = 0o600, needs: "Any" = None, agai
     try:
         os.link(part, path)
     except FileExistsError:
-        return bool(again and _has_content(path, data)), b""
+        is_own = False
+        if again:
+            with contextlib.suppress(OSError), os.fdopen(_open_regular(path), "rb") as file:
+                is_own = file.read() == data
+        return is_own, b""
     finally:
         os.unlink(part)
     return True, b""
-
-
-def _has_content(path: str, data: bytes) -> bool:
-    with contextlib.suppress(OSError), os.fdopen(_open_regular(path), "rb") as file:
-        return file.read() == data
-    return False
 
 
 def splice(path: str, data: bytes, offset: int, cut: bool, mode: "Any" = None) -> "Any":

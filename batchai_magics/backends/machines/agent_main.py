@@ -59,9 +59,11 @@ def run(
         os.mkdir(answer, 0o700)
     except FileExistsError:
         return _saved_result(file, timeout_s)
-    result = _run_to_end(words, env, folder, timeout_s)
-    _save_result(file, result)
-    return result
+    (code, size), data = _run_to_end(words, env, folder, timeout_s)
+    with os.fdopen(os.open(file + ".part", os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as stream:
+        stream.write(b"%d %d\n" % (code, size) + data)
+    os.rename(file + ".part", file)
+    return [code, size], data
 
 
 def _run_to_end(words: "list[str]", env: "dict[str, str]", folder: str, timeout_s: float) -> "Any":
@@ -73,14 +75,6 @@ def _run_to_end(words: "list[str]", env: "dict[str, str]", folder: str, timeout_
         child.communicate()
         raise OSError(errno.ETIMEDOUT, "it took too long") from None
     return [child.returncode, len(out)], out + err
-
-
-def _save_result(file: str, result: "Any") -> None:
-    (code, size), data = result
-    part = file + ".part"
-    with os.fdopen(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as stream:
-        stream.write(b"%d %d\n" % (code, size) + data)
-    os.rename(part, file)
 
 
 def _saved_result(file: str, timeout_s: float) -> "Any":

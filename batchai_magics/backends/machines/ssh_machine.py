@@ -276,7 +276,7 @@ class SshPath(PurePosixPath):
 
     def read_from(self, offset: int, limit: int) -> tuple[FileStatus, bytes]:
         """The status of the file, and a range of it."""
-        found, _, data = self._read(offset, limit)
+        found, _, data = self.read_slice(offset, limit)
         return found, data
 
     def open_regular(self) -> BinaryIO:
@@ -296,7 +296,9 @@ class SshPath(PurePosixPath):
 
     def read_slice(self, offset: int, limit: int, *, head: int = 0) -> tuple[FileStatus, bytes, bytes]:
         """The status, the first `head` bytes and a range of a regular file, from one open file descriptor."""
-        return self._read(offset, limit, head=head)
+        response = self._request("read", offset=offset, limit=limit, head=head)
+        metadata, head_bytes = response.head["value"]
+        return FileStatus(*metadata), response.data[:head_bytes], response.data[head_bytes:]
 
     def digest(self, *, sync: bool = False) -> str:
         """The SHA-256 (hex) of the file."""
@@ -367,11 +369,6 @@ class SshPath(PurePosixPath):
         return self.channel.pipelined()
 
     # -- requests
-
-    def _read(self, offset: int, limit: int, *, head: int = 0) -> tuple[FileStatus, bytes, bytes]:
-        response = self._request("read", offset=offset, limit=limit, head=head)
-        metadata, head_bytes = response.head["value"]
-        return FileStatus(*metadata), response.data[:head_bytes], response.data[head_bytes:]
 
     def _mode(self, *, follow: bool = True) -> int:
         try:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
-from batchai_magics.backends.node.outcome import failed_with
+from batchai_magics.backends.node.outcome import KILLED, failed_with
 from batchai_magics.backends.node.ranks.leftovers import LiveProcess, read_proc
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan
@@ -53,7 +53,6 @@ SEEN = ".seen"  # suffix of the file that `stopping` creates when it first retur
 UNFINISHED = os.EX_TEMPFAIL  # exit code of a warned process that wants to continue in the next attempt
 MAX_NOTICE_S = 30.0  # of a preemption: as long before as Azure announced it
 TIME_LIMIT = "it reached its time limit"
-_KILLED = 128 + signal.SIGKILL
 _REASONS = {
     "JobMaxWallClockTimeReached": TIME_LIMIT,
     "JobNodeLost": "a node of it was lost",
@@ -149,7 +148,7 @@ def _reason(outcome: Outcome, plan: Plan, warning: EndWarning | None) -> str:
     """Why a run continues in another attempt; empty if it does not."""
     if warning and warning.reason and (outcome.exit_code == UNFINISHED or _stopped_early(outcome, warning)):
         return warning.reason
-    if plan.containers.removals and outcome.exit_code == _KILLED:
+    if plan.containers.removals and outcome.exit_code == KILLED:
         return "a container of it was killed"
     codes = (error["code"] for error in outcome.errors)
     return next((_REASONS[code] for code in codes if code in _REASONS), "")

@@ -234,9 +234,16 @@ class SlurmRunner(Runner):
                 self._latest_arrays[group.name] = number
 
     def status(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
-        """The status of each run, read as one batch."""
+        """The status of each run, read as one batch; open ones have a warning if Slurm does not answer."""
         with self.runs.batched(runs):
-            statuses = self._with_silence(self.runs.statuses(runs))
+            statuses = self.runs.statuses(runs)
+            silence = self._queries.silence("jobs") if any(status.is_open for status in statuses) else ""
+        if silence:
+            warning = Outcome(None).warned(SILENT, silence).warnings
+            statuses = [
+                replace(status, warnings=(*status.warnings, *warning)) if status.is_open else status
+                for status in statuses
+            ]
         self._undelivered.observe(runs, statuses)
         return statuses
 
@@ -244,16 +251,6 @@ class SlurmRunner(Runner):
         """Records the ends that runs could not report, and delivers notifications that were left."""
         self.runs.record_due()
         self._undelivered.deliver()
-
-    def _with_silence(self, statuses: Sequence[RunStatus]) -> Sequence[RunStatus]:
-        """The statuses, those of open runs with a warning if Slurm does not answer."""
-        if not any(status.is_open for status in statuses) or not (text := self._queries.silence("jobs")):
-            return statuses
-        warning = Outcome(None).warned(SILENT, text).warnings
-        return [
-            replace(status, warnings=(*status.warnings, *warning)) if status.is_open else status
-            for status in statuses
-        ]
 
     def snapshot(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> AbstractContextManager[None]:
         """The folders of these runs, of the setup of these clusters, and the query cache's files."""

@@ -10,7 +10,15 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-from batchai_magics.backends.node.outcome import LOST, NO_CODE, NODE_LOST, REQUEUE, failed_with, stopped
+from batchai_magics.backends.node.outcome import (
+    KILLED,
+    LOST,
+    NO_CODE,
+    NODE_LOST,
+    REQUEUE,
+    failed_with,
+    stopped,
+)
 from batchai_magics.backends.slurm.node.run_files import (
     NOT_REPORTED,
     AttemptNote,
@@ -161,9 +169,8 @@ def log_text(log: Path) -> str:
         return ""
 
 
-KILLED = 128 + signal.SIGKILL
 # Exit codes of processes that were ended; any other code has its own reason.
-_WAS_KILLED = (KILLED, 128 + signal.SIGTERM, NO_CODE, None)
+_WAS_KILLED = (KILLED, TERMINATED, NO_CODE, None)
 _OOM_MESSAGE = re.compile("memory|oom", re.IGNORECASE)
 # srun messages that explain nothing
 _UNINFORMATIVE = re.compile("Exited with exit code|launch/slurm: |Terminated|cpu binding|couldn't chdir")

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from batchai_magics.backends.folders import private_files
-from batchai_magics.backends.node.outcome import failed_with, setup_problem
+from batchai_magics.backends.node.outcome import NO_CODE, failed_with, setup_problem
 from batchai_magics.backends.node.requirements import run_elevated
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan, ProcessExit
@@ -25,7 +25,6 @@ from batchai_magics.untrusted_files import read_json
 
 CLAIM_S = 60.0
 SAME_BOOT_S = 60.0  # two readings of the same boot time differ by a second or two
-NO_CODE = 255  # exit code of a task that reported none, because its node was lost
 FAILED = "NodeSetupFailed"
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 _TIME = "%Y-%m-%dT%H:%M:%S"

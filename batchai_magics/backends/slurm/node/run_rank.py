@@ -14,12 +14,13 @@ from pathlib import Path
 
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.node import requirements
+from batchai_magics.backends.node.outcome import KILLED
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.ranks import Ranks
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.temporary_folder import TemporaryFolder
 from batchai_magics.backends.node.restarts import EndWarning, signal_handlers_of
-from batchai_magics.backends.slurm.node.attempt_ends import KILLED, TERMINATED, oom_kills
+from batchai_magics.backends.slurm.node.attempt_ends import TERMINATED, oom_kills
 from batchai_magics.backends.slurm.node.run_files import (
     RankMark,
     RunFiles,

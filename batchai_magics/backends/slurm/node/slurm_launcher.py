@@ -22,6 +22,7 @@ from batchai_magics.backends.node.job_environment import free_ports
 from batchai_magics.backends.node.launcher import Launcher, PlanProcesses, Report
 from batchai_magics.backends.node.node_programs import own_folder, start_words
 from batchai_magics.backends.node.outcome import (
+    KILLED,
     NO_FAULT,
     REQUEUE,
     Fault,
@@ -40,7 +41,6 @@ from batchai_magics.backends.node.restarts import RESIZED, EndWarning, with_own_
 from batchai_magics.backends.node.watch_process import WATCH, WatchProgram
 from batchai_magics.backends.slurm.node import allocation, scratch
 from batchai_magics.backends.slurm.node.attempt_ends import (
-    KILLED,
     TERMINATED,
     EndState,
     RunningAttempt,
