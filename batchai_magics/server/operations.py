@@ -20,6 +20,7 @@ from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.wire_times import wire_time
+from batchai_magics.server.access.access_control import Owners
 from batchai_magics.server.api_call import error_body
 
 RETENTION_S = 24 * 3600.0  # how long an ended operation can be queried
@@ -29,7 +30,7 @@ CREATE, TERMINATE, DELETE, DELETE_GROUP = "create", "terminate", "delete", "dele
 
 @dataclass(frozen=True)
 class AsyncOperation:
-    """An operation started for a client; `target` is a resource id, or the name of a resource group."""
+    """An operation started for a client; `target` is the id of a resource or of a resource group."""
 
     name: str
     kind: str
@@ -58,10 +59,15 @@ class AsyncOperation:
 
 
 class Operations:
-    """The operations of a server, stored below a folder; deletions run in a thread pool."""
+    """The operations of a server, stored below a folder; deletions run in a thread pool.
 
-    def __init__(self, folder: Path, backend: Backend, *, clock: Callable[[], float] = time.time) -> None:
-        self._folder, self._backend, self._clock = folder, backend, clock
+    What was deleted has no owner any more.
+    """
+
+    def __init__(
+        self, folder: Path, backend: Backend, owners: Owners, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._folder, self._backend, self._owners, self._clock = folder, backend, owners, clock
         self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="operation")
         self._lock = threading.Lock()
         self._deleting: set[str] = set()
@@ -71,11 +77,11 @@ class Operations:
         now = self._clock()
         return self._save(AsyncOperation(str(uuid.uuid4()), CREATE, str(target), now, now))
 
-    def start(self, kind: str, target: str, after: Callable[[], None] | None = None) -> AsyncOperation:
+    def start(self, kind: str, target: str) -> AsyncOperation:
         """Starts a deletion, or tracks a job that was asked to terminate."""
         operation = self._save(AsyncOperation(str(uuid.uuid4()), kind, target, self._clock()))
         if kind != TERMINATE:
-            self._submit(operation, after)
+            self._submit(operation)
         return operation
 
     def find(self, name: str) -> AsyncOperation | None:
@@ -102,31 +108,30 @@ class Operations:
             if operation is None or (operation.ended or self._clock()) < self._clock() - RETENTION_S:
                 file.unlink(missing_ok=True)
             elif operation.ended is None and operation.kind != TERMINATE:
-                self._submit(operation, None)
+                self._submit(operation)
 
     def close(self) -> None:
         """Returns without waiting: the next server resumes what is unfinished."""
         self._workers.shutdown(wait=False, cancel_futures=True)
 
-    def _submit(self, operation: AsyncOperation, after: Callable[[], None] | None) -> None:
+    def _submit(self, operation: AsyncOperation) -> None:
         with self._lock:
             self._deleting.add(operation.target.lower())
-        self._workers.submit(self._run, operation, after)
+        self._workers.submit(self._run, operation)
 
-    def _run(self, operation: AsyncOperation, after: Callable[[], None] | None) -> None:
+    def _run(self, operation: AsyncOperation) -> None:
         error = None
         try:
             with contextlib.suppress(NotFoundError):  # deleted concurrently
                 if operation.kind == DELETE_GROUP:
-                    GROUPS.of(self._backend).delete(operation.target)
+                    GROUPS.of(self._backend).delete(operation.target.rpartition("/")[2])
                 else:
                     self._backend.delete(ResourceId.parse(operation.target))
+            self._owners.forget(operation.target.lower())
         except BatchAIError as refused:
             error = error_body(refused)["error"]
         except Exception as defect:  # noqa: BLE001  reported to the client: nothing awaits this thread
             error = {"code": "InternalServerError", "message": f"{type(defect).__name__} while deleting"}
-        if after and not error:
-            after()
         with self._lock:
             self._deleting.discard(operation.target.lower())
         self._save(replace(operation, ended=self._clock(), error=error))
@@ -150,7 +155,5 @@ def _wire_seconds(seconds: float) -> str:
 def _dollar_path(target: str) -> str:
     """The id as the service spelled it here: `{sub}${rg}${ws}[${exp}]${name}`."""
     words = target.strip("/").split("/")
-    if len(words) == 1:
-        return target
     names = [words[1], words[3], *words[7::2]]
     return "$".join(names)

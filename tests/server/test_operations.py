@@ -13,6 +13,7 @@ import pytest
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import ExperimentSpec
+from batchai_magics.server.access.access_control import UNKNOWN_OWNER, Owners
 from batchai_magics.server.api_call import ApiCall, ApiResponse
 from batchai_magics.server.batchai import batchai_responses
 from batchai_magics.server.handler_context import HandlerContext
@@ -44,13 +45,16 @@ def left_behind(folder: Path, target: str, **more: object) -> str:
 def test_a_deletion_goes_on_with_the_next_server(world: World, tmp_path: Path) -> None:
     id = world.workspace.child(Kind.EXPERIMENT, "old")
     world.backend.create(id, ExperimentSpec())
+    owners = Owners(tmp_path / "owners.jsonl")
+    owners.record(f"{id.key}/jobs/j", "ann")
     name = left_behind(tmp_path / "operations", str(id))
-    operations = Operations(tmp_path / "operations", world.backend)
+    operations = Operations(tmp_path / "operations", world.backend, owners)
     assert operations.find(name).status == "InProgress"
     operations.resume()
     until(lambda: operations.find(name).status == "Succeeded")
     with pytest.raises(NotFoundError):
         world.backend.show(id)
+    assert owners.of(f"{id.key}/jobs/j") == UNKNOWN_OWNER  # not of whoever had it before
     operations.close()
 
 
@@ -58,7 +62,9 @@ def test_a_deletion_goes_on_with_the_next_server(world: World, tmp_path: Path) -
 def test_an_operation_that_is_long_over_is_forgotten(world: World, tmp_path: Path) -> None:
     folder = tmp_path / "operations"
     old, new = (left_behind(folder, "x", ended=ended) for ended in (5.0, 10.0))
-    operations = Operations(folder, world.backend, clock=lambda: RETENTION_S + 7.0)
+    operations = Operations(
+        folder, world.backend, Owners(tmp_path / "owners.jsonl"), clock=lambda: RETENTION_S + 7.0
+    )
     operations.resume()
     assert (operations.find(old), operations.find(new).status) == (None, "Succeeded")
     operations.close()
@@ -67,14 +73,14 @@ def test_an_operation_that_is_long_over_is_forgotten(world: World, tmp_path: Pat
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["x", "../../secret", "7d1b0c0e-5a0f-4f43-9a43-0a2f2b1c9d11"])
 def test_an_operation_that_never_was_is_not_found(world: World, tmp_path: Path, name: str) -> None:
-    operations = Operations(tmp_path / "operations", world.backend)
+    operations = Operations(tmp_path / "operations", world.backend, Owners(tmp_path / "owners.jsonl"))
     assert operations.find(name) is None
     operations.close()
 
 
 @pytest.mark.slow
 def test_what_cannot_be_deleted_is_told_with_its_reason(world: World, tmp_path: Path) -> None:
-    operations = Operations(tmp_path / "operations", world.backend)
+    operations = Operations(tmp_path / "operations", world.backend, Owners(tmp_path / "owners.jsonl"))
     operation = operations.start(DELETE, NO_RESOURCE)
     until(lambda: operations.find(operation.name).status == "Failed")
     told = operations.find(operation.name).to_wire("url")
@@ -88,7 +94,7 @@ RUNS = SimpleNamespace(show=lambda id: None)  # a backend whose jobs never end
 
 @pytest.fixture
 def context(tmp_path: Path) -> Iterator[HandlerContext]:
-    operations = Operations(tmp_path, RUNS)
+    operations = Operations(tmp_path, RUNS, Owners(tmp_path / "owners.jsonl"))
     yield HandlerContext(RUNS, SUBSCRIPTION, "local", "batchai", operations, None, None, None)
     operations.close()
 

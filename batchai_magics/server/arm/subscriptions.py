@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from batchai_magics.backends.base import GROUPS
@@ -101,10 +100,11 @@ def list_groups(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 def delete_group(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Starts deleting a group and everything in it."""
-    name, key = _group_name(call), _group_owner_key(context, _group_name(call))
+    name = _group_name(call)
     GROUPS.of(context.backend).show(name)
-    context.check_owner(call, key)
-    operation = context.operations.start(DELETE_GROUP, name, partial(context.owners.forget, key))
+    context.check_owner(call, _group_owner_key(context, name))
+    target = f"/subscriptions/{context.subscription}/resourceGroups/{name}"
+    operation = context.operations.start(DELETE_GROUP, target)
     path = f"/subscriptions/{context.subscription}/operationresults/{operation.name}"
     location = call.link(path, "api-version=2018-05-01")
     return ApiResponse(202, headers={"Location": location, "Retry-After": "1"})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 
 from batchai_magics.backends.base import USAGES, Spec
@@ -127,8 +126,7 @@ def delete(kind: Kind) -> Handler:
         if find_resource(context, id) is None:
             return ApiResponse(204)
         context.check_owner(call, id.key)
-        operation = context.operations.start(DELETE, str(id), partial(context.owners.forget, id.key))
-        return accepted_response(context, call, operation)
+        return accepted_response(context, call, context.operations.start(DELETE, str(id)))
 
     return handle
 

@@ -207,7 +207,8 @@ class BackgroundReconciliation:
 def open_context(backend: Backend, settings: Settings, home: ServerHome) -> HandlerContext:
     """The backend with the server's state; resumes operations that an earlier server left unfinished."""
     home.make()
-    operations = Operations(home.operations, backend)
+    owners = Owners(home.owners, backend.ownership)
+    operations = Operations(home.operations, backend, owners)
     operations.resume()
     return HandlerContext(
         backend=backend,
@@ -215,7 +216,7 @@ def open_context(backend: Backend, settings: Settings, home: ServerHome) -> Hand
         location=settings.location,
         group=settings.resource_group,
         operations=operations,
-        owners=Owners(home.owners, backend.ownership),
+        owners=owners,
         keys=AccountKeys(home.keys, backend),
         metadata=MetadataStore(home.metadata),
     )
