@@ -146,6 +146,20 @@ def _local(folder: Path, options: PlaceOptions) -> Iterator[Place]:
     world.close()
 
 
+def _place_of(backend: Backend, settings: Settings, open_again: Callable[[], Backend]) -> Place:
+    """The place with the default resources of an engine of our own."""
+    ensure_defaults(backend, settings)
+    workspace = workspace_id(settings)
+    return Place(
+        backend,
+        workspace,
+        workspace.child(Kind.EXPERIMENT, settings.experiment),
+        workspace.child(Kind.CLUSTER, settings.cluster),
+        "batchaishare",
+        lambda: contextlib.closing(open_again()),
+    )
+
+
 def _end_jobs(place: Place) -> None:
     """Ends all jobs, including those in experiments created by a test."""
     with contextlib.suppress(BatchAIError):
@@ -243,15 +257,7 @@ def place_on(
     backend = SlurmBackend(own)
     if has_programs:
         copy_programs(own.home, sbatch.PROGRAMS)
-    ensure_defaults(backend, settings)
-    workspace = workspace_id(settings)
-    experiment = workspace.child(Kind.EXPERIMENT, settings.experiment)
-    cluster = workspace.child(Kind.CLUSTER, settings.cluster)
-
-    def reopen() -> AbstractContextManager[Backend]:
-        return contextlib.closing(SlurmBackend(own))
-
-    place = Place(backend, workspace, experiment, cluster, "batchaishare", reopen)
+    place = _place_of(backend, settings, lambda: SlurmBackend(own))
     with pytest.MonkeyPatch.context() as patch:
         for name, value in real_slurm.MPI_ENV.items():
             patch.setenv(name, value)
@@ -276,15 +282,7 @@ def ray_place(ray: real_ray.RealRay, folder: Path, options: PlaceOptions) -> Ite
             patch.setenv(name, value)
         ray_backend = RayBackend(own)
         copy_programs(own.home, RAY_PROGRAMS)
-        ensure_defaults(ray_backend, settings)
-        workspace = workspace_id(settings)
-
-        def reopen() -> AbstractContextManager[Backend]:
-            return contextlib.closing(RayBackend(own))
-
-        experiment = workspace.child(Kind.EXPERIMENT, settings.experiment)
-        cluster = workspace.child(Kind.CLUSTER, settings.cluster)
-        place = Place(ray_backend, workspace, experiment, cluster, "batchaishare", reopen)
+        place = _place_of(ray_backend, settings, lambda: RayBackend(own))
         yield place
         _end_jobs(place)
         until(lambda: not ray_backend.runner.gateway.actors())
@@ -312,15 +310,7 @@ def _processes(folder: Path, options: PlaceOptions) -> Iterator[Place]:
             sections={"processes": own(folder / "home", core_quota=options.core_quota or 1000)},
         )
         backend = open_backend(settings)
-        ensure_defaults(backend, settings)
-        workspace = workspace_id(settings)
-
-        def reopen() -> AbstractContextManager[Backend]:
-            return contextlib.closing(open_backend(settings))
-
-        experiment = workspace.child(Kind.EXPERIMENT, settings.experiment)
-        cluster = workspace.child(Kind.CLUSTER, settings.cluster)
-        place = Place(backend, workspace, experiment, cluster, "batchaishare", reopen)
+        place = _place_of(backend, settings, lambda: open_backend(settings))
         yield place
         _end_jobs(place)
         until(lambda: not processes_of(folder / "home"))

@@ -10,6 +10,7 @@ from batchai_magics.follow.hang_signs import StandstillPoller, hang_signs
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.models.telemetry_records import MachineUse, RankUse, Sample, TelemetryRecord
 from batchai_magics.records.rank_stacks import Frame, RankStack, RankStacks
+from tests.clock import Clock
 from tests.patience import PATIENCE_S
 from tests.widgets.scripted_job import JOB, START, ScriptedBackend, resource
 from tests.world import until
@@ -64,14 +65,6 @@ def test_a_traceback_of_a_job_that_goes_on_is_a_warning(tmp_path):
 MINUTE_S = 60.0
 
 
-class Clock:
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def job():
     return resource(ExecutionState.RUNNING)
@@ -79,9 +72,7 @@ def job():
 
 @pytest.fixture
 def clock(job):
-    clock = Clock()
-    clock.now = job.execution.started.timestamp()
-    return clock
+    return Clock(job.execution.started.timestamp())
 
 
 class Ranks:

@@ -9,17 +9,11 @@ from batchai_magics.backends.base import Backend, Capabilities, Pace, StatusSnap
 from batchai_magics.follow import Follower, endings
 from batchai_magics.follow.status_poller import FRESH_S, StatusPoller
 from batchai_magics.models.resource_ids import Kind
+from tests.clock import Clock
 from tests.widgets.scripted_cluster import CLUSTER, EXPERIMENT, ScriptedCluster
 from tests.widgets.scripted_job import JOB, ScriptedBackend
 
 A, B, C = (EXPERIMENT.child(Kind.JOB, name) for name in "abc")
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self):
-        return self.now
 
 
 class Counting(Backend):
@@ -36,7 +30,7 @@ class Counting(Backend):
 
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(100.0)
 
 
 def test_one_look_is_for_all_watchers(clock):

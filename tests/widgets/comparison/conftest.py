@@ -7,7 +7,8 @@ import pytest
 from batchai_magics.widgets.comparison import comparison_view
 from batchai_magics.widgets.core.flow_control import Budget
 from batchai_magics.widgets.core.publisher import Publisher
-from tests.widgets.core.recorded_page import Clock, Page
+from tests.clock import Clock
+from tests.widgets.core.recorded_page import Page
 from tests.widgets.scripted_cluster import ExecutionState, ScriptedCluster
 
 

@@ -4,7 +4,8 @@ import pytest
 
 from batchai_magics.widgets.core.flow_control import Budget
 from batchai_magics.widgets.core.publisher import Publisher
-from tests.widgets.core.recorded_page import Clock, Page
+from tests.clock import Clock
+from tests.widgets.core.recorded_page import Page
 from tests.widgets.scripted_job import ScriptedBackend
 
 

@@ -8,13 +8,6 @@ from batchai_magics.widgets.job.job_view import FollowedJob
 from tests.widgets.scripted_job import JOB
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
 class Page:
     """What a page has been given: displays by id, and custom messages."""
 

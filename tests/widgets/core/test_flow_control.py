@@ -3,17 +3,11 @@
 import asyncio
 
 from batchai_magics.widgets.core.flow_control import MAX_UNACKED, AckWindow, Budget, main_loop_scheduler
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self):
-        return self.now
+from tests.clock import Clock
 
 
 def test_no_second_has_more_messages_than_allowed():
-    clock = Clock()
+    clock = Clock(100.0)
     budget = Budget(clock, messages_per_s=10)
     sent = []
     for _ in range(500):
@@ -26,7 +20,7 @@ def test_no_second_has_more_messages_than_allowed():
 
 
 def test_no_second_has_more_bytes_than_allowed():
-    clock = Clock()
+    clock = Clock(100.0)
     budget = Budget(clock, bytes_per_s=1000)
     budget.spend(900)
     assert budget.left_bytes == 100
@@ -37,7 +31,7 @@ def test_no_second_has_more_bytes_than_allowed():
 
 
 def test_a_message_longer_than_was_left_leaves_nothing():
-    clock = Clock()
+    clock = Clock(100.0)
     budget = Budget(clock, bytes_per_s=1000)
     budget.spend(1900)
     assert budget.left_bytes == 0

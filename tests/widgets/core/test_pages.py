@@ -1,11 +1,5 @@
 from batchai_magics.widgets.core.pages import PAGE_TIMEOUT_S, Pages
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
+from tests.clock import Clock
 
 
 def one(turn, page="a"):

@@ -12,7 +12,7 @@ from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import Experiment, Workspace
 from batchai_magics.widgets.dashboards.jobs_dashboard import AllJobsModel
 from batchai_magics.widgets.hosts.opened_pages import OpenedViews
-from tests.widgets.core.recorded_page import Clock
+from tests.clock import Clock
 from tests.widgets.scripted_cluster import EXPERIMENT, START, ExecutionState, Provisioning, ScriptedCluster
 
 MADE = Provisioning(START, START)
