@@ -66,16 +66,16 @@ def _fault_outcome(fault: Fault, plan: Plan, silent: Sequence[int], *, is_well: 
         text = f"{who} ended without MPI_Finalize while other ranks were waiting for {them}"
     else:
         text = "Processes disappeared before the job was done"
-    details = _details(processes=",".join(map(str, fault.missed or silent)))
-    return Outcome(NO_CODE, (error_detail("JobFailed", text, details),))
+    listed = ",".join(map(str, fault.missed or silent))
+    return failed_with("JobFailed", text, NO_CODE, processes=listed)
 
 
 def unwritable(problem: OSError, *, code: int | None = None) -> Outcome:
     """The outcome of a job whose output could not be written completely."""
     if is_disk_full(problem):
-        return Outcome(code, (error_detail(DISK_FULL, "The disk that holds the job's output is full"),))
+        return failed_with(DISK_FULL, "The disk that holds the job's output is full", code)
     text = f"The job's output could not be written: {problem.strerror}"
-    return Outcome(code, (error_detail("OutputLost", text),))
+    return failed_with("OutputLost", text, code)
 
 
 def not_run(error: Exception) -> Outcome:
@@ -95,12 +95,9 @@ def not_started(error: Exception) -> Outcome:
 
 def of_preparation(codes: Sequence[int]) -> Outcome | None:
     """None if every node was prepared."""
-    bad = [code for code in codes if code]
-    if not bad:
-        return None
-    return Outcome(
-        bad[0], (error_detail("JobPreparationFailed", "Job preparation task failed with non-zero exit code"),)
-    )
+    bad = next((code for code in codes if code), None)
+    text = "Job preparation task failed with non-zero exit code"
+    return failed_with("JobPreparationFailed", text, bad) if bad else None
 
 
 def setup_problem(node: str, exit_code: int, log: str) -> str:
@@ -155,9 +152,9 @@ def _parts(seconds: float) -> list[tuple[str, str]]:
     return [*parts, *[(f"{seconds:g}", "s")] * bool(seconds or not parts)]
 
 
-def failed_with(code: str, message: str, **details: object) -> Outcome:
-    """A failure that no process caused."""
-    return Outcome(None, (error_detail(code, message, _details(**details)),))
+def failed_with(code: str, message: str, exit_code: int | None = None, /, **details: object) -> Outcome:
+    """A failure with these details; without an exit code, no process caused it."""
+    return Outcome(exit_code, (error_detail(code, message, _details(**details)),))
 
 
 def process_failed(rank: ProcessExit, notes: Sequence[str] = ()) -> Outcome:

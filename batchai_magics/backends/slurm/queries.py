@@ -145,19 +145,20 @@ class QueryCache:
         with private_files.left_for_later_if_full():
             is_ours = try_lock(lock)
         if not is_ours:
-            known = before or self._wait_for_first(file)
+            known, deadline = before, time.monotonic() + self.first_query_timeout_s
+            while known is None and time.monotonic() < deadline:
+                time.sleep(_POLL_S)
+                known = _read(file)
             return known or self._store(file, _query(query, None, self.clock.now()))
         try:
-            cached = _read(file)
-            is_newer = cached and (before is None or cached.tried > before.tried)
-            newer = cached if is_newer else None  # another process queried just before
-            reply = newer or _query(query, before, self.clock.now())
+            newer = _read(file)
+            if newer and (before is None or newer.tried > before.tried):  # another process was faster
+                lock.unlink(missing_ok=True)
+                return newer
+            reply = _query(query, before, self.clock.now())
         except BaseException:
             lock.unlink(missing_ok=True)
             raise
-        if newer:
-            lock.unlink(missing_ok=True)
-            return newer
         return self._store(file, reply, lock)
 
     def _store(self, file: Path, reply: CachedReply, lock: Path | None = None) -> CachedReply:
@@ -172,13 +173,6 @@ class QueryCache:
             return reply
         if lock:
             lock.unlink(missing_ok=True)
-        return reply
-
-    def _wait_for_first(self, file: Path) -> CachedReply | None:
-        """The result of another process's first query; None if that takes long."""
-        deadline = time.monotonic() + self.first_query_timeout_s
-        while (reply := _read(file)) is None and time.monotonic() < deadline:
-            time.sleep(_POLL_S)
         return reply
 
 
@@ -226,16 +220,14 @@ class AccountingCache:
         number = submission.slurm_job
         with self._lock:
             if time.monotonic() - self._queried.get(number, -TTL_S) >= TTL_S and self._is_available():
-                self._query({number, *others()})
+                numbers = {number, *others()}
+                try:
+                    self._jobs = self._slurm.past_jobs(numbers)
+                except BatchAIError:  # sacct is not installed here, or its database is down
+                    self._jobs = []
+                self._queried = dict.fromkeys(numbers, time.monotonic())
             known = self._jobs
         return ended_job(known, number, guid=run.guid, name=run.name, submitted=submission.time)
-
-    def _query(self, numbers: Collection[str]) -> None:
-        try:
-            jobs = self._slurm.past_jobs(numbers)
-        except BatchAIError:  # sacct is not installed here, or its database is down
-            jobs = []
-        self._queried, self._jobs = dict.fromkeys(numbers, time.monotonic()), jobs
 
     def _is_available(self) -> bool:
         """Whether accounting is configured; queried once."""

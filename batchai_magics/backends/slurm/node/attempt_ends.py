@@ -196,8 +196,9 @@ def orphaned(outcome: Outcome, plan: Plan, ranks: Sequence[int]) -> Outcome:
     """The outcome of processes some of which were left without their slurmstepd."""
     nodes = dict.fromkeys(plan.node_of(plan.processes[rank]).id for rank in ranks)
     text = f"slurmstepd, which runs the job's processes on {', '.join(nodes)}, was killed"
-    failed = failed_with("JobFailed", text, failedRank=str(ranks[0]), failedNode=next(iter(nodes)))
-    return failed._replace(exit_code=KILLED, ranks=_failed_first(outcome.ranks, ranks))
+    details = {"failedRank": ranks[0], "failedNode": next(iter(nodes))}
+    failed = failed_with("JobFailed", text, KILLED, **details)
+    return failed._replace(ranks=_failed_first(outcome.ranks, ranks))
 
 
 def with_kill_reason(
@@ -237,8 +238,8 @@ def _launch_failure(outcome: Outcome, plan: Plan, message: str) -> Outcome | Non
     if not (unstarted and message and outcome.exit_code in (NO_CODE, None)):
         return None
     named = ", ".join(f"{process.rank} ({plan.node_of(process).id})" for process in unstarted)
-    failure = failed_with("JobLaunchFailed", _sentence(f"Slurm did not run rank {named}", message))
-    return failure._replace(exit_code=outcome.exit_code, ranks=outcome.ranks)
+    text = _sentence(f"Slurm did not run rank {named}", message)
+    return failed_with("JobLaunchFailed", text, outcome.exit_code)._replace(ranks=outcome.ranks)
 
 
 def with_mpi_plugins(outcome: Outcome, mpi: str, plugins: Callable[[], Sequence[str]]) -> Outcome:
@@ -291,8 +292,8 @@ def _killed(outcome: Outcome, message: str, first: Collection[int]) -> Outcome:
     text += " with scancel, or because a node was short of memory"
     text = f"{text}. Slurm said: {message}" if message else text
     details = {} if is_all else {"failedRank": str(named[0]), "failedNode": nodes[named[0]]}
-    killed = failed_with("JobFailed", text, **details)
-    return killed._replace(exit_code=KILLED, ranks=_failed_first(outcome.ranks, () if is_all else named))
+    killed = failed_with("JobFailed", text, KILLED, **details)
+    return killed._replace(ranks=_failed_first(outcome.ranks, () if is_all else named))
 
 
 def _failed_first(ranks: Sequence[ProcessExit], killed: Collection[int]) -> tuple[ProcessExit, ...]:

@@ -344,9 +344,9 @@ class SrunProcesses:
         if self._srun and self._srun.returncode == -signal.SIGKILL and not self._was_ended:
             where = os.environ.get("SLURMD_NODENAME", self._plan.nodes[0].id)
             text = f"srun, which ran the job's processes from {where}, was killed: by a user, or as the node"
-            failed = failed_with("JobFailed", f"{text} was short of memory")
             ranks = tuple(rank._replace(exit_code=rank.exit_code and None) for rank in outcome.ranks)
-            return failed._replace(exit_code=KILLED, ranks=ranks)
+            failed = failed_with("JobFailed", f"{text} was short of memory", KILLED)
+            return failed._replace(ranks=ranks)
         log = self._files.batch_log
         outcome = with_kill_reason(outcome, self._plan, log, ended_on_their_own=ended_on_their_own)
         is_mpi = self._plan.launcher is LaunchMode.MPI
