@@ -321,11 +321,9 @@ class Service(Backend):
         jobs = [record for record, kind in zip(records, kinds, strict=True) if kind is Kind.JOB]
         clusters = [record for record, kind in zip(records, kinds, strict=True) if kind is Kind.CLUSTER]
         runs = [run_of(job) for job in jobs]
-        is_live = bool(jobs or clusters)
-        with self.context.snapshot(runs=runs, clusters=clusters) if is_live else contextlib.nullcontext():
-            statuses = {
-                run.guid: status for run, status in zip(runs, self.context.runner.status(runs), strict=True)
-            }
+        with self.context.snapshot(runs=runs, clusters=clusters):
+            found = zip(runs, self.context.runner.status(runs), strict=True)
+            statuses = {run.guid: status for run, status in found}
             return [
                 RecordedJob.of(record, statuses[record.guid])
                 if record.guid in statuses
@@ -339,8 +337,7 @@ class Service(Backend):
         if record.kind is not Kind.CLUSTER:
             return resource_views.of_record(record, self.context.facts.file_server_address)
         cluster = cluster_of(record)
-        with self.context.snapshot(clusters=[record]):
-            nodes = self.context.runner.nodes(cluster, BusyNodes(self.context, record.guid))
+        nodes = self.context.runner.nodes(cluster, BusyNodes(self.context, record.guid))
         return resource_views.cluster(record, nodes, self.context.facts.warnings(cluster))
 
 
