@@ -106,7 +106,7 @@ class World:
                 with contextlib.suppress(BatchAIError):
                     self.backend.terminate(resource.id)
                     Job(self.backend, resource.id).wait(PATIENCE_S)
-        until(lambda: not self.backend.reap() and not processes_of(self.home))
+        until(lambda: not self.backend.runner.reap() and not processes_of(self.home))
         FOLLOWED.discard(self.backend)
         self.backend.close()
 

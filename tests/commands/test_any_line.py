@@ -43,7 +43,7 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Context]:
         patch.chdir(folder)
         patch.setenv("HOME", str(tmp_path_factory.mktemp("nobody")))
         yield made
-        until(lambda: not made.backend.reap() and not processes_of(folder / "home"))
+        until(lambda: not made.backend.runner.reap() and not processes_of(folder / "home"))
         made.backend.close()
 
 
@@ -101,7 +101,7 @@ def test_any_values_of_a_commands_options(
     context: Context, command: CommandSpec, data: st.DataObject
 ) -> None:
     words = data.draw(lines(command))
-    until(lambda: not context.backend.reap())  # what lines before this one have started writes as well
+    until(lambda: not context.backend.runner.reap())  # what lines before this one have started writes as well
     before = home(context)
     refused = odd_inputs.rejection(lambda: carried_out(words, context))
     if isinstance(refused, UsageError):

@@ -136,7 +136,7 @@ def _local(folder: Path, options: PlaceOptions) -> Iterator[Place]:
     def reopen() -> Iterator[Backend]:
         other = LocalBackend(LocalSettings(home=folder / "home", **given))
         yield other
-        until(lambda: not other.reap())
+        until(lambda: not other.runner.reap())
         other.close()
 
     place = Place(world.backend, world.workspace, world.experiment, world.cluster, "batchaishare", reopen)

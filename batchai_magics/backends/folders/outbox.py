@@ -100,7 +100,10 @@ class Outbox:
 
     def pending(self) -> Iterator[PendingDelivery]:
         """What is yet to be delivered, in order."""
-        addresses = self._addresses()
+        try:
+            addresses: list[str] = read_json(self._channel_file)
+        except FileNotFoundError:
+            return
         names = self._names()
         queued = (
             self._folder / name for name in names if name.startswith("queued-") and name.endswith(".json")
@@ -164,13 +167,6 @@ class Outbox:
     def hand_over(self, sender: str, *, until: float = 0.0) -> None:
         """Names the process that sends, or until when nobody else is to try."""
         private_files.write(self._folder / "sender", json.dumps({"sender": sender, "until": until}))
-
-    def _addresses(self) -> list[str]:
-        try:
-            addresses: list[str] = read_json(self._channel_file)
-        except FileNotFoundError:
-            return []
-        return addresses
 
     def _names(self) -> set[str]:
         try:

@@ -54,10 +54,6 @@ class LocalBackend(Service):
         with self.store.read() as db:
             return run_status.jobs_ahead_of(db, job.id)
 
-    def reap(self) -> int:
-        """Reaps supervisors that have exited; returns how many children of this process still run."""
-        return self.runner.reap()
-
 
 class LocalPreemption:
     """Preempts nodes of lowpriority clusters on request."""

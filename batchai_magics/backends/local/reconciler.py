@@ -140,9 +140,12 @@ def _lost_outcome(layout: Layout, job: JobRow) -> Outcome:
         return stopped(REQUEUE)  # the process that assigned the nodes died before starting it
     if tail:
         return failed_with("JobLaunchFailed", f"The job's supervisor could not start: {tail}")
-    return failed_with(
-        "JobLaunchFailed", f"{_silent_end(job.supervisor)}; nothing of it ran: submit it again"
-    )
+    if process.is_of_another_boot(job.supervisor):
+        text = "The machine was restarted before the job began"
+    else:
+        who = f"The job's supervisor (process {process.pid_of(job.supervisor)})"
+        text = f"{who} exited without a message before the job started: it was killed, or memory ran out"
+    return failed_with("JobLaunchFailed", f"{text}; nothing of it ran: submit it again")
 
 
 def _continued(layout: Layout, job: JobRow, lost: Outcome) -> Outcome:
@@ -161,14 +164,6 @@ def _supervisor_tail(layout: Layout, guid: str) -> str:
     except OSError:
         return ""
     return text.strip().rpartition("\n")[2]
-
-
-def _silent_end(supervisor: str) -> str:
-    """What is known about a supervisor that exited without reporting a status."""
-    if process.is_of_another_boot(supervisor):
-        return "The machine was restarted before the job began"
-    who = f"The job's supervisor (process {process.pid_of(supervisor)})"
-    return f"{who} exited without a message before the job started: it was killed, or memory ran out"
 
 
 # -- new nodes

@@ -150,19 +150,19 @@ def moment(seconds: float) -> datetime:
 
 def attempts(status: RunStatus) -> tuple[Attempt, ...]:
     """The attempts of a run that had more than one."""
-    return tuple(_attempt(each, number) for number, each in enumerate(status.attempts, start=1))
-
-
-def _attempt(attempt: RunAttempt, number: int) -> Attempt:
-    ended = None if attempt.ended is None else moment(attempt.ended)
-    return Attempt(number, attempt.nodes, moment(attempt.started), ended, attempt.reason)
+    return tuple(
+        Attempt(number, each.nodes, moment(each.started), _moment_of_end(each), each.reason)
+        for number, each in enumerate(status.attempts, start=1)
+    )
 
 
 def rank_exits(status: RunStatus) -> tuple[RankExit, ...]:
     """The exit of each process of a run that has ended, first failure first."""
-    return tuple(map(_rank_exit, status.result.ranks)) if status.result else ()
+    return tuple(
+        RankExit(each.rank, each.node, each.exit_code, _moment_of_end(each), each.peak_bytes)
+        for each in (status.result.ranks if status.result else ())
+    )
 
 
-def _rank_exit(rank: ProcessExit) -> RankExit:
-    ended = None if rank.ended is None else moment(rank.ended)
-    return RankExit(rank.rank, rank.node, rank.exit_code, ended, rank.peak_bytes)
+def _moment_of_end(each: RunAttempt | ProcessExit) -> datetime | None:
+    return None if each.ended is None else moment(each.ended)
