@@ -196,7 +196,7 @@ def record_files(request: CellRequest, checkout: GitCheckout | None) -> dict[str
         environment={
             item.name: mask.named(item.name, item.value) for item in spec.environment_variables or ()
         },
-        secrets=tuple(item.name for item in spec.secrets or ()),
+        secrets=spec.secret_names,
         image=container.image_source_registry.image if container else "",
         python=platform.python_version(),
         package=__version__,
@@ -258,9 +258,7 @@ def _remedies(request: CellRequest, source: CellSource) -> dict[str, str]:
     scripts += [
         data.decode(errors="replace") for path, data in request.uploads.items() if path.endswith(".py")
     ]
-    given = [item.name for item in spec.environment_variables or ()]
-    given += [item.name for item in spec.secrets or ()]
-    return {**modules, **variables_of_submitter(scripts, os.environ, given)}
+    return {**modules, **variables_of_submitter(scripts, os.environ, spec.variable_names)}
 
 
 def _variable(name: str, value: object, mask: SecretMask) -> Variable:

@@ -51,9 +51,7 @@ def plan(job: JobSpec, nodes: Sequence[PlanNode], site: JobSite) -> Plan:
     texts = SharedTexts()
     site = replace(site, hosts=tuple(map(texts.shared, host_lists(site.addresses))), texts=texts)
     launcher, processes = topology(job, site)
-    given = {item.name for item in job.environment_variables or ()} | {
-        item.name for item in job.secrets or ()
-    }
+    given = set(job.variable_names)
     processes = [process._replace(env=_without(process.env, given)) for process in processes]
     output = _output(site, records=site.records)
     if len(processes) == 1:
@@ -70,7 +68,7 @@ def plan(job: JobSpec, nodes: Sequence[PlanNode], site: JobSite) -> Plan:
         limits=limits(job)._replace(disk_grace_s=site.disk_grace_s),
         mounts=_mount_commands(job.mount_volumes),
         containers=Containers(_image(job.container_settings)),
-        secrets=tuple(secret.name for secret in job.secrets or ()),
+        secrets=job.secret_names,
         execution_logs=tuple(joined([site.stdouterr, "/execution", *suffix, ".log"]) for suffix in suffixes),
         telemetry=site.telemetry,
         machines=site.machines,
@@ -166,12 +164,11 @@ def _node(job: JobSpec, node: PlanNode, number: int, site: JobSite, process_coun
         **({"CUDA_DEVICE_ORDER": site.device_order} if site.devices or site.gpu_count else {}),
     }
     folders = tuple(_directories(job, variables, site.output_segment))
-    secrets = [secret.name for secret in job.secrets or ()]
     own = Variables(
         {
             **batch_variables(node, number, site),
             **variables,
-            **({"BATCHAI_SECRET_NAMES": " ".join(secrets)} if secrets else {}),
+            **({"BATCHAI_SECRET_NAMES": " ".join(job.secret_names)} if job.secret_names else {}),
             **{folder.variable: folder.path for folder in folders},
         }
     )
@@ -180,7 +177,7 @@ def _node(job: JobSpec, node: PlanNode, number: int, site: JobSite, process_coun
     if site.module_path:
         own["PYTHONPATH"] = joined(filter(None, [own.get("PYTHONPATH", ""), site.module_path]), ":")
     per_node = -(-process_count // job.node_count)
-    env = _without({**thread_variables(site.core_count, per_node, own), **own}, set(secrets))
+    env = _without({**thread_variables(site.core_count, per_node, own), **own}, set(job.secret_names))
     return node._replace(env=env, directories=folders)
 
 

@@ -210,6 +210,21 @@ class JobSpec(WireModel):
         """The texts of native options of the engine, by name: `{"slurm": "--qos=long"}`."""
         return {option_name(key): text for key, text in (self.__pydantic_extra__ or {}).items()}
 
+    @property
+    def secret_names(self) -> tuple[str, ...]:
+        """The names of its secret variables."""
+        return tuple(item.name for item in self.secrets or ())
+
+    @property
+    def variable_names(self) -> tuple[str, ...]:
+        """The names of all its variables, the secret ones last."""
+        return (*(item.name for item in self.environment_variables or ()), *self.secret_names)
+
+    @property
+    def secret_values(self) -> dict[str, str]:
+        """The values of its secret variables by name, of those that have one."""
+        return {item.name: item.value.get_secret_value() for item in self.secrets or () if item.value}
+
     def on_nodes(self, count: int) -> Self:
         """The same job on fewer nodes, with as many processes per node."""
         fields: dict[str, Any] = {

@@ -282,8 +282,7 @@ def _variables(spec: JobSpec, plan: Plan, assets: JobAssets, records: Mapping[st
     if max(map(len, own.values())) > LONGEST_VARIABLE:
         problem = Problem("properties", "it is too long for this service", "put long texts into files")
         raise SpecError([problem], what=spec.what)
-    secrets = {item.name: item.value.get_secret_value() for item in spec.secrets or () if item.value}
-    return {**secrets, **own}
+    return {**spec.secret_values, **own}
 
 
 def _outputs(spec: JobSpec, segment: str, assets: JobAssets, settings: AzureMLSettings) -> dict[str, Body]:

@@ -276,7 +276,7 @@ class AdmittedJob:
             after=self.after,
             setup=self._setup_plan(task, [node.id for node in plan.nodes]) if task else None,
             registry_password=password.get_secret_value() if password else "",
-            secrets={item.name: item.value.get_secret_value() for item in spec.secrets or () if item.value},
+            secrets=spec.secret_values,
         )
 
     def _make_folder(self) -> None:

@@ -224,7 +224,7 @@ def resubmit_with_env(
     Raises:
         UsageError: Secrets are missing, which the message names.
     """
-    secrets = {item.name: env[item.name] for item in job.spec.secrets or () if item.name in env}
+    secrets = {name: env[name] for name in job.spec.secret_names if name in env}
     request = resubmission(backend, job, secrets)
     return submit(backend, request, current_settings()).job, request.notes
 
@@ -251,7 +251,7 @@ def resubmission(backend: Backend, job: JobResource, secrets: Mapping[str, str])
 
 def _spec(backend: Backend, job: JobResource, secrets: Mapping[str, str]) -> JobSpec:
     """The job's spec with keys and secrets, which backends never return, filled in again."""
-    missing = [item.name for item in job.spec.secrets or () if item.name not in secrets]
+    missing = [name for name in job.spec.secret_names if name not in secrets]
     if missing:
         raise UsageError(
             f"job {job.id.name} needs the secrets {', '.join(missing)}, which are not stored",

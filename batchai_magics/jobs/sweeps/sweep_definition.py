@@ -214,7 +214,7 @@ def template_json(template: CellRequest) -> dict[str, Any]:
     return {
         "spec": template.spec.to_wire(),
         "uploads": {path: base64.b64encode(data).decode() for path, data in marked.items()},
-        "secrets": [item.name for item in template.spec.secrets or ()],
+        "secrets": list(template.spec.secret_names),
         "records": {name: text for name, text in template.records.items() if name != CHANNELS},
         "watch": template.watch.to_json() if template.watch else None,
         "job": str(template.id),
