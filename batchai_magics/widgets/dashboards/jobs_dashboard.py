@@ -402,15 +402,16 @@ class JobsStream(DashboardStream):
             return None
         self._sent.update((name, versions[name]) for name in names)
         progress = self._model.progress
-        return Batch(
-            {
-                "kind": "rates",
-                "rates": {name: known[name].values for name in names},
-                "labels": {name: known[name].label for name in names},
-                "failures": {name: known[name].failure for name in names},
-                "progress": {name: progress_fields(progress[name]) for name in names if name in progress},
+        rates = {
+            name: {
+                "values": known[name].values,
+                "label": known[name].label,
+                "failure": known[name].failure,
+                "progress": progress_fields(progress[name]) if name in progress else None,
             }
-        )
+            for name in names
+        }
+        return Batch({"kind": "rates", "rates": rates})
 
 
 class JobsView(JobsStream, DashboardView):

@@ -104,6 +104,14 @@ export interface JobRow {
   parameters: Record<string, string>; // those that differ between jobs
 }
 
+/** What the logs of a job tell for the list: its headline metric, which `label` names, its progress, why it failed. */
+export interface JobRates {
+  values: number[];
+  label: string;
+  progress: Progress | null;
+  failure: string;
+}
+
 /** The curve of one model in a scaling study, by number of processes. */
 export interface Curve {
   label: string;

@@ -28,7 +28,7 @@ export default {
     const filter = stateFilter((isShown) => table.show(isShown));
     dashboard.show(root, places ? "All jobs" : `Jobs of ${model.get("facts").name}`, head.element, filter.element, ...(places?.elements ?? []), table.element, compared.element, opened.element);
     dashboard.onMessage = (content) => {
-      if (content.kind === "rates") table.setRates(content.rates, content.progress ?? {}, content.labels ?? {}, content.failures ?? {});
+      if (content.kind === "rates") table.setRates(content.rates);
     };
     dashboard.watch(["rows"], () => {
       table.update(model.get("rows"));
@@ -87,7 +87,10 @@ function stateFilter(apply) {
   };
   const changed = () => {
     const wanted = text.value.toLowerCase().split(/\s+/).filter(Boolean);
-    apply((row) => (!chosen.size || chosen.has(row.state)) && (!wanted.length || hasWords(row, wanted)));
+    apply((row) => {
+      const words = [row.name, ...row.tags, parametersOf(row)].join(" ").toLowerCase();
+      return (!chosen.size || chosen.has(row.state)) && wanted.every((word) => words.includes(word));
+    });
   };
   /** @param {JobRow[]} rows */
   const update = (rows) => {
@@ -98,12 +101,6 @@ function stateFilter(apply) {
     }
   };
   return { element, update };
-}
-
-/** Whether all of the words are in a row's name, tags and parameters. @type {(row: JobRow, wanted: string[]) => boolean} */
-function hasWords(row, wanted) {
-  const words = [row.name, ...row.tags, parametersOf(row)].join(" ").toLowerCase();
-  return wanted.every((word) => words.includes(word));
 }
 
 const SWEEP = "sweep:"; // before the name of a sweep: the tag of its trials
@@ -140,7 +137,7 @@ function sweepsOf({ name, tags }) {
   return tags.filter((tag) => tag.startsWith(SWEEP)).map((tag) => place + tag.slice(SWEEP.length));
 }
 
-/** @typedef {import("../core/messages.d.ts").Progress} Progress */
+/** @typedef {import("../core/messages.d.ts").JobRates} JobRates */
 
 /** @typedef {{title: string, key: string, of: (row: JobRow, table: JobTable) => string | number | null}} Column */
 /** @typedef {{element: HTMLTableRowElement, update: (row: JobRow) => void, tick: () => void}} Line */
@@ -151,8 +148,8 @@ const SECOND_MS = 1000;
 const COLUMNS = [
   { title: "Job", key: "name", of: (row) => row.name },
   { title: "State", key: "state", of: (row) => row.state },
-  { title: "Progress", key: "progress", of: (row, table) => table.progressOf(row)?.fraction ?? (row.waiting || table.failures.get(row.name) ? -1 : null) },
-  { title: "Metric", key: "rate", of: (row, table) => table.rate(row.name) },
+  { title: "Progress", key: "progress", of: (row, table) => table.progressOf(row)?.fraction ?? (row.waiting || table.rates.get(row.name)?.failure ? -1 : null) },
+  { title: "Metric", key: "rate", of: (row, table) => table.rates.get(row.name)?.values.at(-1) ?? null },
   { title: "Parameters", key: "parameters", of: (row) => parametersOf(row) || null },
   { title: "Tags", key: "tags", of: (row) => row.tags.join(", ") || null },
   { title: "Nodes", key: "nodes", of: (row) => row.nodes },
@@ -186,14 +183,8 @@ export class JobTable {
     this.rows = [];
     /** @type {Map<string, Line>} */
     this.lines = new Map();
-    /** @type {Map<string, number[]>} */
-    this.rates = new Map();
-    /** @type {Map<string, string>} */
-    this.labels = new Map();
-    /** @type {Map<string, Progress>} */
-    this.progress = new Map();
-    /** @type {Map<string, string>} */
-    this.failures = new Map();
+    /** @type {Map<string, JobRates>} */
+    this.rates = new Map(); // by the job's name
     this.opened = "";
     this.isStopped = false; // the kernel is gone: no more updates
     this.sorted = "created";
@@ -224,8 +215,6 @@ export class JobTable {
       line.element.remove();
       this.lines.delete(name);
       this.rates.delete(name);
-      this.progress.delete(name);
-      this.failures.delete(name);
       if (this.ticked.has(name)) this.#tick(name, false);
     }
     for (const row of rows) this.lines.get(row.name)?.update(row);
@@ -233,17 +222,9 @@ export class JobTable {
     this.frame.ask();
   }
 
-  /**
-   * @param {Record<string, number[]>} rates by the job's name
-   * @param {Record<string, Progress>} progress by the job's name
-   * @param {Record<string, string>} labels of the metric, by the job's name
-   * @param {Record<string, string>} failures why jobs failed, by their names
-   */
-  setRates(rates, progress, labels, failures) {
-    for (const [name, label] of Object.entries(labels)) this.labels.set(name, label);
-    for (const [name, values] of Object.entries(rates)) this.rates.set(name, values);
-    for (const [name, one] of Object.entries(progress)) this.progress.set(name, one);
-    for (const [name, why] of Object.entries(failures)) this.failures.set(name, why);
+  /** @param {Record<string, JobRates>} rates by the job's name */
+  setRates(rates) {
+    for (const [name, one] of Object.entries(rates)) this.rates.set(name, { ...one, progress: one.progress ?? this.rates.get(name)?.progress ?? null });
     for (const row of this.rows) if (rates[row.name]) this.lines.get(row.name)?.update(row);
     if (this.sorted === "rate" || this.sorted === "progress") this.frame.ask();
     this.#toggleColumns();
@@ -254,15 +235,7 @@ export class JobTable {
    * @param {JobRow} row
    */
   progressOf(row) {
-    return isProgressShown(row.state) ? (this.progress.get(row.name) ?? null) : null;
-  }
-
-  /**
-   * The latest value of a job's headline metric.
-   * @param {string} name
-   */
-  rate(name) {
-    return this.rates.get(name)?.at(-1) ?? null;
+    return isProgressShown(row.state) ? (this.rates.get(row.name)?.progress ?? null) : null;
   }
 
   /** @param {(row: JobRow) => boolean} isShown */
@@ -335,17 +308,14 @@ export class JobTable {
     const elements = shown.slice(0, this.more.limit).map((row) => this.#lineOf(row).element);
     this.more.update(shown.length);
     const isSame = elements.length === this.body.children.length && elements.every((element, i) => this.body.children[i] === element);
-    if (!isSame) this.#replaceRows(elements);
+    if (!isSame) {
+      const focused = this.body.contains(document.activeElement) ? document.activeElement : null;
+      this.body.replaceChildren(...elements);
+      if (focused instanceof HTMLElement && this.body.contains(focused)) focused.focus({ preventScroll: true });
+    }
     this.scroller.hidden = !shown.length;
     this.none.hidden = shown.length > 0;
     setText(this.none, this.rows.length ? "No jobs match." : "No jobs yet. Those of %%batchai_job cells and of batchai run appear here.");
-  }
-
-  /** @param {HTMLElement[]} elements */
-  #replaceRows(elements) {
-    const focused = this.body.contains(document.activeElement) ? document.activeElement : null;
-    this.body.replaceChildren(...elements);
-    if (focused instanceof HTMLElement && this.body.contains(focused)) focused.focus({ preventScroll: true });
   }
 
   /** The line of a job, which is made when it is drawn first. @param {JobRow} row */
@@ -380,7 +350,7 @@ export class JobTable {
     let row = first;
     const count = () => {
       setText(cell("elapsed"), row.started === null ? "" : duration((elapsed(row) ?? 0) / SECOND_MS));
-      bar.update(this.progressOf(row), row.state, !this.isStopped, this.failures.get(row.name));
+      bar.update(this.progressOf(row), row.state, !this.isStopped, this.rates.get(row.name)?.failure);
     };
 
     let drawn = "";
@@ -388,8 +358,7 @@ export class JobTable {
     const update = (now) => {
       row = now;
       const isOpen = this.opened === row.name;
-      const values = this.rates.get(row.name) ?? [];
-      const metric = this.labels.get(row.name) ?? "";
+      const { values = [], label: metric = "" } = this.rates.get(row.name) ?? {};
       const wanted = JSON.stringify([row, isOpen, values, metric]);
       count();
       tick.checked = this.ticked.has(row.name); // the user ticks it, too
