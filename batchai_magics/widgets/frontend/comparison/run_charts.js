@@ -95,7 +95,8 @@ export class RunCharts extends ChartGrid {
    */
   update(facts, rows) {
     [this.facts, this.rows] = [facts, rows];
-    this.#offerGroups(facts.parameters, rows.length);
+    this.groups.hidden = !facts.parameters.length || rows.length < 3;
+    offerOptions(this.groups, [["", "each run"], ...facts.parameters.map((name) => /** @type {[string, string]} */ ([name, `mean by ${name}`]))]);
     this.painting.askForNews();
   }
 
@@ -126,11 +127,6 @@ export class RunCharts extends ChartGrid {
   }
 
   #paint() {
-    this.#update();
-    for (const chart of this.charts.values()) chart.flush();
-  }
-
-  #update() {
     const { facts } = this;
     if (!facts) return;
     const offered = facts.charts.length ? facts.charts : [NO_CHART];
@@ -140,11 +136,14 @@ export class RunCharts extends ChartGrid {
     const drawn = offered.filter(({ title }) => shown.has(title) || !facts.charts.length);
     this.arrange(drawn);
     this.#ask(drawn);
-    const axes = this.#axes(facts);
+    const known = [...this.known.values()];
+    const usual = facts.axis === "order" ? facts.axis : "step";
+    const axes = [usual, ...SCALES.filter((name) => known.some((data) => data.has(name))), ...facts.parameters.map((name) => AGAINST + name)];
     const [first = "step"] = axes;
     const over = axes.includes(this.over) ? this.over : (axes.find((name) => name === facts.axis) ?? first);
     this.offerAxes(axes, over, (name) => `against ${name.slice(AGAINST.length)}`);
     for (const chart of drawn) this.#drawChart(chart, over);
+    for (const chart of this.charts.values()) chart.flush();
   }
 
   /** Shows or hides a run. @param {number} place */
@@ -163,21 +162,6 @@ export class RunCharts extends ChartGrid {
   stop() {
     this.painting.stop();
     super.stop();
-  }
-
-  /** @type {(parameters: string[], runs: number) => void} */
-  #offerGroups(parameters, runs) {
-    this.groups.hidden = !parameters.length || runs < 3;
-    offerOptions(this.groups, [["", "each run"], ...parameters.map((name) => /** @type {[string, string]} */ ([name, `mean by ${name}`]))]);
-  }
-
-  /**
-   * The x axes to choose from.
-   * @param {ComparisonFacts} facts
-   */
-  #axes({ parameters, axis }) {
-    const known = [...this.known.values()];
-    return [axis === "order" ? axis : "step", ...SCALES.filter((name) => known.some((data) => data.has(name))), ...parameters.map((name) => AGAINST + name)];
   }
 
   /** @param {Chart} chart */

@@ -224,8 +224,12 @@ export class RunTable {
       swatch.setAttribute("aria-pressed", String(!isHidden));
       swatch.setAttribute("aria-label", `Show ${run.name} in the charts`);
       swatch.title = isHidden ? "Show in the charts" : "Hide in the charts";
-      /** @type {HTMLElement} */ (swatch.firstChild).style.background = `var(${colourOf(run, place)})`;
-      setTags(tags, [...run.tags.filter((tag) => tag !== BASELINE), ...(isBase ? [BASELINE] : [])]);
+      /** @type {HTMLElement} */ (swatch.firstChild).style.background = `var(${run.curve === null ? "--ba-grid" : runColour(run.curve ?? place)})`; // its own, or of its curve
+      const shownTags = [...run.tags.filter((tag) => tag !== BASELINE), ...(isBase ? [BASELINE] : [])];
+      if (tags.dataset.tags !== shownTags.join("\n")) {
+        tags.dataset.tags = shownTags.join("\n");
+        tags.replaceChildren(...shownTags.map((tag) => el("span", { class: "ba-tag" }, tag)));
+      }
       setText(badge, run.state);
       badge.dataset.state = run.state;
       for (const column of this.columns) this.#fill(column, run, place, cell(column.key), texts.get(column.key));
@@ -336,27 +340,10 @@ function titleOf({ name, label }, { values, loss_trend: trend }, isBest, change)
   return text && `${label}: ${text}`;
 }
 
-/** @type {(element: HTMLElement, tags: string[]) => void} */
-function setTags(element, tags) {
-  if (element.dataset.tags === tags.join("\n")) return;
-  element.dataset.tags = tags.join("\n");
-  element.replaceChildren(...tags.map((tag) => el("span", { class: "ba-tag" }, tag)));
-}
-
 /** @param {number[]} values */
 function thinned(values) {
   if (values.length <= MAX_SPARK) return values;
   return Array.from({ length: MAX_SPARK }, (_, i) => Number(values[Math.round((i * (values.length - 1)) / (MAX_SPARK - 1))]));
-}
-
-/**
- * The colour of the run's own line, or of its curve.
- * @param {RunRow} run
- * @param {number} place
- */
-function colourOf({ curve }, place) {
-  if (curve === null) return "--ba-grid";
-  return runColour(curve ?? place);
 }
 
 /** @param {number | null} value */

@@ -30,7 +30,8 @@ export function sparkline(what = "images/sec", shown = quantity) {
   /** @type {(values: number[], top?: number, isFree?: boolean) => void} */
   const update = (values, top = 0, isFree = false) => {
     element.toggleAttribute("hidden", values.length < 2);
-    const points = pointsOf(isFree ? raised(values) : values, top);
+    const least = isFree ? Math.min(...values) : 0;
+    const points = pointsOf(isFree ? values.map((value) => value - least) : values, top);
     if (points === drawn) return;
     drawn = points;
     line.setAttribute("points", points);
@@ -51,15 +52,6 @@ export function pointsOf(values, least = 0) {
   return values
     .map((value, i) => `${(EDGE + i * step).toFixed(1)},${(EDGE + height * (1 - Math.max(0, value) / top)).toFixed(1)}`)
     .join(" ");
-}
-
-/**
- * The same values above the least of them.
- * @param {number[]} values
- */
-function raised(values) {
-  const least = Math.min(...values);
-  return values.map((value) => value - least);
 }
 
 const SECOND_MS = 1000;
@@ -107,7 +99,8 @@ export function progressBar() {
     const text = isRunning ? progress.words : [state, progress.words && `at ${progress.words}`].filter(Boolean).join(" ");
     setText(words, failure || text);
     element.title = [failure, text].filter(Boolean).join("\n");
-    const rest = isRunning && isTicking ? timeLeft(progress) : "";
+    const seconds = isRunning && isTicking && progress.ends !== null ? (progress.ends - Date.now()) / SECOND_MS : 0;
+    const rest = seconds >= 1 ? span(seconds) : ""; // unknown or overdue
     setText(share, `${percent} %${rest && " · "}`);
     setText(time, rest && `${rest} left`);
     setText(of, rest && progress.is_of_epoch ? " in this epoch" : "");
@@ -116,15 +109,6 @@ export function progressBar() {
     bar.setAttribute("aria-valuetext", `${text}, ${left.textContent}`);
   };
   return { element, update };
-}
-
-/**
- * The remaining time; empty if unknown or overdue.
- * @param {Progress} progress
- */
-function timeLeft({ ends }) {
-  const seconds = ends === null ? 0 : (ends - Date.now()) / SECOND_MS;
-  return seconds >= 1 ? span(seconds) : "";
 }
 
 /** @typedef {keyof Counts} State */

@@ -57,7 +57,7 @@ export class Chart {
     this.tools = chartTools(this);
     this.empty = el("div", { class: "ba-empty" });
     const keydown = (/** @type {KeyboardEvent} */ event) => this.onKey(event);
-    this.box = el("div", { class: "ba-plot", tabindex: 0, role: "img", keydown, blur: () => this.#hideCursor() }, this.empty);
+    this.box = el("div", { class: "ba-plot", tabindex: 0, role: "img", keydown, blur: () => this.plot && setCursor(this.plot, -10) }, this.empty);
     /** @type {HTMLElement} */
     this.element = this.box; // the frame with title, legend and tools; made by each kind of chart
     this.frame = oncePerFrame(() => this.paint());
@@ -162,7 +162,12 @@ export class Chart {
       hooks: {
         ...style.hooks,
         setCursor: [() => this.describe()],
-        setSelect: [(plot) => this.#onSelect(plot)],
+        setSelect: [
+          (plot) => {
+            if (plot.select.width > 0) this.isZoomed = true;
+            this.reset.hidden = !this.isZoomed;
+          },
+        ],
         setSeries: [(_, index, how) => this.focused(/** @type {any} */ (how).focus && index !== null ? index - 1 : null)],
       },
     };
@@ -278,10 +283,6 @@ export class Chart {
     this.onZoom(range);
   }
 
-  #hideCursor() {
-    if (this.plot) setCursor(this.plot, -10);
-  }
-
   /** Draws the current data if the chart is visible. */
   paint() {
     this.isBehind = !this.box.clientWidth; // hidden, for example scrolled away: drawn when visible again
@@ -318,12 +319,6 @@ export class Chart {
       hover: { skip: [null] }, // lines have points of their own
       bind: { dblclick: () => () => (this.onReset(), null) },
     };
-  }
-
-  /** @param {uPlot} plot */
-  #onSelect(plot) {
-    if (plot.select.width > 0) this.isZoomed = true;
-    this.reset.hidden = !this.isZoomed;
   }
 
   #resize() {

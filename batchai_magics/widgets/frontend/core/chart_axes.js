@@ -58,7 +58,7 @@ export const TIME_AXIS = { label: "time since the first number", increments: TIM
  */
 export function tickText(tick, increment, largest) {
   if (tick === 0) return "0";
-  if (largest < TINY || largest >= 1e15) return exponential(tick);
+  if (largest < TINY || largest >= 1e15) return Number(tick.toPrecision(6)).toExponential().replace("e+", "e");
   const unit = UNITS.find(([size]) => largest >= Math.max(size, SHORTENED));
   if (unit) {
     const decimals = decimalsOf(increment / unit[0]);
@@ -78,7 +78,10 @@ export function readText(value, min, max) {
   if (value === null || value === undefined || !Number.isFinite(value) || !(range > 0)) return quantity(value);
   const largest = Math.max(Math.abs(min), Math.abs(max));
   const resolution = Math.min(range / READ_STEPS, 10 ** (Math.floor(Math.log10(largest)) - READ_DIGITS + 1));
-  if (largest < TINY) return value.toExponential(Math.max(1, Math.min(6, digitsBetween(value || largest, resolution))));
+  if (largest < TINY) {
+    const digits = Math.ceil(Math.log10(Math.abs(value || largest)) - Math.log10(resolution));
+    return value.toExponential(Math.max(1, Math.min(6, digits)));
+  }
   const [size, name] = (largest >= READ_SHORTENED && UNITS.find(([each]) => largest >= each)) || [1, ""];
   return `${fixed(value / size, Math.max(0, Math.min(9, Math.ceil(-Math.log10(resolution / size)))))}${name}`;
 }
@@ -167,16 +170,6 @@ function timeText(seconds, increment) {
 function decimalsOf(increment) {
   const [digits = "", exponent] = Number(increment.toPrecision(6)).toExponential().split("e");
   return Math.max(0, (digits.split(".")[1]?.length ?? 0) - Number(exponent));
-}
-
-/** @type {(value: number, resolution: number) => number} */
-function digitsBetween(value, resolution) {
-  return Math.ceil(Math.log10(Math.abs(value)) - Math.log10(resolution));
-}
-
-/** @param {number} value */
-function exponential(value) {
-  return Number(value.toPrecision(6)).toExponential().replace("e+", "e");
 }
 
 /** @type {(value: number, decimals: number) => string} */

@@ -151,7 +151,10 @@ export class ScaleForm {
   #isEdited = false;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
-  #fields = new SizeFields(() => this.#onEdit());
+  #fields = new SizeFields(() => {
+    this.#isEdited = true;
+    this.#arrange();
+  });
   #submit = el("button", { type: "submit", class: "ba-button" }, "Resize …");
   #inputs = el("span", { class: "ba-choice" }, ...this.#fields.elements, this.#submit);
   #question = el("span", { class: "ba-question" });
@@ -184,11 +187,6 @@ export class ScaleForm {
   /** Stops the form's timer. */
   stop() {
     clearTimeout(this.#timer);
-  }
-
-  #onEdit() {
-    this.#isEdited = true;
-    this.#arrange();
   }
 
   #fill() {

@@ -47,7 +47,11 @@ export class OpenedView {
 
   /** Opens these jobs; what is open stays until they can be shown. @param {string[]} names */
   async open(names) {
-    this.#setTitle(names);
+    this.#names = names;
+    this.onChange(names);
+    this.element.hidden = false;
+    this.element.setAttribute("aria-label", this.titleOf(names));
+    setText(this.#label, this.titleOf(names));
     const { content } = await this.dashboard.connection.ask({ kind: "open", names });
     if (this.#names !== names) return;
     setText(this.dashboard.note, content.text);
@@ -69,15 +73,6 @@ export class OpenedView {
     this.#box.replaceChildren();
     if (names.length) this.onChange([]);
     return names.join("\n");
-  }
-
-  /** @param {string[]} names */
-  #setTitle(names) {
-    this.#names = names;
-    this.onChange(names);
-    this.element.hidden = false;
-    this.element.setAttribute("aria-label", this.titleOf(names));
-    setText(this.#label, this.titleOf(names));
   }
 
   /** @param {ChildView} view */

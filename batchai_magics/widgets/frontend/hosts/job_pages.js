@@ -100,7 +100,11 @@ class PageView {
   /** @returns {Promise<() => void>} */
   async #render() {
     const script = SCRIPTS[this.kind];
-    if (script === undefined) return showJob(this.host, this.element);
+    if (script === undefined) {
+      const session = new JobSession(this.host);
+      const view = new JobView(session, this.element);
+      return () => (view.out(), session.close());
+    }
     const { default: view } = await import(new URL(`${script}.js`, document.baseURI).href);
     return view.render({ model: this.host, el: this.element });
   }
@@ -132,19 +136,6 @@ class PageView {
   get #scrollers() {
     return [...this.element.querySelectorAll(".ba-scroller")];
   }
-}
-
-/**
- * @param {PageHost} host
- * @param {HTMLElement} root
- */
-function showJob(host, root) {
-  const session = new JobSession(host);
-  const view = new JobView(session, root);
-  return () => {
-    view.out();
-    session.close();
-  };
 }
 
 /** @type {(kind: string, names: string[]) => string} */

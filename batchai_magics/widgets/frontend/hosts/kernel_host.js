@@ -19,8 +19,10 @@ export function kernelHost(model) {
   const onStatus = (/** @type {unknown} */ _, /** @type {string} */ status) => {
     if (LOST.includes(status)) for (const listener of [...onLost]) listener();
   };
+  const { widget_manager: manager } = model; // none in marimo
+  const embed = manager ? async (/** @type {string} */ id) => manager.create_view(await manager.get_model(id), {}) : null;
   return {
-    get: (name) => (name === "embed" ? embedder(model) : model.get(name)),
+    get: (name) => (name === "embed" ? embed : model.get(name)),
     send: (content) => model.send(content),
     on(event, listener) {
       if (event !== "lost") return model.on(event, listener);
@@ -33,12 +35,4 @@ export function kernelHost(model) {
       if (!onLost.size) signal?.disconnect(onStatus);
     },
   };
-}
-
-/**
- * Creates views of other models; null where the front end has none (marimo).
- * @param {KernelModel} model
- */
-function embedder({ widget_manager: manager }) {
-  return manager ? async (/** @type {string} */ id) => manager.create_view(await manager.get_model(id), {}) : null;
 }

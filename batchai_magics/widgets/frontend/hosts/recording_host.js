@@ -43,7 +43,9 @@ export class RecordingHost extends StateHost {
     const value = super.get(name);
     const shift = this.#shift;
     if (name === "history") return value.map((/** @type {number[]} */ [time = 0, ...counts]) => [time + shift, ...counts]);
-    return name === "facts" ? { ...shifted(value, shift), directories: [], can_again: false, can_profile: false } : value;
+    if (name !== "facts") return value;
+    const times = Object.fromEntries(TIMES.map((each) => [each, value[each] && value[each] + shift]));
+    return { ...value, ...times, directories: [], can_again: false, can_profile: false };
   }
 
   /** Answers a request if its answer was recorded, or is in the recorded logs. @param {Record<string, any>} request */
@@ -108,11 +110,6 @@ export async function readRecording(response) {
   if (header?.format !== FORMAT) throw new Error("This is not a recording of a job.");
   if (header.version !== VERSION) throw new Error(`This recording has version ${header.version}; version ${VERSION} can be replayed.`);
   return new RecordingHost(header, entries);
-}
-
-/** @type {(facts: Record<string, any>, shift: number) => Record<string, any>} */
-function shifted(facts, shift) {
-  return { ...facts, ...Object.fromEntries(TIMES.map((name) => [name, facts[name] && facts[name] + shift])) };
 }
 
 /** @param {string} base64 */

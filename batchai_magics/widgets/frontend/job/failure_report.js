@@ -130,7 +130,7 @@ export class FailurePanel {
       { type: "button", class: "ba-button ba-small", click: () => this.on.reveal(failure.offset, failure.file) },
       "Show in the log",
     );
-    const head = el("div", { class: "ba-failure-head" }, el("span", { class: "ba-label" }, wordsTitle(failure)), jump);
+    const head = el("div", { class: "ba-failure-head" }, el("span", { class: "ba-label" }, `The last lines of ${failure.rank === undefined ? "" : `rank ${failure.rank} in `}${failure.file}`), jump);
     const lines = (/** @type {LastOutput} */ { lines: all }) =>
       all.map((line) => logLine(line, { script: facts.script, job: facts.name }, this.element));
     const words = lines(failure);
@@ -142,14 +142,6 @@ export class FailurePanel {
     }
     this.element.replaceChildren(head, this.words, ...(failure.others.length ? [rest(failure, lines)] : []));
   }
-}
-
-/**
- * Names the source of the output; the header shows how it failed.
- * @param {LastOutput} words
- */
-function wordsTitle({ rank, file }) {
-  return rank === undefined ? `The last lines of ${file}` : `The last lines of rank ${rank} in ${file}`;
 }
 
 /**

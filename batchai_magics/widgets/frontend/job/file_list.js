@@ -65,22 +65,15 @@ export class FileList {
       inside.hidden = !isOpen;
       setText(sign, isOpen ? "▾" : "▸");
       item.setAttribute("aria-expanded", String(isOpen));
-      if (isOpen && !inside.childElementCount) await this.#fill(inside, directory, path);
+      if (isOpen && !inside.childElementCount) {
+        const filled = await this.#list(directory, path);
+        inside.replaceChildren(...(filled.length ? filled : [el("li", { class: "ba-muted" }, "empty")]));
+      }
       if (isOpen && inside.childElementCount === 1) inside.querySelector(":scope > [aria-expanded=false]")?.querySelector("button")?.click();
     };
     const button = el("button", { type: "button", class: "ba-entry", tabindex: -1, click: toggle }, sign, el("span", {}, `${nodeName(name)}/`));
     const item = el("li", { role: "treeitem", "aria-expanded": "false" }, button, inside);
     return item;
-  }
-
-  /**
-   * @param {HTMLElement} inside
-   * @param {string} directory
-   * @param {string} path
-   */
-  async #fill(inside, directory, path) {
-    const rows = await this.#list(directory, path);
-    inside.replaceChildren(...(rows.length ? rows : [el("li", { class: "ba-muted" }, "empty")]));
   }
 
   /**
@@ -96,7 +89,8 @@ export class FileList {
     const below = (/** @type {string} */ name) => (path ? `${path}/${name}` : name);
     const rows = entries.map(([name, kind, bytes]) => {
       if (kind === "directory") return this.#folder(directory, below(name), name);
-      return kind === "file" ? this.#file(name, { directory, path: below(name), bytes }) : unread(name, kind);
+      if (kind === "file") return this.#file(name, { directory, path: below(name), bytes });
+      return el("li", { role: "treeitem", class: "ba-muted" }, `${name} (${kind})`); // not readable: a pipe, a device, a link that is not followed
     });
     const listing = `job.files(${[directory, path].filter(Boolean).map((text) => JSON.stringify(text)).join(", ")})`;
     if (content.more) rows.push(el("li", { class: "ba-muted" }, `… and more: ${listing} lists them`));
@@ -208,15 +202,6 @@ export class FileList {
 }
 
 /**
- * Whether an entry is not readable: a pipe, a socket, a device or a link that is not followed.
- * @param {string} name
- * @param {string} kind
- */
-function unread(name, kind) {
-  return el("li", { role: "treeitem", class: "ba-muted" }, `${name} (${kind})`);
-}
-
-/**
  * @param {Uint8Array} bytes
  * @param {string} name
  */
@@ -289,18 +274,10 @@ function more(bytes) {
 function indented(text) {
   try {
     const value = JSON.parse(text);
-    return exact(text) ? JSON.stringify(value, null, 2) : "";
+    return /\d{16}/.test(text) ? "" : JSON.stringify(value, null, 2); // integers beyond 2^53 are shown as they are written
   } catch {
     return "";
   }
-}
-
-/**
- * Whether parsing loses no digit: integers beyond 2^53 are shown as they are written.
- * @param {string} text
- */
-function exact(text) {
-  return !/\d{16}/.test(text);
 }
 
 /**
@@ -319,17 +296,12 @@ export function rows(text, separator, isCut) {
     const match = cell.exec(text);
     if (!match) break; // text behind a closing quote
     const [, written, end] = match;
-    row.push(unquoted(written ?? ""));
+    row.push(written?.startsWith('"') ? written.slice(1, -1).replaceAll('""', '"') : (written ?? ""));
     if (end === separator) continue;
     if (end || !isCut) rows.push(row);
     row = [];
   }
   return row.length && !isCut ? [...rows, [...row, ""]] : rows;
-}
-
-/** @param {string} cell */
-function unquoted(cell) {
-  return cell.startsWith('"') ? cell.slice(1, -1).replaceAll('""', '"') : cell;
 }
 
 /** @param {string[][]} rows */

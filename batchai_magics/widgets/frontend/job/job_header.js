@@ -51,7 +51,8 @@ export class JobHeader {
     setText(this.#facts, describe(now));
     this.#facts.title = `experiment ${now.experiment}, toolkit ${now.toolkit}`;
     this.#showEnd(now);
-    setText(this.#spoken, spokenState(now));
+    const verb = ["succeeded", "failed"].includes(now.state) ? "" : FINAL.includes(now.state) ? "was " : "is ";
+    setText(this.#spoken, `Job ${now.name} ${verb}${now.state}.`);
     this.buttons.update(now);
     this.notification.update(now.name, now.state, FINAL.includes(now.state), reasonsOf(now).join("  ·  "));
     this.#tick(now);
@@ -90,12 +91,6 @@ export class JobHeader {
     this.#left.title = `The job is stopped after ${span(now.max_s)}`;
     this.#left.dataset.short = String(rest !== null && rest < now.max_s / 10);
   }
-}
-
-/** @param {JobFacts} facts */
-function spokenState({ name, state }) {
-  const verb = state === "succeeded" || state === "failed" ? "" : FINAL.includes(state) ? "was " : "is ";
-  return `Job ${name} ${verb}${state}.`;
 }
 
 /** @param {JobFacts} facts */
@@ -146,7 +141,7 @@ class Buttons {
   #yes = button("Yes, cancel it", () => this.#confirmed());
   #no = button("Keep running", () => this.#ask(false));
   #plain = el("span", { class: "ba-choice" }, this.#cancel, this.#detach);
-  #sure = el("span", { class: "ba-choice", hidden: true, keydown: (/** @type {KeyboardEvent} */ e) => this.#onKey(e) }, this.#yes, this.#no);
+  #sure = el("span", { class: "ba-choice", hidden: true, keydown: (/** @type {KeyboardEvent} */ { key }) => key === "Escape" && this.#ask(false) }, this.#yes, this.#no);
 
   /**
    * @param {JobSession} session
@@ -188,11 +183,6 @@ class Buttons {
     this.#plain.hidden = isAsking || this.#isFinal;
     this.#sure.hidden = !isAsking;
     if (hadFocus) (isAsking ? this.#no : this.#cancel).focus({ preventScroll: true });
-  }
-
-  /** @param {KeyboardEvent} event */
-  #onKey(event) {
-    if (event.key === "Escape") this.#ask(false);
   }
 
   #confirmed() {

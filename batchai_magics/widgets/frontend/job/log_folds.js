@@ -29,7 +29,8 @@ export class LogFolds {
     /** @type {ShownRow[]} */
     const shown = [];
     for (let from = 0; from < rows.length; ) {
-      const to = endOfRecords(rows, from);
+      let to = from; // after the last of consecutive records
+      while (to < rows.length && isRecord(/** @type {Row} */ (rows[to]))) to += 1;
       if (to === from) {
         shown.push(/** @type {Row} */ (rows[from]));
         from += 1;
@@ -94,17 +95,6 @@ export function updateFold(element, fold) {
   const button = /** @type {HTMLElement} */ (element.firstElementChild);
   button.setAttribute("aria-expanded", String(fold.isUnfolded));
   setText(button, `${fold.isUnfolded ? "▾" : "▸"} ${counted(fold.count, "log() record")}${fold.words}`);
-}
-
-/**
- * The index after the last of consecutive records.
- * @param {Row[]} rows
- * @param {number} from
- */
-function endOfRecords(rows, from) {
-  let to = from;
-  while (to < rows.length && isRecord(/** @type {Row} */ (rows[to]))) to += 1;
-  return to;
 }
 
 /** @param {Row} row */

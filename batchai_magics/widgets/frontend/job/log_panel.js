@@ -31,18 +31,7 @@ class LogToolbar {
     this.note = el("span", { class: "ba-position", "aria-live": "polite" });
     this.wrap = link("Wrap", "Break long lines", () => this.#toggleWrap());
     this.wrap.setAttribute("aria-pressed", "false");
-    this.element = el("div", { class: "ba-foot" }, this.#links(), this.position);
-  }
-
-  /** Shows the log's size, and whether the view follows its end. */
-  showPosition() {
-    const { log } = this.view;
-    const state = this.session.isComplete ? "" : this.view.isFollowing ? "following · " : "scrolled back · ";
-    setText(this.position, log.size ? `${state}${size(log.size)}` : "");
-  }
-
-  #links() {
-    return el(
+    const links = el(
       "span",
       { class: "ba-links" },
       link("First line", "Go to the first line (Home)", () => this.view.toStart()),
@@ -51,6 +40,14 @@ class LogToolbar {
       link("Copy", "Copy the lines that are loaded", () => this.#copy()),
       this.note,
     );
+    this.element = el("div", { class: "ba-foot" }, links, this.position);
+  }
+
+  /** Shows the log's size, and whether the view follows its end. */
+  showPosition() {
+    const { log } = this.view;
+    const state = this.session.isComplete ? "" : this.view.isFollowing ? "following · " : "scrolled back · ";
+    setText(this.position, log.size ? `${state}${size(log.size)}` : "");
   }
 
   #toggleWrap() {
@@ -120,9 +117,23 @@ export class LogPanel {
     this.filters = el("div", { class: "ba-filters" }, this.tabs.whose, this.search.element);
     this.logFrame = el("div", { class: "ba-log-frame" }, this.view.box, this.empty, this.newest);
     this.foot = new LogToolbar(session, this.view, (offset, file) => this.reveal(offset, file));
-    this.element = this.#output();
+    const keydown = (/** @type {KeyboardEvent} */ event) => this.#onKey(event);
+    this.element = el(
+      "div",
+      { class: "ba-output", role: "group", "aria-label": "output", keydown },
+      el("div", { class: "ba-toolbar" }, this.tabs.element),
+      this.filters,
+      this.logFrame,
+      this.failure.element,
+      this.files.element,
+      this.record.element,
+      this.foot.element,
+    );
     this.tabs.current = MAIN_LOG;
-    this.refreshing = setInterval(() => this.#refresh(), REFRESH_MS);
+    this.refreshing = setInterval(() => {
+      const isStreamed = isMain(this.log.file) && this.log.rank === null;
+      if (!isStreamed && !this.logFrame.hidden && !this.session.isComplete) this.reader.readOn();
+    }, REFRESH_MS);
     this.#showPosition();
   }
 
@@ -143,21 +154,6 @@ export class LogPanel {
     if (this.target !== null) this.#seek();
     this.#showPosition();
     this.search.grown();
-  }
-
-  #output() {
-    const keydown = (/** @type {KeyboardEvent} */ event) => this.#onKey(event);
-    return el(
-      "div",
-      { class: "ba-output", role: "group", "aria-label": "output", keydown },
-      el("div", { class: "ba-toolbar" }, this.tabs.element),
-      this.filters,
-      this.logFrame,
-      this.failure.element,
-      this.files.element,
-      this.record.element,
-      this.foot.element,
-    );
   }
 
   /** Updates the tabs. */
@@ -254,11 +250,6 @@ export class LogPanel {
     if (!this.log.size) this.reader.readEnd();
     this.search.run(true);
     this.#showPosition();
-  }
-
-  #refresh() {
-    const isStreamed = isMain(this.log.file) && this.log.rank === null;
-    if (!isStreamed && !this.logFrame.hidden && !this.session.isComplete) this.reader.readOn();
   }
 
   #showPosition() {

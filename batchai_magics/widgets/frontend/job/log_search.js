@@ -60,7 +60,10 @@ export class LogSearch {
       placeholder: "Search the log",
       "aria-label": "Search the log",
       spellcheck: "false",
-      input: () => this.#later(TYPING_MS),
+      input: () => {
+        clearTimeout(this.timer);
+        this.timer = setTimeout(() => this.run(true), TYPING_MS);
+      },
       keydown: (/** @type {KeyboardEvent} */ event) => this.#onKey(event),
     });
     this.regex = this.#icon("Regular expression", ".*", () => this.#toggleRegex());
@@ -79,14 +82,12 @@ export class LogSearch {
 
   /** Called when the log has grown. */
   grown() {
-    if (this.input.value && this.growing === undefined) this.growing = setTimeout(() => this.#runOn(), GROWING_MS);
-  }
-
-  /** Searches again once all requests are answered, as it would discard pending replies. */
-  #runOn() {
-    this.growing = undefined;
-    if (this.asked) this.grown();
-    else this.run(false);
+    if (!this.input.value || this.growing !== undefined) return;
+    this.growing = setTimeout(() => {
+      this.growing = undefined;
+      if (this.asked) this.grown(); // searching again would discard pending replies
+      else this.run(false);
+    }, GROWING_MS);
   }
 
   /** Focuses the search field. */
@@ -205,12 +206,6 @@ export class LogSearch {
     else if (!this.input.value) setText(this.count, "");
     else if (!this.total) setText(this.count, this.isWhole ? "none" : "searching …");
     else setText(this.count, `${(this.at + 1).toLocaleString("en")} of ${this.total.toLocaleString("en")}${this.isWhole ? "" : "+"}`);
-  }
-
-  /** @param {number} delay */
-  #later(delay) {
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.run(true), delay);
   }
 
   #toggleRegex() {
