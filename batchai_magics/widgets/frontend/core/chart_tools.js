@@ -1,7 +1,7 @@
 // The tools of a chart: save it as a picture or a table, show it on the full screen.
 
 import uPlot from "uplot"; // for its types
-import { el } from "./dom.js";
+import { el, saveFile } from "./dom.js";
 
 /** @typedef {import("./chart.js").Chart} Chart */
 
@@ -159,19 +159,6 @@ function drawLegend(pen, entries, { font, text, colour }) {
     pen.fillText(entry.text, left + SWATCH_PX + 4, 34);
     left += SWATCH_PX + 4 + pen.measureText(entry.text).width + ENTRY_GAP_PX;
   }
-}
-
-/**
- * Has the browser save a file.
- * @param {Blob} blob
- * @param {string} name
- */
-export function saveFile(blob, name) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
 /**

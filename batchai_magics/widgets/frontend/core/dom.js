@@ -1,4 +1,4 @@
-// DOM helpers: create elements, set text, offer choices, paint once per frame, copy text.
+// DOM helpers: create elements, set text, offer choices, paint once per frame, copy text, save files.
 
 /**
  * Creates an element with attributes (a function is a listener, `true` an empty attribute) and children.
@@ -111,6 +111,17 @@ export async function copyText(text) {
   } catch {
     return copySelected(text);
   }
+}
+
+/**
+ * Has the browser save a file.
+ * @param {Blob} blob
+ * @param {string} name
+ */
+export function saveFile(blob, name) {
+  const link = el("a", { href: URL.createObjectURL(blob), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
 /** @param {string} text */

@@ -1,6 +1,6 @@
 // The job's output files: a tree loaded level by level, results first, previews, downloads. All bytes come from the kernel.
 
-import { el, setText } from "../core/dom.js";
+import { el, saveFile, setText } from "../core/dom.js";
 import { nodeName, size } from "../core/format.js";
 import { bytesOf } from "./job_data.js";
 import { MAIN_LOG, PAGE_BYTES } from "./job_session.js";
@@ -142,7 +142,7 @@ export class FileList {
       });
       setText(status, size(bytes.length));
       button.disabled = false;
-      save(bytes, file.path.split("/").pop() ?? MAIN_LOG);
+      saveFile(new Blob([/** @type {BlobPart} */ (bytes)]), file.path.split("/").pop() ?? MAIN_LOG);
     });
     return el("div", { class: "ba-file-head" }, el("span", { class: "ba-label", title: file.path }, nodeName(file.path)), status, button);
   }
@@ -199,17 +199,6 @@ export class FileList {
     } else return;
     event.preventDefault();
   }
-}
-
-/**
- * @param {Uint8Array} bytes
- * @param {string} name
- */
-function save(bytes, name) {
-  const address = URL.createObjectURL(new Blob([/** @type {BlobPart} */ (bytes)]));
-  const link = el("a", { href: address, download: name });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(address), 1000);
 }
 
 const MAX_TEXT_BYTES = 1 << 16;

@@ -9,8 +9,6 @@ import { bounded, gapRow, isGap, joined, line, lineRows, merged, NEWLINE, OF_STD
 /** @typedef {import("./log_rows.js").Row} Row */
 /** @typedef {import("./log_rows.js").ShownRow} ShownRow */
 
-export { isGap };
-
 export class LogDocument {
   /**
    * @param {number | null} [rank] restricts the document to this rank's lines
@@ -64,11 +62,6 @@ export class LogDocument {
   get end() {
     const last = this.rows[this.rows.length - 1];
     return Math.max(this.covered, last ? last.end : 0);
-  }
-
-  /** The number of lines, without gaps. */
-  get lineCount() {
-    return this.rows.reduce((count, row) => count + (isGap(row) ? 0 : 1), 0);
   }
 
   /** Drops everything: the file was truncated. */

@@ -2,7 +2,7 @@
 
 import { el, setText } from "../core/dom.js";
 import { bytesOf } from "./job_data.js";
-import { isGap } from "./log_document.js";
+import { isGap } from "./log_rows.js";
 import { finder, isRisky, plain } from "./log_text.js";
 
 /** @typedef {import("./job_session.js").JobSession} JobSession */

@@ -86,7 +86,7 @@ test("records that are loaded later are folded with their neighbours", () => {
 });
 
 test("the document itself has every line, for search and copies", () => {
-  assert.equal(documentOf(records(1, 5)).lineCount, 5);
+  assert.equal(documentOf(records(1, 5)).rows.length, 5);
 });
 
 test("a log that starts again has nothing folded or open", () => {

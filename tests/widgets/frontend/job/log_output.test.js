@@ -4,8 +4,8 @@ import { test } from "node:test";
 import { cellLine } from "../../../../batchai_magics/widgets/frontend/job/failure_report.js";
 import { span } from "../../../../batchai_magics/widgets/frontend/core/format.js";
 import { groupsOf, isRanked } from "../../../../batchai_magics/widgets/frontend/job/log_tabs.js";
-import { isGap, LogDocument } from "../../../../batchai_magics/widgets/frontend/job/log_document.js";
-import { isOfStderr, rankOf, ranksFrom } from "../../../../batchai_magics/widgets/frontend/job/log_rows.js";
+import { LogDocument } from "../../../../batchai_magics/widgets/frontend/job/log_document.js";
+import { isGap, isOfStderr, rankOf, ranksFrom } from "../../../../batchai_magics/widgets/frontend/job/log_rows.js";
 import { FlatLayout, WrappedLayout, width } from "../../../../batchai_magics/widgets/frontend/job/log_layout.js";
 
 const bytes = (text) => new TextEncoder().encode(text);
