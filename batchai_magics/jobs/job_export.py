@@ -35,7 +35,15 @@ def export_points(
         UnreachableError: The server refuses the export, or does not respond.
     """
     run = exported_run(job, labels)
-    writer = _writer(kind, to, run)
+    writer: ScalarWriter
+    if kind == TENSORBOARD:
+        writer = EventFileWriter(Path(to).expanduser(), run)
+    else:
+        try:
+            check_tracking_uri(str(to))
+        except ValueError as error:
+            raise UsageError(f"job.export: {error}") from None
+        writer = MlflowRun(str(to), run, env=os.environ)
     try:
         writer.write(MetricPoints(run.started).of(records))
         if job.state.is_final:
@@ -92,16 +100,6 @@ def exported_run(job: JobResource, labels: Labels) -> ExportedRun:
             **({MLFLOW_NOTE: labels.note} if labels.note else {}),
         },
     )
-
-
-def _writer(kind: str, to: str | Path, run: ExportedRun) -> ScalarWriter:
-    if kind == TENSORBOARD:
-        return EventFileWriter(Path(to).expanduser(), run)
-    try:
-        check_tracking_uri(str(to))
-    except ValueError as error:
-        raise UsageError(f"job.export: {error}") from None
-    return MlflowRun(str(to), run, env=os.environ)
 
 
 def _unwritable(name: str, to: str | Path, error: OSError) -> StorageError:

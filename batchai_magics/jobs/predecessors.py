@@ -132,8 +132,12 @@ def _ids_of(backend: Backend, request: CellRequest, text: str, share: str) -> li
     runs = run_names(names, name)
     if name.lower() == request.name.lower():
         raise _own_name(request, [str(experiment.child(Kind.JOB, run)) for run in runs])
-    trials = {} if runs else _trials_of_latest_sweep(names, name)[1]
-    if trials and (definition := _definition(backend, share, experiment, next(iter(trials.values())))):
+    trials, definition = {} if runs else _trials_of_latest_sweep(names, name)[1], None
+    if trials and backend.storage:
+        sweep = sweep_of(next(iter(trials.values())))
+        with contextlib.suppress(NotFoundError):  # it is no sweep: jobs only have such names
+            definition = SweepFiles(backend, share, experiment.name).read(sweep)
+    if definition:
         _check_is_complete(backend, definition, experiment, trials)
         return [str(experiment.child(Kind.JOB, trial)) for trial in trials.values()]
     return [str(experiment.child(Kind.JOB, runs[-1] if runs else name))]
@@ -152,15 +156,6 @@ def _latest_runs(names: Sequence[str], sweep: str) -> dict[int, str]:
     """The latest runs of a sweep's trials by number."""
     runs = sorted((place, each) for each in names if (place := trial_of(each, sweep)))
     return {number: each for (number, _), each in runs}
-
-
-def _definition(backend: Backend, share: str, experiment: ResourceId, trial: str) -> SweepDefinition | None:
-    """The sweep of a trial; None if its job only has such a name."""
-    if backend.storage is None:
-        return None
-    with contextlib.suppress(NotFoundError):
-        return SweepFiles(backend, share, experiment.name).read(sweep_of(trial))
-    return None
 
 
 def _check_is_complete(

@@ -85,7 +85,9 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
 def prepare(
     backend: Backend, requests: Sequence[CellRequest], settings: Settings
 ) -> tuple[list[CellRequest], Sequence[JobResource]]:
-    """Makes what the jobs of these requests need, such as their experiment, which the first one tells.
+    """Makes what the jobs of these requests need: their experiment, the default cluster, files on the share.
+
+    The first request tells.
 
     Returns:
         The requests with the records of their jobs, and the earlier runs of the first one's name.
@@ -93,8 +95,17 @@ def prepare(
     backend.check(requests[0].spec)
     requests = [with_watch_settings(request, settings, backend) for request in requests]
     requests = with_predecessor_ids(backend, requests, settings.share)
-    with checkout_for(requests[0], settings) or contextlib.nullcontext() as checkout:
-        runs = backend.ensure(_needs(backend, requests[0], settings))
+    first, experiment = requests[0], requests[0].id.parent
+    if first.is_exact:
+        names = {experiment.workspace_id.key: settings.workspace, experiment.key: settings.experiment}
+        wanted = default_resources(backend, settings, experiment, cluster=None)
+        wanted = [(id, spec) for id, spec in wanted if id.name == names[id.key]]
+    else:
+        wanted = default_resources(backend, settings, experiment, cluster=first.cluster)
+    share = settings.share if first.uploads else ""
+    spec = None if first.is_growing else first.spec  # the cluster has room for it later
+    with checkout_for(first, settings) or contextlib.nullcontext() as checkout:
+        runs = backend.ensure(JobNeeds(first.id, wanted, share, first.uploads, spec))
         return [
             replace(request, records=request.records or record_files(request, checkout))
             for request in requests
@@ -116,20 +127,6 @@ def checked(backend: Backend, request: CellRequest, settings: Settings) -> CellR
     """
     backend.check(request.spec)
     return with_watch_settings(request, settings, backend)
-
-
-def _needs(backend: Backend, request: CellRequest, settings: Settings) -> JobNeeds:
-    """What the job of a request needs: its experiment, the default cluster, files on the share."""
-    experiment = request.id.parent
-    if request.is_exact:
-        names = {experiment.workspace_id.key: settings.workspace, experiment.key: settings.experiment}
-        wanted = default_resources(backend, settings, experiment, cluster=None)
-        wanted = [(id, spec) for id, spec in wanted if id.name == names[id.key]]
-    else:
-        wanted = default_resources(backend, settings, experiment, cluster=request.cluster)
-    share = settings.share if request.uploads else ""
-    spec = None if request.is_growing else request.spec  # the cluster has room for it later
-    return JobNeeds(request.id, wanted, share, request.uploads, spec)
 
 
 def _create_or_find(backend: Backend, request: CellRequest, runs: Sequence[JobResource]) -> Submitted:

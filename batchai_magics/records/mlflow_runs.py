@@ -80,7 +80,11 @@ class MlflowRun:
 
     def _started(self) -> str:
         """The id of the run, which is created unless it was exported before; its tags are sent."""
-        experiment = self._experiment()
+        name = self._run.experiment
+        if found := self._api.get("experiments/get-by-name", {"experiment_name": name}):
+            experiment = str(found["experiment"]["experiment_id"])
+        else:
+            experiment = str(self._api.post("experiments/create", {"name": name})["experiment_id"])
         id = self._find_run(experiment)
         if not id:
             body = {
@@ -102,14 +106,6 @@ class MlflowRun:
             self._api.post("runs/log-batch", {"run_id": id, "params": params})
             self._sent.update(item["key"] for item in params)
         self._unsent.clear()
-
-    def _experiment(self) -> str:
-        query = {"experiment_name": self._run.experiment}
-        response = self._api.get("experiments/get-by-name", query)
-        if response:
-            return str(response["experiment"]["experiment_id"])
-        made = self._api.post("experiments/create", {"name": self._run.experiment})
-        return str(made["experiment_id"])
 
     def _find_run(self, experiment: str) -> str:
         query = f"tags.`{GUID_TAG}` = '{self._run.guid}'"

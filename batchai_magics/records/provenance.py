@@ -110,7 +110,14 @@ class Provenance:
         if self.submission:
             yield from ((title, text) for title, text in _submitted(self.submission) if text)
         for machine in self.machines:
-            yield from _machine(machine)
+            memory = f"{machine.memory_bytes / (1 << 30):.0f} GiB" if machine.memory_bytes else ""
+            cores = f"{machine.cores} cores" if machine.cores else ""
+            parts = (machine.processor, cores, memory, *machine.gpus, machine.system)
+            yield machine.name, ", ".join(filter(None, parts))
+            if machine.python:
+                yield "", f"Python {machine.python}, {len(machine.packages)} packages"
+            if machine.problem:
+                yield "", machine.problem
         for number, delivery in enumerate(self.deliveries):
             yield "" if number else "notified", str(delivery)
         for problem in self.problems:
@@ -173,14 +180,3 @@ def git_text(state: GitState) -> str:
     changes = ", ".join(filter(None, (changed, untracked)))
     text = " ".join(filter(None, (commit, branch, state.remote and f"of {state.remote}")))
     return state.problem or (f"{text}; {changes}" if changes else text)
-
-
-def _machine(machine: MachineRecord) -> Iterator[tuple[str, str]]:
-    memory = f"{machine.memory_bytes / (1 << 30):.0f} GiB" if machine.memory_bytes else ""
-    cores = f"{machine.cores} cores" if machine.cores else ""
-    parts = [machine.processor, cores, memory, *machine.gpus, machine.system]
-    yield machine.name, ", ".join(filter(None, parts))
-    if machine.python:
-        yield "", f"Python {machine.python}, {len(machine.packages)} packages"
-    if machine.problem:
-        yield "", machine.problem

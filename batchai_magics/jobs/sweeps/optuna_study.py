@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from batchai_magics.cell.search_space import Choices, Distribution, Range, SearchSpace
+from batchai_magics.cell.search_space import Choices, Distribution, SearchSpace
 from batchai_magics.errors import CapabilityError
 from batchai_magics.jobs.sweeps.trial import Trial, TrialResult
 from batchai_magics.models.runs.parameters import Parameter
@@ -83,7 +83,16 @@ class Study:
         )
 
     def _distributions(self, optuna: ModuleType) -> dict[str, Any]:
-        return {name: _distribution(optuna, domain) for name, domain in self.space.domains.items()}
+        made, known = optuna.distributions, {}
+        for name, domain in self.space.domains.items():
+            if isinstance(domain, Choices):
+                known[name] = made.CategoricalDistribution(domain.values)
+            elif domain.scale is Distribution.INTEGER:
+                known[name] = made.IntDistribution(int(domain.low), int(domain.high))
+            else:
+                is_log = domain.scale is Distribution.LOG
+                known[name] = made.FloatDistribution(domain.low, domain.high, log=is_log)
+        return known
 
 
 def optuna_module() -> ModuleType:
@@ -100,12 +109,3 @@ def optuna_module() -> ModuleType:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
     return optuna
-
-
-def _distribution(optuna: ModuleType, domain: Choices | Range) -> Any:
-    made = optuna.distributions
-    if isinstance(domain, Choices):
-        return made.CategoricalDistribution(domain.values)
-    if domain.scale is Distribution.INTEGER:
-        return made.IntDistribution(int(domain.low), int(domain.high))
-    return made.FloatDistribution(domain.low, domain.high, log=domain.scale is Distribution.LOG)
