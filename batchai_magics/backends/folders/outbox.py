@@ -24,7 +24,6 @@ from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import LogPaths, Plan, ProcessExit
 from batchai_magics.log_lines import lines_at_end, visible_text
 from batchai_magics.metrics.reading.line_splitter import strip_controls
-from batchai_magics.models.runs import notifications
 from batchai_magics.models.runs.notifications import (
     Channel,
     ChannelKind,
@@ -35,6 +34,7 @@ from batchai_magics.models.runs.notifications import (
     to_text,
 )
 from batchai_magics.models.runs.watch_request import WatchRequest
+from batchai_magics.models.states import CANCELLED, CONDITION_MET, STOPPED, TERMINATED
 from batchai_magics.records import record_files
 from batchai_magics.records.job_error import (
     FailedProcess,
@@ -260,26 +260,31 @@ def traceback_notification(job: JobLayout) -> Notification | None:
 
 def ended_notification(job: JobLayout, outcome: Outcome) -> Notification:
     """The notification that a run has ended."""
-    made = notifications.end_notification(
-        f"{job.root.name}-ended",
-        time=outcome.ended,
-        is_success=outcome.is_success,
-        exit_code=outcome.exit_code,
-        errors=outcome.errors,
-    )
+    state, reason = "succeeded", ""
+    if not outcome.is_success:
+        codes = {error["code"] for error in outcome.errors}
+        state = next((state for code, state in _STATES.items() if code in codes), "failed")
+        reason = "; ".join(str(error["message"]).rstrip(".") for error in outcome.errors)
+    id, kind = f"{job.root.name}-ended", NotificationKind.ENDED
+    made = Notification(id, kind, "", state, outcome.ended, reason, outcome.exit_code)
     # the processes of a run that was stopped have exit codes too, of the signal that ended them
-    failed = outcome.ranks if made.state == "failed" else ()
+    failed = outcome.ranks if state == "failed" else ()
     return _of_run(job, made._replace(first_failure=_first_failure(job, failed)))
+
+
+_STATES = {CONDITION_MET: STOPPED, TERMINATED: CANCELLED}
 
 
 def _first_failure(job: JobLayout, ranks: Sequence[ProcessExit]) -> dict[str, Any]:
     """The first process that failed, with the exception and its place, and if asked for its last lines."""
-    failure = notifications.first_failure(rank._asdict() for rank in ranks)
+    first = next((rank for rank in ranks if rank.exit_code), None)
+    if first is None:
+        return {}
+    failure = {"rank": first.rank, "node": first.node, "exit_code": first.exit_code}
     request = watch_request(job)
-    if not failure or request is None:
+    if request is None:
         return failure
     try:
-        first = next(rank for rank in ranks if rank.rank == failure["rank"])
         error = process_error(Plan.read(str(job.plan)), first, _paths_of(job, request))
     except (OSError, ValueError):  # its Plan is gone: the failure is told all the same
         return failure

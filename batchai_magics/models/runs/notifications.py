@@ -206,29 +206,6 @@ def channels(texts: Iterable[str]) -> tuple[Channel, ...]:
     return tuple(dict.fromkeys(map(Channel.parse, texts)))
 
 
-def first_failure(ranks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The first process that failed, of the exits of all processes, first failure first."""
-    for rank in ranks:
-        if rank.get("exit_code"):
-            return {name: rank[name] for name in ("rank", "node", "exit_code")}
-    return {}
-
-
-def end_notification(
-    id: str, *, time: float, is_success: bool, exit_code: int | None, errors: Iterable[Mapping[str, Any]]
-) -> Notification:
-    """The notification that a run has ended; `errors` are the service's error details."""
-    failures = [] if is_success else list(errors)
-    codes = {error["code"] for error in failures}
-    state = next((state for code, state in _STATES.items() if code in codes), "failed")
-    reason = "; ".join(str(error["message"]).rstrip(".") for error in failures)
-    state = "succeeded" if is_success else state
-    return Notification(id, NotificationKind.ENDED, "", state, time, reason, exit_code)
-
-
-_STATES = {"JobStopConditionMet": "stopped", "JobTerminated": "cancelled"}
-
-
 def to_text(notification: Notification) -> str:
     """The JSON text of a notification, a line."""
     return json.dumps(notification.to_json(), ensure_ascii=False) + "\n"
