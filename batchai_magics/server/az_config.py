@@ -38,10 +38,30 @@ def write(
     ]
     if authority:
         lines.append(f"export REQUESTS_CA_BUNDLE={authority}")
+    endpoints = ("management", "resource_manager", "active_directory", "active_directory_resource_id")
+    cloud = {
+        **{f"endpoint_{name}": f"{url}/" for name in endpoints},
+        "suffix_storage_endpoint": "core.local",
+        "subscription": settings.subscription,
+    }
+    subscription = {
+        "id": settings.subscription,
+        "name": settings.backend,
+        "state": "Enabled",
+        "isDefault": True,
+        "tenantId": TENANT,
+        "environmentName": CLOUD,
+        "user": {
+            "name": "systemAssignedIdentity",
+            "type": "servicePrincipal",
+            "assignedIdentityInfo": "MSI",
+        },
+    }
+    profile = {"installationId": str(uuid.uuid4()), "subscriptions": [subscription]}
     files = {
         "config": _sections({"cloud": {"name": CLOUD}, "core": _CORE}),
-        "clouds.config": _sections({CLOUD: _cloud(url, settings)}),
-        "azureProfile.json": json.dumps(_profile(settings)),
+        "clouds.config": _sections({CLOUD: cloud}),
+        "azureProfile.json": json.dumps(profile),
         "env": "\n".join(lines) + "\n",
     }
     for name, text in files.items():
@@ -55,29 +75,6 @@ _CORE = {
     "output": "json",
     "survey_message": "false",
 }
-
-
-def _cloud(url: str, settings: Settings) -> Mapping[str, str]:
-    names = ("management", "resource_manager", "active_directory", "active_directory_resource_id")
-    return {
-        **{f"endpoint_{name}": f"{url}/" for name in names},
-        "suffix_storage_endpoint": "core.local",
-        "subscription": settings.subscription,
-    }
-
-
-def _profile(settings: Settings) -> Mapping[str, object]:
-    user = {"name": "systemAssignedIdentity", "type": "servicePrincipal", "assignedIdentityInfo": "MSI"}
-    subscription = {
-        "id": settings.subscription,
-        "name": settings.backend,
-        "state": "Enabled",
-        "isDefault": True,
-        "tenantId": TENANT,
-        "environmentName": CLOUD,
-        "user": user,
-    }
-    return {"installationId": str(uuid.uuid4()), "subscriptions": [subscription]}
 
 
 def _sections(sections: Mapping[str, Mapping[str, str]]) -> str:

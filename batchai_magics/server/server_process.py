@@ -85,7 +85,7 @@ def serve(serving: ServerConfig, settings: Settings, home: ServerHome) -> int:
     with server_home.registered(
         home.running, server_home.RunningServer(serving.url(port), serving.tls.authority)
     ):
-        for line in greeting(serving, port, _displayed_secrets(serving, home, key, port)):
+        for line in _greeting(serving, home, port, key):
             print(line, flush=True)
         server.run(sockets=[listener])
     app.close()
@@ -120,52 +120,39 @@ def _uvicorn_config(app: App, serving: ServerConfig, limits: ServerLimits) -> uv
     )
 
 
-@dataclass(frozen=True)
-class _DisplayedSecrets:
-    """Secrets as the greeting shows them: values on a terminal, otherwise shell expressions to read them."""
+def _greeting(serving: ServerConfig, home: ServerHome, port: int, key: str) -> Iterator[str]:
+    """The lines printed at startup: the URL, and what a client needs to connect.
 
-    token: str
-    connection_string: str
-
-
-def _displayed_secrets(serving: ServerConfig, home: ServerHome, key: str, port: int) -> _DisplayedSecrets:
-    url = serving.url(port)
-    parts = {
-        "DefaultEndpointsProtocol": url.partition(":")[0],
-        "AccountName": OWN_ACCOUNT,
-        "AccountKey": key,
-        "FileEndpoint": f"{url}/{OWN_ACCOUNT}",
-        "BlobEndpoint": f"{url}/{OWN_ACCOUNT}",
-    }
-    connection_string = ";".join(f"{name}={value}" for name, value in parts.items())
-    if sys.stdout.isatty():
-        return _DisplayedSecrets(shlex.quote(serving.token), f"'{connection_string}'")
+    Secrets are shown on a terminal; otherwise shell expressions read them, as printed output may end up in
+    logs that others read.
+    """
+    url, is_terminal = serving.url(port), sys.stdout.isatty()
     if serving.is_files_only:
-        write(home.connection_string, connection_string + "\n")
-    return _DisplayedSecrets(
-        _cat_expression(serving.token_file or home.token), _cat_expression(home.connection_string)
-    )
-
-
-def _cat_expression(file: Path) -> str:
-    """The shell expression that reads a file, as printed output may end up in logs that others read."""
-    return f'"$(cat {shlex.quote(str(file))})"'
-
-
-def greeting(serving: ServerConfig, port: int, secrets: _DisplayedSecrets) -> Iterator[str]:
-    """The lines printed at startup: the URL, and what a client needs to connect."""
-    url = serving.url(port)
-    if serving.is_files_only:
+        parts = {
+            "DefaultEndpointsProtocol": url.partition(":")[0],
+            "AccountName": OWN_ACCOUNT,
+            "AccountKey": key,
+            "FileEndpoint": f"{url}/{OWN_ACCOUNT}",
+            "BlobEndpoint": f"{url}/{OWN_ACCOUNT}",
+        }
+        connection_string = ";".join(f"{name}={value}" for name, value in parts.items())
+        if not is_terminal:
+            write(home.connection_string, connection_string + "\n")
+        shown = f"'{connection_string}'" if is_terminal else _cat_expression(home.connection_string)
         yield f"Serving files at {url}."
-        yield f"  export AZURE_STORAGE_CONNECTION_STRING={secrets.connection_string}"
+        yield f"  export AZURE_STORAGE_CONNECTION_STRING={shown}"
         return
+    token = shlex.quote(serving.token) if is_terminal else _cat_expression(serving.token_file or home.token)
     yield f"Serving at {url}. Its token is the right to run programs as you: keep it."
-    token = secrets.token
     yield f"  export BATCHAI_BACKEND=arm BATCHAI_ENDPOINT={url} BATCHAI_TOKEN={token}"
     yield f"  %batchai use --backend arm --endpoint {url}"
     yield "  batchai serve az-config FOLDER    # for a genuine az"
     if serving.tls.authority:
         yield f"  export REQUESTS_CA_BUNDLE={serving.tls.authority} SSL_CERT_FILE={serving.tls.authority}"
+
+
+def _cat_expression(file: Path) -> str:
+    return f'"$(cat {shlex.quote(str(file))})"'
 
 
 def _listen(serving: ServerConfig) -> socket.socket:

@@ -77,9 +77,15 @@ def _unfinished_headers(request: StorageRequest) -> Mapping[str, str]:
 def store_files(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Stores the files of a pack on a share; none if one is damaged."""
     share = call.query.get("share", "")
-    sent = _unpack(call, share)
+    try:
+        sent = list(extension_bodies.unpack_files(call.body))
+    except (ValueError, RecursionError) as error:
+        raise invalid_content(str(error)) from None
+    for file in sent:
+        if not file.is_intact:
+            raise api_errors.damaged_upload(share, file.path)
     storage = _storage_of(context, call, share)
-    contents = {check_path(path): data for path, data in sent.items()}
+    contents = {check_path(file.path): file.data for file in sent}
     resources = [resource_of_share(_service_of(call), share, path) for path in contents]
     with context.metadata.exclusive(*(resource.key for resource in resources)):
         storage.upload(share, contents)
@@ -87,18 +93,6 @@ def store_files(context: HandlerContext, call: ApiCall) -> ApiResponse:
             context.metadata.set_new(resource, EMPTY_RECORD)
     stored = [storage.show(share, path) for path in contents]
     return ApiResponse(data={"value": [version_headers(file)[LAST_WRITE_HEADER] for file in stored]})
-
-
-def _unpack(call: ApiCall, share: str) -> dict[str, bytes]:
-    """The files in the request's pack, by path; raises if one is damaged."""
-    try:
-        files = list(extension_bodies.unpack_files(call.body))
-    except (ValueError, RecursionError) as error:
-        raise invalid_content(str(error)) from None
-    for file in files:
-        if not file.is_intact:
-            raise api_errors.damaged_upload(share, file.path)
-    return {file.path: file.data for file in files}
 
 
 def fetch_files(context: HandlerContext, call: ApiCall) -> ApiResponse:
