@@ -16,10 +16,8 @@ from batchai_magics.models.wire_times import duration
 
 NO_URL = "Azure File URL cannot absent or be empty"
 _INT32 = 2**31 - 1
-_SUFFIX = re.compile(r"[A-Za-z0-9_]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FILE_URL = re.compile(r"https?://[^/\s]+/[^\s]+")
-_MODE = re.compile(r"0?[0-7]{3,4}")
 
 
 def duplicates(values: Iterable[str]) -> list[str]:
@@ -39,12 +37,15 @@ def _no_null(text: str) -> str:
     return text
 
 
-def _suffix(text: str) -> str:
-    if not _SUFFIX.fullmatch(text):
-        raise ValueError(
-            f"{quoted(text)} cannot end an environment variable's name; use letters, digits and '_'"
-        )
-    return text
+def _matching(pattern: str, problem: str) -> AfterValidator:
+    """A validator of a form."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(f"{quoted(text)} {problem}")
+        return text
+
+    return AfterValidator(check)
 
 
 def _variable(text: str) -> str:
@@ -92,12 +93,6 @@ def account_in(url: str) -> str:
     return account if dot else ""
 
 
-def _mode(text: str) -> str:
-    if not _MODE.fullmatch(text):
-        raise ValueError(f"{quoted(text)} is not a file mode; write it as 0777")
-    return text
-
-
 def _one_of(*values: str) -> Callable[[str], str]:
     """A validator of one of these values, matched case-insensitively."""
     lowered = {value.lower() for value in values}
@@ -120,12 +115,15 @@ Count = Annotated[int, Field(ge=0, le=_INT32)]
 Positive = Annotated[int, Field(ge=1, le=_INT32)]
 Text = Annotated[str, AfterValidator(_not_blank)]
 AnyText = Annotated[str, AfterValidator(_no_null)]
-IdSuffix = Annotated[str, AfterValidator(_suffix)]
+IdSuffix = Annotated[
+    str,
+    _matching(r"[A-Za-z0-9_]+", "cannot end an environment variable's name; use letters, digits and '_'"),
+]
 VariableName = Annotated[str, AfterValidator(_variable)]
 InsidePath = Annotated[str, AfterValidator(_relative_path)]
 MountPath = Annotated[str, AfterValidator(_mount_path)]
 FileUrl = Annotated[str, AfterValidator(_file_url)]
-FileMode = Annotated[str, AfterValidator(_mode)]
+FileMode = Annotated[str, _matching(r"0?[0-7]{3,4}", "is not a file mode; write it as 0777")]
 CommunicationBackend = Annotated[str, AfterValidator(_one_of("tcp", "gloo", "mpi", "nccl"))]
 LanguageType = Annotated[str, AfterValidator(_one_of("BrainScript", "Python"))]
 Duration = Annotated[str, AfterValidator(_duration)]

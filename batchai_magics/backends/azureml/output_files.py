@@ -256,17 +256,14 @@ def list_log_files(watched: WatchedLogs, path: str, limit: int | None) -> Sequen
     """
     names = list(watched.details().log_files)
     folder = path.strip("/")
-    level = sorted(_level(names, folder), key=lambda file: file.path)
+    level = [*_children(names, f"{folder}/" if folder else "")]
+    if not folder:
+        logs = [*rank_logs(names), *other_logs(names)]
+        level += map(OutputFile.regular, {path for log in logs for path in (log.path, log.tailed_path)})
+    level.sort(key=lambda file: file.path)
     if folder and not level:
         raise NotFoundError(f"there is no folder {folder}", code="FileNotFound")
     return [_measured(watched, file) for file in level[:limit]]
-
-
-def _level(names: Sequence[str], folder: str) -> Iterator[OutputFile]:
-    if not folder:
-        logs = [*rank_logs(names), *other_logs(names)]
-        yield from map(OutputFile.regular, {path for log in logs for path in (log.path, log.tailed_path)})
-    yield from _children(names, f"{folder}/" if folder else "")
 
 
 def _children(names: Iterable[str], prefix: str) -> Iterator[OutputFile]:
