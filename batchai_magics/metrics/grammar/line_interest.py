@@ -70,7 +70,7 @@ _MEMBER = (  # of a block
 _PHASE_HEADING = (
     r"(?:train(?:ing)?|performance) (?:results?|metrics|stats|summary):[ \t]*$"
     r"|(?:valid|val|validation|test|evaluation|eval)(?: results?| error| metrics| stats| summary)?:[ \t]*$"
-    r"|(?:validation|validating|evaluation|evaluating|test|testing)"
+    r"|(?:validation|validating|eval|evaluation|evaluating|test|testing)"
     r"(?: at step [0-9]+| begins?| starts?| started)?[ ]?\.{2,3}[ \t]*$"
     r"|(?:evaluating|evaluation|validating|testing) on (?:the )?(?:val|valid|validation|dev|eval|test)"
 )

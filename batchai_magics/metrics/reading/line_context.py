@@ -78,11 +78,11 @@ class LineContext:
             return None
         if reading.kind is LineKind.LOOSE:
             return self._loose(plan, numbers, line)
-        is_below_phase = self.phase is not None and line - self.phase_line <= _MAX_PHASE_GAP
-        is_evaluated = is_below_phase and reading.phase is None and step is None and epoch is not None
         if reading.is_dict and step is None:
             step = self._step_of_bar(plan)
-        elif is_evaluated and self.step is not None:  # unlike a line of training
+        elif self._is_evaluated(reading, line, step, epoch):
+            self.phase_line = line if reading.is_bar else self.phase_line  # whose next draws are, too
+            epoch = self.epoch if epoch is None else epoch
             return self.step, epoch, _in_phase(numbers, self.phase or TRAIN)
         else:
             self.note(step, epoch)
@@ -90,6 +90,14 @@ class LineContext:
             numbers = self._new_on_bar(numbers)
             self.heading_line = line  # Lightning's rich bar goes on below
         return step, self.epoch if epoch is None else epoch, numbers
+
+    def _is_evaluated(self, reading: LineReading, line: int, step: int | None, epoch: float | None) -> bool:
+        """Whether a line is of the phase of the heading above: without a step, or a bar that counts anew."""
+        if self.phase is None or self.step is None or reading.phase is not None:
+            return False
+        if step is None:
+            return epoch is not None and line - self.phase_line <= _MAX_PHASE_GAP
+        return reading.is_bar and step < self.step and line - self.phase_line == 1
 
     def enter_member(self, plan: LinePlan, line: int) -> bool:
         """Enter a line with a number of the block right above it, which has no phase; whether it is one."""

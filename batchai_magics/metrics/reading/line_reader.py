@@ -175,7 +175,8 @@ class LineReader:
         reading, rank = group.plan.reading, group.ranks[run.start]
         # bars after a carriage return have no tag
         has_bar = any(self._contexts.of(each).bar_step is not None for each in (rank, None))
-        if reading.is_bar and reading.kind is LineKind.STEP and group.plan.layout.step >= 0:
+        is_bar = reading.is_bar and reading.kind is LineKind.STEP and group.plan.layout.step >= 0
+        if is_bar and self._contexts.of(rank).phase is None:
             self._enter_bars(group, rest)
         elif group.plan.is_of_bar and not has_bar:
             self._enter_dicts(group, rest)
