@@ -38,11 +38,13 @@ _MAX_STRAY_WORDS = 6
 _REFUSED = re.compile(
     rb"(?:(?<![\d.])(?<!step )(?<!Step )\d+[ \t]+|total )images/sec: |^Step \d+/\d+ : [A-Z]+ |\w\([a-z_]\w*=|://"
     rb'|[ ]is \w*\(\w+: |^\s*\[?\{"|^\s*"|"\w+":| - PARAMETER |Traceback|\w(?:Error|Exception): |Best Iter\('
+    rb"|\) at [\w./+-]+:\d+\s*\Z"  # a frame of gdb's
 )
 _REFUSED_PARTS = (
     b"sec: ",
     b" : ",
     b" is ",
+    b") at ",
     b"=",
     b"://",
     b'"',
@@ -89,6 +91,8 @@ _SETTING = re.compile(
 _EPOCH_BEGINS = re.compile(rb"(?i)(?:(?:start(?:ing)?|begin(?:ning)?)[ ])?epoch")
 _MOST_COMMENT_WORDS = 3
 _HAS_DIGIT = re.compile(r"\d")
+_ENVIRONMENT = re.compile(rb"(?:[A-Z][A-Z0-9_]*=[^\s=]*(?:[ ;]+|\Z))+")
+_ARROW = re.compile(rb"[ \t]*[-=]>[ \t]*[A-Za-z]")  # from a position to what is set there
 _REWARD = re.compile(r"reward|return|score")
 _EPISODE = re.compile(rb"(?i)\bep\.?[ :=#]*\Z")
 _JSON_MEMBER = re.compile(rb'[ \t]{2,4}"[^"\n]{1,80}": [^\s"\[{]{1,40}')  # of an object over several lines
@@ -322,12 +326,18 @@ def _numbers(scan: LineScan, kind: LineKind) -> tuple[NamedNumber, ...]:
 
 
 def _tells_settings(scan: LineScan) -> bool:
-    """Whether a line without a quality holds settings, as a dict or as a schedule.
+    """Whether a line holds settings, as a dict, as a schedule, or as environment variables.
 
-    `{'epoch': 100, 'batch_size': 64, 'lr': 0.1}`, `epoch 10 -> lr 0.01, epoch 20 -> lr 0.001`.
+    `{'epoch': 100, 'batch_size': 64, 'lr': 0.1}`, `epoch 10 -> lr 0.01`, `EPOCH=3 LR=0.1 LOSS_SCALE=1024`.
     """
     names = [each.name for each in scan.numbers]
-    if len({*names}) < len(names) and sum(each.noun == "epoch" for each in scan.positions) > 1:
+    qualities = [scan.digits_of(each) for each in scan.numbers if is_quality(each.name)]
+    if _ENVIRONMENT.fullmatch(scan.text, scan.begin, scan.end):
+        return all(map(bytes.isdigit, qualities))
+    if qualities:
+        return False
+    is_repeated = len({*names}) < len(names) and sum(each.noun == "epoch" for each in scan.positions) > 1
+    if is_repeated or any(_ARROW.match(scan.text, each.end) for each in scan.positions):
         return True
     is_dict = scan.text[scan.begin : scan.begin + 2] == b"{'"
     return is_dict and bool(scan.positions) and scan.excluded > 0 and not any(map(is_rate, names))
@@ -344,8 +354,7 @@ def _count_episodes(scan: LineScan) -> None:
 
 def _kind(scan: LineScan, *, is_member: bool) -> LineKind | None:
     """What a line is for those around it."""
-    has_quality = any(is_quality(each.name) for each in scan.numbers)
-    if not has_quality and _tells_settings(scan):
+    if _tells_settings(scan):
         return None
     if is_member:
         return LineKind.LOOSE
@@ -353,7 +362,7 @@ def _kind(scan: LineScan, *, is_member: bool) -> LineKind | None:
         return _kind_of_position(scan)
     if scan.positions:
         return LineKind.STEP
-    return LineKind.LOOSE if has_quality else None
+    return LineKind.LOOSE if any(is_quality(each.name) for each in scan.numbers) else None
 
 
 def _kind_of_position(scan: LineScan) -> LineKind | None:
