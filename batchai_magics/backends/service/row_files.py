@@ -49,9 +49,10 @@ class FileRows:
             private_files.write_new(file, _row_text(name, row))
 
     def change(self, name: str, **values: Any) -> None:
-        """Changes values of a row under a lock."""
+        """Changes values of a row under a lock, if it exists."""
         with self._changed(name) as file, locked(file.with_suffix(".lock")):
-            private_files.write(file, _row_text(name, {**(_row(file) or {}), **values}))
+            if row := _row(file):
+                private_files.write(file, _row_text(name, {**row, **values}))
 
     def delete(self, name: str) -> None:
         """Deletes a row, if it exists."""

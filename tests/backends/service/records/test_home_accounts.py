@@ -39,6 +39,15 @@ def test_of_many_that_create_an_account_at_once_all_get_the_same(home: Home, acc
     assert accounts.keys("acc") == keys
 
 
+def test_a_change_of_an_account_that_was_deleted_meanwhile_does_not_bring_it_back(
+    home: Home, accounts: HomeAccounts
+) -> None:
+    accounts.create("acc", "g", "here")
+    accounts.delete("acc")
+    home.opened().accounts.change("acc", key1="new")
+    assert accounts.list() == []
+
+
 @pytest.mark.parametrize(("number", "code"), [(errno.ENOSPC, "DiskFull"), (errno.EROFS, "StateUnavailable")])
 def test_a_group_that_cannot_be_written_is_refused(
     groups: HomeGroups, monkeypatch: pytest.MonkeyPatch, number: int, code: str
