@@ -35,6 +35,13 @@ def setting(default: Value, help: str, *, is_secret: bool = False) -> Value:
     return made
 
 
+def default_home(backend: str = "") -> Path:
+    """The folder of this user's data, or that of a backend in it."""
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir(APP, appauthor=False), backend)
+
+
 @dataclass(frozen=True)
 class Settings:
     """The general settings, each read from `BATCHAI_<NAME>` or from the file under its name."""

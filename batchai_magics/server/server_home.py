@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from batchai_magics.backends.folders.private_files import FOLDER, make_folder, make_home, opener, write
-from batchai_magics.config import APP, Settings
+from batchai_magics.config import Settings, default_home
 from batchai_magics.errors import StorageError, UsageError
 
 AUTHORITY_FILE = "ca.pem"  # the certificate of the CA of `--tls self`
@@ -51,11 +51,7 @@ class ServerHome:
     def of(cls, settings: Settings) -> ServerHome:
         """The folder `server` in the home of a backend, or in the user's data directory."""
         homes = (getattr(section, "home", None) for section in settings.sections.values())
-        home = next((home for home in homes if home), None)
-        if home is None:
-            import platformdirs
-
-            home = platformdirs.user_data_dir(APP, appauthor=False)
+        home = next((home for home in homes if home), None) or default_home()
         return cls(Path(home).expanduser().absolute() / "server")
 
     def make(self) -> None:

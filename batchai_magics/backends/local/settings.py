@@ -6,13 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from batchai_magics.config import APP, setting
-
-
-def _default_home() -> Path:
-    import platformdirs
-
-    return Path(platformdirs.user_data_dir(APP, appauthor=False))
+from batchai_magics.config import default_home, setting
 
 
 @dataclass(frozen=True)
@@ -20,7 +14,7 @@ class LocalSettings:
     """The settings of the local backend."""
 
     home: Path = field(
-        default_factory=_default_home,
+        default_factory=default_home,
         metadata={"help": "the folder of its state, shares and logs"},
     )
     core_quota: int = setting(1000, "total number of cores of all clusters")

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-from batchai_magics.config import APP, setting
+from batchai_magics.config import default_home, setting
 from batchai_magics.errors import UsageError
-
-
-def _default_home() -> Path:
-    import platformdirs
-
-    return Path(platformdirs.user_data_dir(APP, appauthor=False)) / "ray"
 
 
 @dataclass(frozen=True)
@@ -21,7 +16,7 @@ class RaySettings:
     """The settings of the Ray backend."""
 
     home: Path = field(
-        default_factory=_default_home,
+        default_factory=partial(default_home, "ray"),
         metadata={"help": "a folder for state, shares and logs, best one that all nodes share"},
     )
     address: str = setting(

@@ -6,10 +6,11 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, ClassVar
 
-from batchai_magics.config import APP, setting
+from batchai_magics.config import APP, default_home, setting
 from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.models.backend_options import BackendOption
 
@@ -195,19 +196,13 @@ def _abbreviated(name: str, refused: Mapping[str, str]) -> str:
 ANY, FIXED = "any", "fixed"
 
 
-def _default_home() -> Path:
-    import platformdirs
-
-    return Path(platformdirs.user_data_dir(APP, appauthor=False)) / "slurm"
-
-
 @dataclass(frozen=True)
 class SlurmSettings:
     """The settings of the Slurm backend."""
 
     BACKEND_OPTIONS: ClassVar = (SBATCH,)
     home: Path = field(
-        default_factory=_default_home,
+        default_factory=partial(default_home, "slurm"),
         metadata={"help": "a folder that this machine and all nodes share: state, shares, logs"},
     )
     ssh: str = setting("", "a login node to reach with `ssh`, if this machine is not one")
@@ -258,7 +253,7 @@ class SlurmSettings:
     @property
     def usual_home(self) -> PurePath:
         """Its home; by default, on another machine, in the user's folder there."""
-        if self.ssh and self.home == _default_home():
+        if self.ssh and self.home == default_home("slurm"):
             return PurePosixPath("~/.local/share", APP, "slurm")
         return self.home
 
