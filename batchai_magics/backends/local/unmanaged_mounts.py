@@ -130,7 +130,7 @@ def _mount(command: str, path: Path, root: Path, guid: str) -> str:
         check=False,
         preexec_fn=partial(die_with_parent, signal.SIGKILL),
     )
-    words = (done.stderr or done.stdout).decode(errors="repath")
+    words = (done.stderr or done.stdout).decode(errors="replace")
     return requirements.mount_problem(path, done.returncode, words)
 
 

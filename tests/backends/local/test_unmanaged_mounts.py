@@ -101,6 +101,14 @@ def test_a_command_that_mounts_nothing_is_told(world: World) -> None:
     assert "nothing is mounted at" in world.backend.show(cluster.id).errors[0].message
 
 
+def test_a_mount_command_may_print_what_is_no_text(world: World) -> None:
+    command = r"printf 'no caf\351' >&2; exit 32 #"
+    cluster = world.make_cluster(nodeSetup={"mountVolumes": volumes(command)})
+    until(lambda: world.backend.show(cluster.id).node_states.unusable_node_count == 1)
+    told = world.backend.show(cluster.id).errors[0].message
+    assert "data could not be mounted: no caf\ufffd (exit code 32)" in told
+
+
 def test_a_cluster_whose_mount_command_hangs_can_be_deleted(world: World) -> None:
     default = set(world.backend.layout.clusters.iterdir())
     cluster = world.make_cluster(nodeSetup={"mountVolumes": volumes("sleep 1000 #")})
