@@ -148,14 +148,8 @@ def _account_string_to_sign(query: Mapping[str, str], account: str) -> str:
     return "\n".join([*lines, ""])
 
 
-# The values of `sr`, for one file or blob and for a whole share or container.
-_SINGLE_OBJECT, _WHOLE_SHARE = "one", "all"
-_SCOPES: Mapping[tuple[str, str], str] = {
-    ("file", "f"): _SINGLE_OBJECT,
-    ("file", "s"): _WHOLE_SHARE,
-    ("blob", "b"): _SINGLE_OBJECT,
-    ("blob", "c"): _WHOLE_SHARE,
-}
+# The values of `sr`, by service: for one file or blob, and for a whole share or container.
+_SCOPES: Mapping[str, tuple[str, str]] = {"file": ("f", "s"), "blob": ("b", "c")}
 
 
 @dataclass(frozen=True)
@@ -165,17 +159,17 @@ class SasRule:
     Attributes:
         any_of: Permissions of which one suffices.
         resource_type: The resource type an account SAS must have in `srt`: s, c or o.
-        scopes: The scopes of service SAS that suffice.
+        scopes: The values of `sr` that suffice in a service SAS.
         to_replace: Permissions that are all required to overwrite an existing file.
     """
 
     any_of: str
     resource_type: str
-    scopes: tuple[str, ...] = ()
+    scopes: str = ""
     to_replace: str = ""
 
 
-_IN_SHARE, _ANY_SCOPE = (_WHOLE_SHARE,), (_SINGLE_OBJECT, _WHOLE_SHARE)
+_IN_SHARE, _ANY_SCOPE = "sc", "fbsc"
 
 LIST_SHARES = SasRule("l", "s")
 CREATE_SHARE = SasRule("cw", "c")
@@ -201,9 +195,9 @@ def check_permission(query: Mapping[str, str], service: str, rule: SasRule) -> N
         if rule.resource_type not in query.get("srt", ""):
             raise _resource_type_error()
     else:
-        scope = _SCOPES.get((service, query.get("sr", "")))
-        if scope is None:
-            raise authentication_failed(f"Signatures with sr={query.get('sr', '')!r} are not supported.")
+        scope = query.get("sr", "")
+        if scope not in _SCOPES.get(service, ()):
+            raise authentication_failed(f"Signatures with sr={scope!r} are not supported.")
         if scope not in rule.scopes:
             raise _resource_type_error()
     if not set(rule.any_of) & set(query.get("sp", "")):
