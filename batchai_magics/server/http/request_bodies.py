@@ -28,7 +28,9 @@ class RequestBodies:
     def __init__(self, limits: ServerLimits, metrics: ServerMetrics) -> None:
         self._limits, self._metrics = limits, metrics
         self._taken: Counter[str] = Counter()
-        metrics.show_bodies(lambda name: self._taken[name])
+        metrics.unfinished_bodies.set_function(lambda: self._taken[_BODIES])
+        metrics.held_bytes.labels(_MEMORY).set_function(lambda: self._taken[_MEMORY])
+        metrics.held_bytes.labels(_DISK).set_function(lambda: self._taken[_DISK])
 
     @contextlib.asynccontextmanager
     async def received(
@@ -94,7 +96,7 @@ class RequestBodies:
                 piece, is_over = message.get("body", b""), not message.get("more_body", False)
                 received += piece
                 count += len(piece)
-                self._metrics.count_body_bytes(len(piece))
+                self._metrics.received_bytes.inc(len(piece))
                 if count > max_bytes:
                     raise _too_large(max_bytes)
                 if spool and len(received) > _SPOOL_AFTER_BYTES:
@@ -112,7 +114,7 @@ class RequestBodies:
             yield
             return
         if any(self._taken[name] + amount > limit for name, limit in quotas.items()):
-            self._metrics.count_rejected()
+            self._metrics.rejected.inc()
             text = "The server has as many unfinished request bodies as it takes at once."
             raise ApiError(503, "ServerBusy", text)
         for name in quotas:

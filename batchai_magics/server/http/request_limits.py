@@ -101,7 +101,7 @@ class RequestGuard:
     ) -> None:
         self._app, self._limits, self._log, self._metrics = app, limits, log, metrics
         self._count = 0
-        metrics.show_open(lambda: self._count)
+        metrics.open.set_function(lambda: self._count)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes a request on, or responds 503 above the limit."""
@@ -110,7 +110,7 @@ class RequestGuard:
             headers = [(b"content-type", b"application/json; charset=utf-8"), (b"retry-after", b"1")]
             await send({"type": "http.response.start", "status": 503, "headers": headers})
             await send({"type": "http.response.body", "body": _BUSY})
-            self._metrics.count_rejected()
+            self._metrics.rejected.inc()
             return
         self._count += 1
         status = 499  # until a response starts

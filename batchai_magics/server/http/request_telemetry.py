@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
-from functools import partial
 from pathlib import Path
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram
@@ -76,47 +75,28 @@ class ServerMetrics:
             buckets=_SECONDS,
             registry=self._registry,
         )
-        self._open = Gauge("batchai_requests_open", "Requests under way", registry=self._registry)
-        self._refused = Counter(
+        self.open = Gauge("batchai_requests_open", "Requests under way", registry=self._registry)
+        self.rejected = Counter(
             "batchai_requests_refused", "Requests turned away: too many at once", registry=self._registry
         )
-
-        self._unfinished = Gauge(
+        self.unfinished_bodies = Gauge(
             "batchai_bodies_unfinished", "Request bodies that are being read", registry=self._registry
         )
-        self._held = Gauge(
+        self.held_bytes = Gauge(
             "batchai_body_held_bytes",
             "Room that is reserved for request bodies",
             ["place"],
             registry=self._registry,
         )
-        self._received = Counter(
+        self.received_bytes = Counter(
             "batchai_body_received_bytes", "Bytes read of request bodies", registry=self._registry
         )
-
-    def show_open(self, count: Callable[[], int]) -> None:
-        """Shows how many requests are open."""
-        self._open.set_function(count)
 
     def count_response(self, method: str, status: int, seconds: float) -> None:
         """Counts a response and its duration."""
         word = method if method in ("GET", "HEAD", "PUT", "POST", "PATCH", "DELETE") else "other"
         self._answers.labels(word, str(status)).inc()
         self._seconds.labels(word).observe(seconds)
-
-    def count_rejected(self) -> None:
-        """Counts a request rejected by a limit."""
-        self._refused.inc()
-
-    def show_bodies(self, taken: Callable[[str], int]) -> None:
-        """Shows how many `bodies` are unfinished, and the room reserved in `memory` and on `disk`."""
-        self._unfinished.set_function(lambda: taken("bodies"))
-        for place in ("memory", "disk"):
-            self._held.labels(place).set_function(partial(taken, place))
-
-    def count_body_bytes(self, count: int) -> None:
-        """Counts received bytes of request bodies."""
-        self._received.inc(count)
 
     def exposition(self) -> ApiResponse:
         """All metrics in Prometheus' text format."""
