@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.server.api_call import ApiCall
@@ -86,10 +87,10 @@ def _standard_routes(kind: Kind, collection: str, parent: Kind) -> tuple[Route, 
     # The path of a job list addresses its experiment.
     listing = collection.replace("{experiment}", "{name}")
     return (
-        Route("PUT", item, resource_handlers.create(kind)),
-        Route("GET", item, resource_handlers.show(kind)),
-        Route("DELETE", item, resource_handlers.delete(kind)),
-        Route("GET", listing, resource_handlers.list_in(parent, kind)),
+        Route("PUT", item, partial(resource_handlers.create, kind)),
+        Route("GET", item, partial(resource_handlers.show, kind)),
+        Route("DELETE", item, partial(resource_handlers.delete, kind)),
+        Route("GET", listing, partial(resource_handlers.list_in, parent, kind)),
     )
 
 
@@ -113,15 +114,15 @@ ROUTES = (
     Route("GET", f"{_IN_GROUP}/workspaces", resource_handlers.list_workspaces_in_group),
     Route("PUT", _WORKSPACE, resource_handlers.create_workspace),
     Route("PATCH", _WORKSPACE, resource_handlers.update_workspace),
-    Route("GET", _WORKSPACE, resource_handlers.show(Kind.WORKSPACE)),
-    Route("DELETE", _WORKSPACE, resource_handlers.delete(Kind.WORKSPACE)),
+    Route("GET", _WORKSPACE, partial(resource_handlers.show, Kind.WORKSPACE)),
+    Route("DELETE", _WORKSPACE, partial(resource_handlers.delete, Kind.WORKSPACE)),
     *_standard_routes(Kind.EXPERIMENT, _EXPERIMENTS, Kind.WORKSPACE),
     *_standard_routes(Kind.CLUSTER, _CLUSTERS, Kind.WORKSPACE),
     Route("PATCH", f"{_CLUSTERS}/{{name}}", resource_handlers.update_cluster),
     Route(
         "POST",
         f"{_CLUSTERS}/{{name}}/listRemoteLoginInformation",
-        resource_handlers.list_nodes(Kind.CLUSTER),
+        partial(resource_handlers.list_nodes, Kind.CLUSTER),
         is_read=True,
     ),
     *_standard_routes(Kind.FILE_SERVER, _SERVERS, Kind.WORKSPACE),
@@ -131,7 +132,7 @@ ROUTES = (
     Route(
         "POST",
         f"{_JOBS}/{{name}}/listRemoteLoginInformation",
-        resource_handlers.list_nodes(Kind.JOB),
+        partial(resource_handlers.list_nodes, Kind.JOB),
         is_read=True,
     ),
     Route("GET", "/providers/Microsoft.BatchAI/batchaiOffer", extensions.show_capabilities),
@@ -146,8 +147,8 @@ ROUTES = (
     Route("POST", f"{_PROVIDER}/batchaiLabels", extensions.read_labels, is_read=True),
     Route("POST", f"{_JOBS}/{{name}}/batchaiRelabel", extensions.change_labels),
     Route("POST", f"{_EXPERIMENTS}/{{name}}/batchaiBaseline", extensions.show_baseline, is_read=True),
-    Route("POST", f"{_JOBS}/{{name}}/batchaiExecute", extensions.execute_command(Kind.JOB)),
-    Route("POST", f"{_CLUSTERS}/{{name}}/batchaiExecute", extensions.execute_command(Kind.CLUSTER)),
+    Route("POST", f"{_JOBS}/{{name}}/batchaiExecute", partial(extensions.execute_command, Kind.JOB)),
+    Route("POST", f"{_CLUSTERS}/{{name}}/batchaiExecute", partial(extensions.execute_command, Kind.CLUSTER)),
     Route("POST", f"{_CLUSTERS}/{{name}}/batchaiPreempt", extensions.preempt_node),
     Route("POST", f"{_CLUSTERS}/{{name}}/batchaiSetupFiles", extensions.list_setup_files, is_read=True),
 )

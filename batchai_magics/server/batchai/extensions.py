@@ -44,7 +44,7 @@ from batchai_magics.server.api_call import (
 from batchai_magics.server.batchai import job_handlers, resource_handlers
 from batchai_magics.server.batchai.batchai_responses import resource_json
 from batchai_magics.server.batchai.job_handlers import directory_path
-from batchai_magics.server.handler_context import Handler, HandlerContext
+from batchai_magics.server.handler_context import HandlerContext
 
 MAX_IDS = 5000  # in one look
 PACE = Pace(poll_interval_s=0.1, max_wait_s=10.0)
@@ -111,19 +111,15 @@ def list_jobs_ahead(context: HandlerContext, call: ApiCall) -> ApiResponse:
     return ApiResponse(data={"value": [str(id) for id in before]})
 
 
-def execute_command(kind: Kind) -> Handler:
-    """The handler that runs a command on a node of a cluster or job and streams its output."""
-
-    def handle(context: HandlerContext, call: ApiCall) -> ApiResponse:
-        id, body = call.id(kind), call.json()
-        on_nodes = NODE_COMMANDS.of(context.backend)
-        context.backend.show(id)
-        context.check_owner(call, id.key)
-        node, command = string_field(body, "nodeId"), string_field(body, "command")
-        output = on_nodes.execute(id, node, command, tick_s=_HEARTBEAT_S)
-        return ApiResponse(chunks=_closing_lines(output), headers={"Content-Type": "application/x-ndjson"})
-
-    return handle
+def execute_command(kind: Kind, context: HandlerContext, call: ApiCall) -> ApiResponse:
+    """Runs a command on a node of a cluster or job and streams its output."""
+    id, body = call.id(kind), call.json()
+    on_nodes = NODE_COMMANDS.of(context.backend)
+    context.backend.show(id)
+    context.check_owner(call, id.key)
+    node, command = string_field(body, "nodeId"), string_field(body, "command")
+    output = on_nodes.execute(id, node, command, tick_s=_HEARTBEAT_S)
+    return ApiResponse(chunks=_closing_lines(output), headers={"Content-Type": "application/x-ndjson"})
 
 
 def preempt_node(context: HandlerContext, call: ApiCall) -> ApiResponse:

@@ -31,7 +31,7 @@ from batchai_magics.server.batchai.batchai_responses import (
     resource_json,
     resource_response,
 )
-from batchai_magics.server.handler_context import Handler, HandlerContext
+from batchai_magics.server.handler_context import HandlerContext
 from batchai_magics.server.operations import DELETE
 
 _SPEC_PARSERS: Mapping[Kind, Callable[[ApiCall], Spec]] = {
@@ -47,21 +47,17 @@ _NAMES_QUERY = "batchainames"  # query parameter of our own client: list only na
 _SYNCHRONOUS = (Kind.WORKSPACE, Kind.EXPERIMENT)  # the service created these before responding
 
 
-def create(kind: Kind) -> Handler:
-    """The handler that creates a resource of a kind, or returns an identical existing one."""
-
-    def handle(context: HandlerContext, call: ApiCall) -> ApiResponse:
-        id, spec = call.id(kind), _SPEC_PARSERS[kind](call)
-        existing = find_resource(context, id)
-        records = _records(call, spec) if isinstance(spec, JobSpec) else {}
-        resource = create_owned(context, call.user.name, id, spec, is_new=existing is None, records=records)
-        if existing:
-            return resource_response(context, resource)
-        if kind in _SYNCHRONOUS or call.prefers_resource:
-            return resource_response(context, resource)
-        return accepted_response(context, call, context.operations.record_completed(id))
-
-    return handle
+def create(kind: Kind, context: HandlerContext, call: ApiCall) -> ApiResponse:
+    """Creates a resource of a kind, or returns an identical existing one."""
+    id, spec = call.id(kind), _SPEC_PARSERS[kind](call)
+    existing = find_resource(context, id)
+    records = _records(call, spec) if isinstance(spec, JobSpec) else {}
+    resource = create_owned(context, call.user.name, id, spec, is_new=existing is None, records=records)
+    if existing:
+        return resource_response(context, resource)
+    if kind in _SYNCHRONOUS or call.prefers_resource:
+        return resource_response(context, resource)
+    return accepted_response(context, call, context.operations.record_completed(id))
 
 
 def create_owned(
@@ -95,40 +91,28 @@ def _records(call: ApiCall, spec: JobSpec) -> Mapping[str, str]:
         raise ApiError(400, "InvalidRequestContent", f"{error}.") from None
 
 
-def show(kind: Kind) -> Handler:
-    """The handler that shows a resource of a kind."""
-
-    def handle(context: HandlerContext, call: ApiCall) -> ApiResponse:
-        return resource_response(context, context.backend.show(call.id(kind)))
-
-    return handle
+def show(kind: Kind, context: HandlerContext, call: ApiCall) -> ApiResponse:
+    """Shows a resource of a kind."""
+    return resource_response(context, context.backend.show(call.id(kind)))
 
 
-def list_in(parent: Kind, kind: Kind) -> Handler:
-    """The handler that lists the resources of a kind in a workspace or experiment, oldest first."""
-
-    def handle(context: HandlerContext, call: ApiCall) -> ApiResponse:
-        if _NAMES_QUERY in call.query:
-            names = context.backend.names(call.id(parent), kind, call.query[_NAMES_QUERY])
-            return ApiResponse(data={"value": list(names)})
-        listing = context.backend.list(call.id(parent), kind, requested_page(call))
-        token = listing.next.after if listing.next else None
-        return page_response(call, [resource_json(context, resource) for resource in listing], token)
-
-    return handle
+def list_in(parent: Kind, kind: Kind, context: HandlerContext, call: ApiCall) -> ApiResponse:
+    """Lists the resources of a kind in a workspace or experiment, oldest first."""
+    if _NAMES_QUERY in call.query:
+        names = context.backend.names(call.id(parent), kind, call.query[_NAMES_QUERY])
+        return ApiResponse(data={"value": list(names)})
+    listing = context.backend.list(call.id(parent), kind, requested_page(call))
+    token = listing.next.after if listing.next else None
+    return page_response(call, [resource_json(context, resource) for resource in listing], token)
 
 
-def delete(kind: Kind) -> Handler:
-    """The handler that starts deleting a resource of a kind; 204 if it does not exist."""
-
-    def handle(context: HandlerContext, call: ApiCall) -> ApiResponse:
-        id = call.id(kind)
-        if find_resource(context, id) is None:
-            return ApiResponse(204)
-        context.check_owner(call, id.key)
-        return accepted_response(context, call, context.operations.start(DELETE, str(id)))
-
-    return handle
+def delete(kind: Kind, context: HandlerContext, call: ApiCall) -> ApiResponse:
+    """Starts deleting a resource of a kind; 204 if it does not exist."""
+    id = call.id(kind)
+    if find_resource(context, id) is None:
+        return ApiResponse(204)
+    context.check_owner(call, id.key)
+    return accepted_response(context, call, context.operations.start(DELETE, str(id)))
 
 
 def find_resource(context: HandlerContext, id: ResourceId) -> Resource | None:
@@ -155,16 +139,9 @@ def update_cluster(context: HandlerContext, call: ApiCall) -> ApiResponse:
     return resource_response(context, after)
 
 
-def list_nodes(kind: Kind) -> Handler:
-    """The handler that lists the nodes of a cluster or a job with their login addresses."""
-
-    def handle(context: HandlerContext, call: ApiCall) -> ApiResponse:
-        return ApiResponse(data={"value": [node.to_wire() for node in context.backend.nodes(call.id(kind))]})
-
-    return handle
-
-
-_create_or_get = create(Kind.WORKSPACE)
+def list_nodes(kind: Kind, context: HandlerContext, call: ApiCall) -> ApiResponse:
+    """Lists the nodes of a cluster or a job with their login addresses."""
+    return ApiResponse(data={"value": [node.to_wire() for node in context.backend.nodes(call.id(kind))]})
 
 
 def create_workspace(context: HandlerContext, call: ApiCall) -> ApiResponse:
@@ -178,7 +155,7 @@ def create_workspace(context: HandlerContext, call: ApiCall) -> ApiResponse:
     existing = find_resource(context, id)
     if isinstance(existing, Workspace) and spec.tags not in (None, existing.tags):
         return _set_tags(context, call, WorkspacePatch(tags=spec.tags or {}))
-    return _create_or_get(context, call)
+    return create(Kind.WORKSPACE, context, call)
 
 
 def update_workspace(context: HandlerContext, call: ApiCall) -> ApiResponse:
