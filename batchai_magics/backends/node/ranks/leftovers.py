@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import struct
+import sys
 from collections.abc import Callable, Iterator, Set
 from contextlib import suppress
 from pathlib import Path
@@ -160,6 +161,7 @@ def _is_below() -> bool:
 
 _MESSAGE = struct.Struct("<i")  # a process group; negative: it has ended; 0: nothing is left to guard
 _ROUNDS = 50
+_OPEN_FILES = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
 
 
 class Guard:
@@ -203,8 +205,12 @@ def run_in_fork(work: Callable[[], None], on_signal: signal.Handlers, *, keep: i
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, on_signal)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        os.closerange(0, keep)
-        os.closerange(keep + 1, os.sysconf("SC_OPEN_MAX"))
+        # What is open, not all that could be: containers allow a billion, and not every C library closes a
+        # range at once.
+        for descriptor in map(int, os.listdir(_OPEN_FILES)):  # noqa: PTH208 as above
+            with suppress(OSError):  # the one of the listing itself
+                if descriptor != keep:
+                    os.close(descriptor)
         for _ in ("stdin", "stdout", "stderr"):
             os.open(os.devnull, os.O_RDWR)
         work()

@@ -1,0 +1,36 @@
+"""What watches over ranks in a fork of the program that has started them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import resource
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.node.ranks.leftovers import run_in_fork
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what is open is listed in /proc")
+def test_a_fork_has_no_open_file_of_its_parent_even_beyond_the_limit(tmp_path: Path) -> None:
+    limits, report = resource.getrlimit(resource.RLIMIT_NOFILE), tmp_path / "open"
+    with report.open("w") as file:
+        beyond = fcntl.fcntl(file, fcntl.F_DUPFD, 600)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (512, limits[1]))
+        pid = run_in_fork(lambda: _list_open(report), signal.SIG_DFL)
+        os.waitpid(pid, 0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        os.close(beyond)
+    assert sorted(report.read_text().split()) == ["0", "1", "2", "3"]  # the last one is the listing's
+
+
+def _list_open(report: Path) -> None:
+    names = [path.name for path in Path("/proc/self/fd").iterdir()]
+    report.write_text(" ".join(names))
