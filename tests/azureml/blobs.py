@@ -48,7 +48,6 @@ class Blobs:
         self.page = PAGE
         self._sign_in = sign_in
         self._blobs: dict[tuple[str, str], Blob] = {}
-        self._blocks: dict[tuple[str, str, str], bytes] = {}
         self._etags = itertools.count(1)
         self._lock = threading.RLock()
 
@@ -106,14 +105,14 @@ class Blobs:
 
     def _operation(self, request: Request, name: str) -> Callable[[Request, str, str], Response]:
         method, comp = request.method, request.query.get("comp", "")
-        if not name:
-            return {"GET": self._list}.get(method, self._accept) if comp == "list" else self._accept
-        puts = {"block": self._put_block, "blocklist": self._put_list, "appendblock": self._append}
-        puts |= {"metadata": self._put_metadata, "": self._put, "properties": self._accept}
-        if method == "PUT" and comp in puts:
-            return puts[comp]
-        found = {"GET": self._get, "HEAD": self._head, "DELETE": self._delete}.get(method)
-        if found is None or comp not in ("", "metadata", "properties"):
+        found = {
+            ("PUT", ""): self._put,
+            ("PUT", "metadata"): self._put_metadata,
+            ("GET", ""): self._get,
+            ("HEAD", ""): self._head,
+            ("GET", "list"): self._list,
+        }.get((method, comp))
+        if found is None:
             raise RefusedError(400, "UnsupportedHttpVerb", f"{method} {comp}")
         return found
 
@@ -132,9 +131,6 @@ class Blobs:
         if (container, name) not in self._blobs:
             raise RefusedError(404, "BlobNotFound", "The specified blob does not exist.")
         return self._blobs[container, name]
-
-    def _accept(self, request: Request, container: str, name: str) -> Response:
-        return Response(201 if request.method == "PUT" else 200, headers=Blob(etag=1).headers())
 
     def _head(self, request: Request, container: str, name: str) -> Response:
         blob = self._found(container, name)
@@ -164,36 +160,10 @@ class Blobs:
         self._blobs[container, name] = self._touched(blob)
         return Response(201, headers=blob.headers())
 
-    def _append(self, request: Request, container: str, name: str) -> Response:
-        blob = self._found(container, name)
-        wanted = request.headers.get("x-ms-blob-condition-appendpos")
-        if wanted and int(wanted) != len(blob.data):
-            raise RefusedError(412, "AppendPositionConditionNotMet", "The append position is another.")
-        place = {"x-ms-blob-append-offset": str(len(blob.data))}
-        self.append(container, name, request.body)
-        return Response(201, headers={**blob.headers(), **place})
-
     def _put_metadata(self, request: Request, container: str, name: str) -> Response:
         blob = self._touched(self._found(container, name))
         blob.metadata = _metadata(request)
         return Response(200, headers=blob.headers())
-
-    def _put_block(self, request: Request, container: str, name: str) -> Response:
-        self._blocks[container, name, request.query["blockid"]] = request.body
-        return Response(201)
-
-    def _put_list(self, request: Request, container: str, name: str) -> Response:
-        blocks = re.findall(r"<(?:Latest|Uncommitted|Committed)>([^<]+)<", request.body.decode())
-        data = b"".join(self._blocks.pop((container, name, block)) for block in blocks)
-        blob = self._blobs[container, name] = self._touched(
-            Blob(bytearray(data), metadata=_metadata(request))
-        )
-        return Response(201, headers=blob.headers())
-
-    def _delete(self, request: Request, container: str, name: str) -> Response:
-        self._found(container, name)
-        del self._blobs[container, name]
-        return Response(202)
 
     def _list(self, request: Request, container: str, name: str) -> Response:
         prefix, delimiter = request.query.get("prefix", ""), request.query.get("delimiter", "")

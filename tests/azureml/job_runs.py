@@ -16,11 +16,9 @@ LOOK_S = 0.02
 
 
 class JobRuns:
-    """Starts and stops the runs of jobs. Preempted nodes are shown until `preempted_nodes_leave` is set."""
+    """Starts and stops the runs of jobs."""
 
     def __init__(self, folder: Path, workspace: Workspace, computes: Computes) -> None:
-        self.preempted_nodes_leave = threading.Event()
-        self.preempted_nodes_leave.set()
         self.folder, self.workspace, self.computes = folder, workspace, computes
         self._runs: list[_JobRun] = []
 
@@ -32,7 +30,6 @@ class JobRuns:
 
     def close(self) -> None:
         """Cancels what runs, and waits for its end."""
-        self.preempted_nodes_leave.set()
         for run in self._runs:
             run.job.is_cancelled.set()
         for run in self._runs:
@@ -49,24 +46,20 @@ class _JobRun(threading.Thread):
 
     def run(self) -> None:
         try:
-            while not self._attempt():
-                self.job.retries += 1
-                self.job.is_preempted.clear()
+            self._run()
         except Exception as error:
             self.job.error = {"code": "ServiceError", "message": f"The stand-in has failed: {error!r}"}
             self.job.change("Failed")
             raise
 
-    def _attempt(self) -> bool:
-        """Whether the job has ended with this attempt."""
+    def _run(self) -> None:
         self.job.change("Queued")
         nodes = self._acquire()
         if not nodes:
-            self.job.change("Canceled")
-            return True
+            return self.job.change("Canceled")
         self.job.nodes = nodes
         try:
-            return self._run_on_nodes()
+            self._run_on_nodes()
         finally:
             if compute := self.job.properties.get("computeId"):
                 self._runs.computes.find(compute).release(nodes)
@@ -89,48 +82,37 @@ class _JobRun(threading.Thread):
         self._runs.workspace.return_cores(job.size, job.node_count, is_spot=job.is_spot)
         return []
 
-    def _run_on_nodes(self) -> bool:
+    def _run_on_nodes(self) -> None:
         self.job.change("Preparing")
-        root = self._runs.folder / self.job.name / f"attempt{self.job.retries}"
+        root = self._runs.folder / self.job.name
         folders = JobFolders(root, self.job, self._runs.workspace)
         folders.prepare()
-        line = f"attempt {self.job.retries}: {self.job.node_count} node(s)\n".encode()
+        line = f"attempt 0: {self.job.node_count} node(s)\n".encode()
         self._storage.append(*artifact(self.job, "system_logs/lifecycler/lifecycler.log"), line)
         logs = LogUploader(self._storage, self.job, root / "user_logs")
         processes = NodeProcesses(self.job, folders, logs.folder)
         self.job.change("Running")
         processes.start()
-        return self._watch(processes, folders, logs)
+        self._watch(processes, folders, logs)
 
-    def _watch(self, processes: NodeProcesses, folders: JobFolders, logs: LogUploader) -> bool:
+    def _watch(self, processes: NodeProcesses, folders: JobFolders, logs: LogUploader) -> None:
         job, deadline = self.job, time.monotonic() + self._wall_s
         while (code := processes.exit_code) is None and not job.is_cancelled.is_set():
-            if job.is_preempted.is_set() or time.monotonic() > deadline:
+            if time.monotonic() > deadline:
                 break
             logs.upload()
             folders.upload()
             time.sleep(LOOK_S)
-        is_preempted = code is None and job.is_preempted.is_set() and not job.is_cancelled.is_set()
-        processes.kill(**({"grace_s": 0} if is_preempted else {}))
+        processes.kill()
         logs.upload()
-        if is_preempted:
-            self._preempted()
-            return False
         if code is not None:
             job.change("Finalizing")
         folders.upload()
         self._end(code, processes)
-        return True
-
-    def _preempted(self) -> None:
-        self.job.warnings.append("The node was preempted: the run is restarted.")
-        for node in self.job.nodes:
-            node.is_preempted = True
-        self._runs.preempted_nodes_leave.wait()
 
     def _end(self, code: int | None, processes: NodeProcesses) -> None:
         if code:
-            log = self.job.log_folder + processes.roles[0].log
+            log = f"user_logs/{processes.roles[0].log}"
             text = f"Execution failed. User process 'bash' exited with status code {code}."
             message = f"{text} Please check log file '{log}' for error details."
             self.job.error = {"code": "UserError", "message": message, "details": []}

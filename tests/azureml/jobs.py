@@ -32,13 +32,11 @@ class Job:
     ended_at: datetime.datetime | None = None
     error: dict[str, Any] | None = None
     warnings: list[str] = field(default_factory=list)
-    retries: int = 0
     nodes: list[Node] = field(default_factory=list)
     creator: str = "Ann"
     created_at: str = field(default_factory=now)
     modified_at: str = field(default_factory=now)
     is_cancelled: threading.Event = field(default_factory=threading.Event)
-    is_preempted: threading.Event = field(default_factory=threading.Event)
     lock: Any = field(default_factory=threading.RLock, repr=False)
 
     @property
@@ -49,11 +47,6 @@ class Job:
     def prefix(self) -> str:
         """Where its logs and outputs are in the container of artifacts."""
         return f"ExperimentRun/dcid.{self.name}/"
-
-    @property
-    def log_folder(self) -> str:
-        """The folder of what the processes of the present attempt print."""
-        return "user_logs/" + (f"retry_{self.retries:03}/" if self.retries else "")
 
     @property
     def node_count(self) -> int:
@@ -113,8 +106,6 @@ class Jobs:
             ("GET", "", self._list),
             ("GET", "/{name}", self._show),
             ("PUT", "/{name}", self._put),
-            ("PATCH", "/{name}", self._patch),
-            ("DELETE", "/{name}", self._delete),
             ("POST", "/{name}/cancel", self._cancel),
         ):
             self.routes.add(method, path, handler)
@@ -172,13 +163,6 @@ class Jobs:
             job.modified_at = now()
         return job
 
-    def _patch(self, request: Request, name: str) -> Response:
-        job = self.find(name)
-        changes = request.json().get("properties", {})
-        with job.lock:
-            job.properties.update({key: changes[key] for key in CHANGEABLE if key in changes})
-        return json_response(job.body())
-
     def _check(self, job: Job) -> None:
         """Refuses what the service refuses of a new job."""
         properties = job.properties
@@ -209,14 +193,6 @@ class Jobs:
             )
         self._workspace.check_cores(job.size, job.node_count, is_spot=job.is_spot)
         return job.is_spot
-
-    def _delete(self, request: Request, name: str) -> Response:
-        job = self.find(name)
-        if not job.is_final:
-            raise RefusedError(409, "UserError", f"The job {name} has not ended.")
-        with self._lock:
-            del self.jobs[name]
-        return Response(202, headers={"Location": f"https://management.azure.com{ROOT}/jobs/{name}"})
 
     def _cancel(self, request: Request, name: str) -> Response:
         job = self.find(name)

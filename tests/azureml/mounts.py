@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 import re
 from pathlib import Path
-from typing import Any
 
 from tests.azureml.blobs import Blobs
 from tests.azureml.jobs import Job, artifact, output_uri
 from tests.azureml.workspace import ARTIFACTS, Workspace
 
 _DATASTORE = re.compile(r"azureml://(?:.*/)?datastores/([^/]+)(?:/paths)?/(.*)")
-_BLOB = re.compile(r"https://[^/]+\.blob\.[^/]+/([^/?]+)/?([^?]*)")
 
 
 class SyncedFolder:
@@ -60,7 +58,7 @@ class JobFolders:
     def __init__(self, root: Path, job: Job, workspace: Workspace) -> None:
         self.root, self._job, self._workspace = root, job, workspace
         self._outputs: list[SyncedFolder] = []
-        self.paths: dict[str, str] = {}  # what stands for ${{inputs.x}} and ${{outputs.y}}
+        self.paths: dict[str, str] = {}  # what stands for ${{outputs.x}}
         self.env: dict[str, str] = {}
 
     def work(self, node: int) -> Path:
@@ -68,7 +66,7 @@ class JobFolders:
         return self.root / f"node{node}" / "exe" / "wd"
 
     def prepare(self) -> None:
-        """Unpacks the code on every node; fetches inputs."""
+        """Unpacks the code on every node."""
         for node in range(self._job.node_count):
             self._unpack(self.work(node))
             for name in ("logs", "outputs"):
@@ -77,38 +75,19 @@ class JobFolders:
                 )
                 self._outputs.append(own)
         properties = self._job.properties
-        for name, given in (properties.get("inputs") or {}).items():
-            self._take("inputs", "AZURE_ML_INPUT", name, self._input(name, given))
         for name in properties.get("outputs") or {}:
-            self._take("outputs", "AZURE_ML_OUTPUT", name, self._output(name))
+            path = self._output(name)
+            self.paths[f"${{{{outputs.{name}}}}}"] = self.env[f"AZURE_ML_OUTPUT_{name}"] = path
 
     def upload(self) -> None:
         """Stores what has changed in the outputs."""
         for folder in self._outputs:
             folder.upload()
 
-    def _take(self, kind: str, variable: str, name: str, path: str) -> None:
-        self.paths[f"${{{{{kind}.{name}}}}}"] = path
-        self.env[f"{variable}_{name}"] = path
-
     def _unpack(self, folder: Path) -> None:
         folder.mkdir(parents=True)
         if code := self._job.properties.get("codeId"):
             SyncedFolder(self._workspace.storage, folder, *self._workspace.code_folder(code)).download()
-
-    def _input(self, name: str, given: dict[str, Any]) -> str:
-        kind = given.get("jobInputType")
-        if kind not in ("uri_folder", "uri_file"):
-            return str(given["value"])
-        container, prefix = self._place_of(given["uri"])
-        if kind == "uri_folder":
-            folder = SyncedFolder(self._workspace.storage, self.root / "inputs" / name, container, prefix)
-            folder.download()
-            return str(folder.folder)
-        file = self.root / "inputs" / name / prefix.rpartition("/")[2]
-        file.parent.mkdir(parents=True)
-        file.write_bytes(self._workspace.storage.read(container, prefix))
-        return str(file)
 
     def _output(self, name: str) -> str:
         container, prefix = self._place_of(output_uri(self._job, name))
@@ -119,11 +98,9 @@ class JobFolders:
 
     def _place_of(self, uri: str) -> tuple[str, str]:
         """The container and prefix of an address of data."""
-        if found := _DATASTORE.fullmatch(uri):
-            return self._workspace.container_of(found[1]), found[2]
-        found = _BLOB.fullmatch(uri)
+        found = _DATASTORE.fullmatch(uri)
         assert found, f"no address of data: {uri}"
-        return found[1], found[2]
+        return self._workspace.container_of(found[1]), found[2]
 
 
 class LogUploader:
@@ -131,7 +108,7 @@ class LogUploader:
 
     def __init__(self, storage: Blobs, job: Job, folder: Path) -> None:
         self._storage, self.folder = storage, folder
-        self._prefix, self._sent = job.prefix + job.log_folder, dict[str, int]()
+        self._prefix, self._sent = f"{job.prefix}user_logs/", dict[str, int]()
         folder.mkdir(parents=True, exist_ok=True)
 
     def upload(self) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tests.azureml.jobs import Job
 from tests.azureml.workspace import GROUP, LOCATION, ROOT, SUBSCRIPTION, WORKSPACE
@@ -23,25 +21,16 @@ class Role:
     node: int
     log: str
     env: Mapping[str, str]
-    is_worker: bool = True  # the job ends with its workers
 
 
-def roles_of(job: Job, ports: list[int]) -> list[Role]:
+def roles_of(job: Job, port: int) -> list[Role]:
     """The processes of a job, in the order of their ranks."""
     distribution = job.properties.get("distribution") or {}
     kind = distribution.get("distributionType")
     if kind in ("Mpi", "PyTorch"):
         per_node = distribution.get("processCountPerInstance") or 1
-        return [_rank(job, rank, per_node, ports[0]) for rank in range(job.node_count * per_node)]
-    if kind == "TensorFlow":
-        return _tensorflow(job, distribution, ports)
+        return [_rank(job, rank, per_node, port) for rank in range(job.node_count * per_node)]
     return [Role(0, "std_log.txt", {})]
-
-
-def port_count(job: Job) -> int:
-    """How many ports the processes of a job need."""
-    distribution = job.properties.get("distribution") or {}
-    return 1 + (distribution.get("workerCount") or 0) + (distribution.get("parameterServerCount") or 0)
 
 
 def is_mpi(job: Job) -> bool:
@@ -62,31 +51,6 @@ def _rank(job: Job, rank: int, per_node: int, port: int) -> Role:
     if not is_mpi(job):
         env["MASTER_ADDR"] = address(0)
     return Role(node, f"std_log_process_{rank:0{LOG_WIDTH}}.txt", env)
-
-
-def _tensorflow(job: Job, distribution: Mapping[str, Any], ports: list[int]) -> list[Role]:
-    counts = {"worker": distribution.get("workerCount") or job.node_count}
-    counts["ps"] = distribution.get("parameterServerCount") or 0
-    free = iter(ports[1:])
-    places = {
-        kind: [f"{address(index % job.node_count)}:{next(free)}" for index in range(count)]
-        for kind, count in counts.items()
-    }
-    cluster = {kind: hosts for kind, hosts in places.items() if hosts}
-    return [
-        Role(
-            index % job.node_count,
-            f"std_log_node_{index:02}_{kind}.txt",
-            {"TF_CONFIG": _tf_config(cluster, kind, index)},
-            is_worker=kind == "worker",
-        )
-        for kind, count in counts.items()
-        for index in range(count)
-    ]
-
-
-def _tf_config(cluster: Mapping[str, list[str]], kind: str, index: int) -> str:
-    return json.dumps({"cluster": cluster, "task": {"type": kind, "index": index}, "environment": "cloud"})
 
 
 def address(node: int) -> str:

@@ -15,8 +15,8 @@ import psutil
 
 from tests.azureml.jobs import Job
 from tests.azureml.mounts import JobFolders
-from tests.azureml.node_environment import Role, is_mpi, node_env, port_count, roles_of, write_fence
-from tests.ports import free_ports
+from tests.azureml.node_environment import Role, is_mpi, node_env, roles_of, write_fence
+from tests.ports import free_port
 
 GRACE_S = 10.0
 # How ranks reach each other on nodes that are all this machine.
@@ -28,8 +28,8 @@ class NodeProcesses:
 
     def __init__(self, job: Job, folders: JobFolders, logs: Path) -> None:
         self._job, self._folders, self._logs = job, folders, logs
-        self._ports = free_ports(port_count(job))
-        self.roles = roles_of(job, self._ports)
+        self._port = free_port()
+        self.roles = roles_of(job, self._port)
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> None:
@@ -43,12 +43,11 @@ class NodeProcesses:
 
     @property
     def exit_code(self) -> int | None:
-        """That of the first that fails, or 0 once all workers have ended; None while they run."""
+        """That of the first that fails, or 0 once all have ended; None while they run."""
         ends = [*(process.poll() for process in self._processes), *self._failed_ranks()]
         if failed := next((end for end in ends if end), None):
             return failed if failed > 0 else 128 - failed
-        workers = [0] if is_mpi(self._job) else [n for n, role in enumerate(self.roles) if role.is_worker]
-        return 0 if all(ends[number] == 0 for number in workers) else None
+        return 0 if all(end == 0 for end in (ends[:1] if is_mpi(self._job) else ends)) else None
 
     def _failed_ranks(self) -> list[int]:
         """The exit codes of MPI's ranks that have failed: Open MPI ends the others then."""
@@ -59,12 +58,11 @@ class NodeProcesses:
     def _end_file(self, role: Role) -> Path:
         return self._folders.root / f"{role.log}.exit"
 
-    def kill(self, *, grace_s: float = GRACE_S) -> None:
+    def kill(self) -> None:
         """Ends them and all that they have started."""
         alive = [found for process in self._processes for found in _family(process.pid)]
-        if grace_s:
-            _signal([process for process in alive if not _is_launcher(process)], signal.SIGTERM)
-            _, alive = psutil.wait_procs(alive, timeout=grace_s)
+        _signal([process for process in alive if not _is_launcher(process)], signal.SIGTERM)
+        _, alive = psutil.wait_procs(alive, timeout=GRACE_S)
         late = [found for process in self._processes for found in _family(process.pid)]
         _signal([*alive, *late], signal.SIGKILL)
         psutil.wait_procs([*alive, *late], timeout=GRACE_S)
@@ -119,7 +117,7 @@ class NodeProcesses:
         for name in ("tmp", "home", "stdouterr"):
             (folder / name).mkdir(exist_ok=True)
         own = self._job.properties.get("environmentVariables") or {}
-        return {**node_env(self._job, node, folder, self._ports[0]), **self._folders.env, **own}
+        return {**node_env(self._job, node, folder, self._port), **self._folders.env, **own}
 
 
 def _family(pid: int) -> list[psutil.Process]:

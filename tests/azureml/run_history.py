@@ -25,10 +25,7 @@ class RunHistory:
         for method, path, handler in (
             ("GET", f"{base}/runs/{{name}}", self._run),
             ("GET", f"{base}/runs/{{name}}/details", self._details),
-            ("GET", f"{base}/runs/{{name}}/children", self._children),
             ("POST", f"{base}/rundata", self._run_data),
-            ("POST", f"{base}/experiments/{{experiment}}/runs:query", self._query),
-            ("GET", f"{base}/experiments/{{experiment}}", self._experiment),
             ("POST", f"/data/v1.0{ROOT}/dataversion/batchGetResolvedUris", self._resolve),
         ):
             self.routes.add(method, path, handler)
@@ -52,10 +49,6 @@ class RunHistory:
     def _run(self, request: Request, name: str) -> Response:
         return json_response(self._metadata(self._find(name)))
 
-    def _children(self, request: Request, name: str) -> Response:
-        self._find(name)
-        return json_response({"value": []})
-
     def _run_data(self, request: Request) -> Response:
         job = self._find(request.json()["runId"])
         outputs = {
@@ -75,16 +68,6 @@ class RunHistory:
             uri = short.replace("azureml:/", f"azureml:/{ROOT.replace(_PROVIDER_PART, '')}")
             found[asset] = {"uri": uri, "type": "uri_folder"}
         return json_response({"values": found})
-
-    def _query(self, request: Request, experiment: str) -> Response:
-        found = [job for job in self._jobs.jobs.values() if job.properties["experimentName"] == experiment]
-        return json_response({"value": [self._metadata(job) for job in found]})
-
-    def _experiment(self, request: Request, experiment: str) -> Response:
-        names = {job.properties["experimentName"] for job in list(self._jobs.jobs.values())}
-        if experiment not in names:
-            raise RefusedError(404, "UserError", f"Experiment {experiment} was not found")
-        return json_response({"experimentId": experiment, "name": experiment})
 
     def _metadata(self, job: Job) -> dict[str, Any]:
         name = job.properties.get("displayName") or job.name

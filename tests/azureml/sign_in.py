@@ -53,10 +53,6 @@ class SignIn:
             self._tokens[text] = _Token(scope, time.time() + self.token_life_s)
         return AccessToken(text, int(time.time() + self.token_life_s))
 
-    def get_token(self, *scopes: str, **options: object) -> AccessToken:
-        """Makes this a credential of Azure's libraries."""
-        return self.issue(scopes[0])
-
     def expire_all(self) -> None:
         """Every token given so far has expired."""
         with self._lock:

@@ -86,10 +86,6 @@ class AzureStandIn:
         found.error = error or found.error
         found.change(status)
 
-    def preempt(self, job: str) -> None:
-        """Takes the nodes of a job away: the service runs it again."""
-        self.jobs.find(job).is_preempted.set()
-
     def _wait_for_test(self, job: Job) -> None:
         """Nothing: the job waits for a test to change it."""
 

@@ -121,14 +121,7 @@ class _Connection(BaseHTTPRequestHandler):
         return Request(self.command, host, unquote(url.path), query, self.headers, self._body())
 
     def _body(self) -> bytes:
-        if self.headers.get("Transfer-Encoding", "") != "chunked":
-            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        pieces = []
-        while size := int(self.rfile.readline(), 16):
-            pieces.append(self.rfile.read(size))
-            self.rfile.readline()
-        self.rfile.readline()
-        return b"".join(pieces)
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
 
     def _send_head(self, response: Response, *, is_head: bool) -> None:
         self.send_response(response.status)

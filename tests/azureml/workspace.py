@@ -65,8 +65,6 @@ class Workspace:
         self.routes = Routes()
         for method, path, handler in (
             ("GET", ROOT, self._show),
-            ("GET", f"{PROVIDER}/workspaces", self._list),
-            ("GET", f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{GROUP}", self._group),
             ("GET", f"{LOCATIONS}/{{location}}/usages", self._usages),
             ("GET", f"{LOCATIONS}/{{location}}/vmSizes", self._sizes),
             ("GET", f"{ROOT}/datastores", self._datastores),
@@ -76,7 +74,6 @@ class Workspace:
             ("GET", f"{ROOT}/codes/{{name}}/versions", self._code_versions),
             ("POST", f"{ROOT}/codes/{{name}}/versions/{{version}}/startPendingUpload", self._start_upload),
             ("GET", f"{ROOT}/environments/{{name}}", self._environment_container),
-            ("GET", f"{ROOT}/environments/{{name}}/versions", self._environment_versions),
         ):
             self.routes.add(method, path, handler)
         for kind, assets in (("codes", self.codes), ("environments", self.environments)):
@@ -121,13 +118,6 @@ class Workspace:
                 "systemData": CREATED,
             }
         )
-
-    def _list(self, request: Request) -> Response:
-        shown = self._show(request)
-        return Response(200, b'{"value": [' + shown.body + b"]}", shown.headers)
-
-    def _group(self, request: Request) -> Response:
-        return json_response({"id": request.path, "name": GROUP, "location": LOCATION, "properties": {}})
 
     def _discover(self, request: Request) -> Response:
         names = (
@@ -231,9 +221,6 @@ class Workspace:
         if kind == "None":
             message = f"No secrets for credentials of type None of datastore {name}."
             raise RefusedError(400, "UserError", message)
-        if request.json().get("expirableSecret") and not request.json().get("accountKey", True):
-            token = self.storage.url(DATASTORES[name], permissions="rl").partition("?")[2]
-            return json_response({"secretsType": "Sas", "sasToken": token})
         return json_response({"secretsType": "AccountKey", "key": blobs.KEY})
 
     # codes and environments
@@ -260,14 +247,8 @@ class Workspace:
         return {**base, "type": kind, "properties": {**properties, "provisioningState": "Succeeded"}}
 
     def _code_versions(self, request: Request, name: str) -> Response:
-        """The versions of a code; with `hash`, of whatever name, those with this hash."""
-        wanted = request.query.get("hash")
         with self._lock:
-            found = [
-                self._body("codes", *key)
-                for key, properties in self.codes.items()
-                if (_hash(properties) == wanted if wanted else key[0] == name)
-            ]
+            found = [self._body("codes", *key) for key in self.codes if key[0] == name]
         return json_response({"value": found})
 
     def _start_upload(self, request: Request, name: str, version: str) -> Response:
@@ -283,11 +264,6 @@ class Workspace:
             {"blobReferenceForConsumption": place, "pendingUploadId": name, "pendingUploadType": kind}
         )
 
-    def _environment_versions(self, request: Request, name: str) -> Response:
-        with self._lock:
-            found = [self._body("environments", *key) for key in self.environments if key[0] == name]
-        return json_response({"value": found})
-
     def _environment_container(self, request: Request, name: str) -> Response:
         with self._lock:
             versions = [version for own, version in self.environments if own == name]
@@ -297,10 +273,6 @@ class Workspace:
         base = {"id": f"{ROOT}/environments/{name}", "name": name, "systemData": CREATED}
         kind = "Microsoft.MachineLearningServices/workspaces/environments"
         return json_response({**base, "type": kind, "properties": properties})
-
-
-def _hash(properties: dict[str, Any]) -> str | None:
-    return (properties.get("properties") or {}).get("hash_sha256")
 
 
 def _resource(kind: str, name: str) -> str:
