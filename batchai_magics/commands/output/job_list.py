@@ -22,12 +22,8 @@ if TYPE_CHECKING:
     from batchai_magics.metrics.runs.metric_summary import MetricSummary
     from batchai_magics.models.runs.labels import Labels
 
-MAX_RUNNING_READ, MAX_FAILED_READ = (
-    20,
-    5,
-)  # of the newest running and failed jobs, whose logs are read for progress
-
-
+MAX_RUNNING_READ = 20  # of the newest running jobs, whose logs are read for progress …
+MAX_FAILED_READ = 5  # … and of the newest failed ones
 MAX_METRICS_READ = 25  # of the newest jobs, whose logs are read for their headline metric …
 MAX_ASKED_READ = 500  # … or for the metrics that the user names
 MAX_PARAMETERS = 6  # columns of parameters …
@@ -75,7 +71,12 @@ class JobList(list[JobResource]):
         from batchai_magics.follow.job_errors import error_without_logs
         from batchai_magics.models.runs.labels import Labels
 
-        costs, labels, headlines = self._costs, self._run_labels, self._headlines()
+        costs, labels = self._costs, self._run_labels
+        headlines: dict[str, MetricSummary] = {}
+        for key, model in self._started(MAX_METRICS_READ).items():
+            headline = model.metrics.headline
+            if summary := headline and headline.summary:  # without a best value, if half of the log was read
+                headlines[key] = summary if model.is_whole else replace(summary, best=None, best_step=None)
         shown = [job.with_cost(costs.of_job(job)) for job in self] if costs else self
         return [
             job_summary(
@@ -86,15 +87,6 @@ class JobList(list[JobResource]):
             )
             for job in shown
         ]
-
-    def _headlines(self) -> Mapping[str, MetricSummary]:
-        """Key of a job → its headline metric, without the best value if its log was not read whole."""
-        summaries: dict[str, MetricSummary] = {}
-        for key, model in self._started(MAX_METRICS_READ).items():
-            headline = model.metrics.headline
-            if summary := headline and headline.summary:
-                summaries[key] = summary if model.is_whole else replace(summary, best=None, best_step=None)
-        return summaries
 
     def _started(self, limit: int) -> Mapping[str, JobModel]:
         """Key of a job → its model, of the newest jobs that have begun; others have no logs."""

@@ -42,9 +42,14 @@ def job_summary(
     job: JobResource, labels: Labels, metric: MetricSummary | None, error: JobError | None = None
 ) -> dict[str, Any]:
     """The summary of a job, with its headline metric and error: times in UTC, durations in seconds."""
+    now, execution = datetime.now(timezone.utc), job.execution
+    started, ended = (execution.started, execution.ended) if execution else (None, None)
+    durations = {"waited_s": (started or now) - job.provisioning.created}
+    if started:
+        durations["elapsed_s"] = (ended or now) - started
     facts = {
         **state_summary(job),
-        **_durations(job),
+        **{name: round(max(0.0, took.total_seconds()), _DIGITS) for name, took in durations.items()},
         "nodes": job.spec.node_count,
         "processes": len(job.ranks) or None,
         "attempts": len(job.attempts) or None,
@@ -72,15 +77,6 @@ def state_summary(job: JobResource) -> dict[str, Any]:
     exit_code = execution.exit_code if execution else None
     named = {"name": job.id.name, "experiment": job.id.experiment, "state": job.word}
     return _without_empty({**named, "exit_code": exit_code, **texts})
-
-
-def _durations(job: JobResource) -> dict[str, float]:
-    """How long it waited, and has run."""
-    now, execution = datetime.now(timezone.utc), job.execution
-    started, ended = (execution.started, execution.ended) if execution else (None, None)
-    waited_s = ((started or now) - job.provisioning.created).total_seconds()
-    elapsed = {"elapsed_s": ((ended or now) - started).total_seconds()} if started else {}
-    return {name: round(max(0.0, s), _DIGITS) for name, s in {"waited_s": waited_s, **elapsed}.items()}
 
 
 def _metric(metric: MetricSummary) -> dict[str, Any]:

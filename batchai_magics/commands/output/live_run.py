@@ -105,7 +105,11 @@ class RunView:
         if isinstance(event, LogBytes):
             return self._lines.feed(event.file.path, event.chunk)
         if isinstance(event, StateChanged):
-            self._lines.has_ranks = _has_ranks(event.job)
+            settings = event.job.spec.settings
+            count = getattr(settings, "process_count", None) or getattr(
+                settings, "batchai_process_count", None
+            )
+            self._lines.has_ranks = event.job.spec.node_count > 1 or (count or 1) > 1
             return self._lines.finish() if event.job.state.is_final else ()
         if isinstance(event, Standstill):
             return [Text(visible_lines(event.sentence), "yellow")]
@@ -115,27 +119,23 @@ class RunView:
 
     def __rich__(self) -> RenderableType:
         """State and nodes, the progress bar, the metrics."""
-        if self.model.job is None:
+        job, counts = self.model.job, self.model.counts
+        if job is None:
             return Text("Submitted …", "dim")
-        return Group(*self._rows(self.model.job))
-
-    def _rows(self, job: JobResource) -> Iterator[RenderableType]:
-        overview = JobOverview(job, datetime.now(timezone.utc), counts=self.model.counts)
-        facts = [overview.elapsed, overview.title, self._nodes(job), self.model.wait_reason]
+        overview = JobOverview(job, datetime.now(timezone.utc), counts=counts)
+        has_nodes = counts and counts.running_node_count
+        nodes = f"{has_nodes} of {job.spec.node_count} running" if has_nodes else ""
+        facts = " · ".join(filter(None, (overview.elapsed, overview.title, nodes, self.model.wait_reason)))
         state = (job.word, STATE_STYLES.get(job.word, ""))
-        yield Text.assemble((job.id.name, "bold"), "  ", state, "  ", " · ".join(filter(None, facts)))
+        rows: list[RenderableType] = [Text.assemble((job.id.name, "bold"), "  ", state, "  ", facts)]
         if progress := self.model.progress:
             grid = RichTable.grid(padding=(0, 1))
             bar = ProgressBar(total=100, completed=progress.percent, width=_BAR_WIDTH)
             grid.add_row(bar, Text(progress.sentence(time.time())))
-            yield grid
+            rows.append(grid)
         if self._metrics:
-            yield Text(self._metrics, "bold")
-
-    def _nodes(self, job: JobResource) -> str:
-        """How many of its nodes the job has; empty while it has none."""
-        count = self.model.counts.running_node_count if self.model.counts else 0
-        return f"{count} of {job.spec.node_count} running" if count else ""
+            rows.append(Text(self._metrics, "bold"))
+        return Group(*rows)
 
     def _find_metrics(self) -> None:
         """Finds the metrics, the headline first, at most once a second and for a small share of the time."""
@@ -159,7 +159,11 @@ class LogLines:
 
     def feed(self, file: str, chunk: Chunk) -> Iterator[Text]:
         """The lines that a chunk completes."""
-        for rank, data in _by_rank(chunk):
+        pieces: list[tuple[int | None, bytes]] = [
+            (span.rank, chunk.data[max(0, span.start - chunk.offset) : span.end - chunk.offset])
+            for span in chunk.spans
+        ]
+        for rank, data in pieces or [(None, chunk.data)]:
             data = self._open.pop((file, rank), b"") + data
             end = whole_lines_end(data)
             self._open[file, rank] = data[end:]
@@ -180,17 +184,3 @@ class LogLines:
         if rank is None or not self.has_ranks:
             return text
         return Text.assemble((f"{rank:>2} │ ", RANK_STYLES[rank % len(RANK_STYLES)]), text)
-
-
-def _by_rank(chunk: Chunk) -> Iterator[tuple[int | None, bytes]]:
-    """The bytes of a chunk with the rank that wrote them."""
-    if not chunk.spans:
-        yield None, chunk.data
-    for span in chunk.spans:
-        yield span.rank, chunk.data[max(0, span.start - chunk.offset) : span.end - chunk.offset]
-
-
-def _has_ranks(job: JobResource) -> bool:
-    settings = job.spec.settings
-    count = getattr(settings, "process_count", None) or getattr(settings, "batchai_process_count", None)
-    return job.spec.node_count > 1 or (count or 1) > 1

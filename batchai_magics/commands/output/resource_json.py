@@ -128,7 +128,7 @@ def as_json(value: Any) -> Any:
     if type(value) in (list, tuple):
         return [as_json(item) for item in value]
     if isinstance(value, JobResource):
-        return {**_job(value), **_job_extensions(value)}
+        return _job(value)
     to_data = by_type_name(_CONVERTERS, value)
     if to_data:
         return to_az_json(to_data(value))
@@ -168,19 +168,14 @@ def _job(job: JobResource) -> AzObject:
             "errors": info.errors or None,
         },
     }
-    return _completed({**wire_fields(JobSpec, spec), **to_az_json(state)})
-
-
-def _job_extensions(job: JobResource) -> AzObject:
-    """What a job has beyond the published API, printed behind the fields of that where there is any."""
-    cost = {COST: round(job.cost.amount, COST_DIGITS), CURRENCY: job.cost.currency} if job.cost else {}
-    if not (job.waiting or job.attempts):
-        return cost
-    return {
-        WAITING: job.waiting or None,
-        ATTEMPTS: [attempt.to_wire() for attempt in job.attempts] or None,
-        **cost,
-    }
+    published = _completed({**wire_fields(JobSpec, spec), **to_az_json(state)})
+    ours: AzObject = {}  # behind the fields of the published API, where there is any
+    if job.waiting or job.attempts:
+        ours[WAITING] = job.waiting or None
+        ours[ATTEMPTS] = [attempt.to_wire() for attempt in job.attempts] or None
+    if job.cost:
+        ours |= {COST: round(job.cost.amount, COST_DIGITS), CURRENCY: job.cost.currency}
+    return {**published, **ours}
 
 
 def _head(resource: Workspace | Experiment | Cluster | JobResource | FileServer) -> AzObject:

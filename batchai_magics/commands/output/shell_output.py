@@ -118,15 +118,11 @@ def fitted(titles: Sequence[int], rows: Sequence[Sequence[str]], width: int) -> 
     """The widths of columns that fit: the widest is cut first, and the first column, a name, last."""
     widths = [max([title, *(cell_len(row[i]) for row in rows)]) for i, title in enumerate(titles)]
     excess = sum(widths) + _GAP * (len(widths) - 1) - width
-    while excess > 0 and (cut := max(_cuttable(widths), key=widths.__getitem__, default=None)) is not None:
-        widths[cut] -= 1
+    while excess > 0 and (long := [i for i, width in enumerate(widths) if width > MIN_COLUMN]):
+        widest = max([i for i in long if i] or long, key=widths.__getitem__)
+        widths[widest] -= 1
         excess -= 1
     return widths
-
-
-def _cuttable(widths: Sequence[int]) -> list[int]:
-    long = [i for i, width in enumerate(widths) if width > MIN_COLUMN]
-    return [i for i in long if i] or long
 
 
 def _print_object(result: Result, stream: TextIO) -> None:
