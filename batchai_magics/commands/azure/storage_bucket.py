@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -108,7 +108,7 @@ def open_bucket(
 ) -> Bucket:
     """The share or container of that name, in `account` or the account of the line."""
     storage = context.storage if kind is BucketKind.SHARE else context.containers
-    account = account or account_of(context, arguments, os.environ)
+    account = account or account_of(context, arguments)
     if account != DEFAULT_ACCOUNT:
         context.accounts.show(account)
         name = f"{account}/{name}"
@@ -117,16 +117,16 @@ def open_bucket(
 
 def bucket_names(context: Context, arguments: Namespace, storage: Storage) -> list[str]:
     """The names of the account's shares or containers."""
-    account = account_of(context, arguments, os.environ)
+    account = account_of(context, arguments)
     full_names = [name.rpartition("/") for name in storage.shares()]
     return [name for owner, _, name in full_names if (owner or DEFAULT_ACCOUNT) == account]
 
 
-def account_of(context: Context, arguments: Namespace, env: Mapping[str, str]) -> str:
+def account_of(context: Context, arguments: Namespace) -> str:
     """The account of options, environment or settings, in that order, else the built-in one."""
-    connection = arguments.connection_string or env.get("AZURE_STORAGE_CONNECTION_STRING") or ""
+    connection = arguments.connection_string or os.environ.get("AZURE_STORAGE_CONNECTION_STRING") or ""
     pieces = dict(piece.partition("=")[::2] for piece in connection.split(";"))
-    name = arguments.account_name or pieces.get("AccountName") or env.get("AZURE_STORAGE_ACCOUNT")
+    name = arguments.account_name or pieces.get("AccountName") or os.environ.get("AZURE_STORAGE_ACCOUNT")
     return name or context.settings.storage_account or DEFAULT_ACCOUNT
 
 

@@ -19,7 +19,6 @@ from batchai_magics.backends.base.backend_registry import (
     open_backend,
     with_backend_settings,
 )
-from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.output.command_result import TableResult, ValueWithNotes
 from batchai_magics.commands.output.text_table import Table
 from batchai_magics.errors import UsageError
@@ -64,20 +63,15 @@ def use(context: Context, arguments: Namespace) -> SettingsChoice | ValueWithNot
     """The settings changed by the options; without options, the current ones."""
     chosen = {name: getattr(arguments, name) for name in SETTING_NAMES}
     settings = replace(context.settings, **{name: value for name, value in chosen.items() if value})
-    settings = _with_backend(_with_subscription(settings, arguments), arguments)
+    backend = arguments.backend or settings.backend
+    has_subscription = arguments.subscription and backend in BACKENDS
+    if has_subscription and hasattr(BACKENDS.opening(backend), "complete_settings"):  # it is in Azure
+        settings = replace(settings, subscription=arguments.subscription)
+    settings = _with_backend(settings, arguments)
     check_name(settings.experiment, Kind.EXPERIMENT)
     cluster_id(settings.cluster, workspace_id(settings))
     note = check_choice(settings) if arguments.backend or _backend_options(arguments) else ""
     return ValueWithNotes(SettingsChoice(settings), (note,)) if note else SettingsChoice(settings)
-
-
-def _with_subscription(settings: Settings, arguments: Namespace) -> Settings:
-    """The settings with `--subscription`, which only backends in Azure look at."""
-    backend = arguments.backend or settings.backend
-    if not arguments.subscription or backend not in BACKENDS:
-        return settings
-    is_in_azure = hasattr(BACKENDS.opening(backend), "complete_settings")
-    return replace(settings, subscription=arguments.subscription) if is_in_azure else settings
 
 
 def _with_backend(settings: Settings, arguments: Namespace) -> Settings:

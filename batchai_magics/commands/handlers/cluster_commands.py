@@ -25,7 +25,7 @@ from batchai_magics.models.job_spec import JobSpec, PreflightMode
 from batchai_magics.models.mount_volumes import AccountKey, with_volumes
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster, ExperimentSpec, Resource
-from batchai_magics.records.preflight import NodeCheck, PreflightReport, size_text
+from batchai_magics.records.preflight import PreflightReport, size_text
 
 _ACCOUNT = "properties.userAccountSettings"
 _SSH_CONFIGURATION = "properties.sshConfiguration"
@@ -184,20 +184,22 @@ class PreflightResult:
 
     def to_table(self) -> Table:
         """A row for each node; rates are per second."""
-        return Table(_CHECK_TITLES, tuple(map(self._row, self.report.nodes)))
-
-    def _row(self, node: NodeCheck) -> tuple[str, ...]:
-        rates = (node.processor_rate, node.memory_rate, node.disk_rate, node.network_rate)
-        findings = [finding.text for finding in self.report.findings if finding.node == node.node]
-        return (
-            node.node,
-            self.report.result_of(node.node),
-            *(f"{size_text(rate)}/s" if rate else "" for rate in rates),
-            *(size_text(size) if size else "" for size in (node.memory_free_bytes, node.disk_free_bytes)),
-            str(len(node.gpus)),
-            node.python,
-            visible_lines("; ".join(findings)),
-        )
+        rows = []
+        for node in self.report.nodes:
+            rates = (node.processor_rate, node.memory_rate, node.disk_rate, node.network_rate)
+            sizes = (node.memory_free_bytes, node.disk_free_bytes)
+            findings = [finding.text for finding in self.report.findings if finding.node == node.node]
+            row = (
+                node.node,
+                self.report.result_of(node.node),
+                *(f"{size_text(rate)}/s" if rate else "" for rate in rates),
+                *(size_text(size) if size else "" for size in sizes),
+                str(len(node.gpus)),
+                node.python,
+                visible_lines("; ".join(findings)),
+            )
+            rows.append(row)
+        return Table(_CHECK_TITLES, tuple(rows))
 
     @property
     def terminal_text(self) -> str:

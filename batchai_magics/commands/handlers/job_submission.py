@@ -119,9 +119,16 @@ def create(context: Context, arguments: Namespace) -> Operation:
 
 def job_ids_and_files(context: Context, arguments: Namespace) -> list[tuple[ResourceId, Path]]:
     """Each file with the id of its job."""
-    files = job_files(arguments.config_file)
-    is_one = not is_bulk(arguments.config_file)
-    names = [arguments.name] if is_one and arguments.name else _names(files, arguments.name)
+    files, name = job_files(arguments.config_file), arguments.name
+    if not name:
+        names = [name_after(file.expanduser()) for file in files]
+        if twice := duplicates(name.lower() for name in names):
+            hint = "Add -n NAME: the jobs are NAME-1, NAME-2 and so on."
+            raise UsageError(f"--config-file: several files are called {twice[0]}", hint=hint)
+    elif is_bulk(arguments.config_file):
+        names = [f"{name}-{number}" for number, _ in enumerate(files, start=1)]
+    else:
+        names = [name]
     experiment = context.experiment(arguments)
     ids = [experiment.child(Kind.JOB, check_name(name, Kind.JOB)) for name in names]
     return list(zip(ids, files, strict=True))
@@ -176,20 +183,6 @@ def _delete_all(context: Context, ids: Sequence[ResourceId], state: str) -> Gene
         yield 1
     note = f"{len(ids)} {state} job{'' if len(ids) == 1 else 's'} deleted."
     return ValueWithNotes(None, (note,))
-
-
-def _names(files: Sequence[Path], name: str | None) -> list[str]:
-    """NAME-1, NAME-2, …; without a name, the names of the files."""
-    if name:
-        return [f"{name}-{number}" for number, _ in enumerate(files, start=1)]
-    names = [name_after(file.expanduser()) for file in files]
-    twice = duplicates(name.lower() for name in names)
-    if twice:
-        raise UsageError(
-            f"--config-file: several files are called {twice[0]}",
-            hint="Add -n NAME: the jobs are NAME-1, NAME-2 and so on.",
-        )
-    return names
 
 
 def _is_pattern(text: str) -> bool:

@@ -95,9 +95,12 @@ def _files(backend: Backend, shown: JobResource, path: str) -> Sequence[str]:
 
 def _content(backend: Backend, job: ResourceId, files: Sequence[str], selection: LogSelection) -> StreamParts:
     """What the logs have now, secrets as asterisks: both streams merged, others one after the other."""
-    chunks = _merged(backend, job, selection) if tuple(files) == FILES else None
+    chunks = {name: read_redacted(backend, FileRef(job, name), 0, CHUNK_BYTES) for name in files}
+    # lines can be put into the order of writing where their times are known
+    is_timed = all(chunk.data and chunk.times for chunk in chunks.values())
+    read = _merged_lines if tuple(files) == FILES and is_timed else _one_by_one
     is_empty = True
-    for data in chunks if chunks is not None else _one_by_one(backend, job, files, selection):
+    for data in read(backend, job, chunks, selection):
         is_empty = is_empty and not data
         yield LogOutput(data)
     if is_empty and selection.rank is not None:
@@ -106,11 +109,10 @@ def _content(backend: Backend, job: ResourceId, files: Sequence[str], selection:
 
 
 def _one_by_one(
-    backend: Backend, job: ResourceId, files: Sequence[str], selection: LogSelection
+    backend: Backend, job: ResourceId, starts: dict[str, Chunk], selection: LogSelection
 ) -> Iterator[bytes]:
     """The selected bytes of each log, below its name if there are several with content."""
-    starts = {name: read_redacted(backend, FileRef(job, name), 0, CHUNK_BYTES) for name in files}
-    present = [name for name in files if starts[name].data]
+    present = [name for name, start in starts.items() if start.data]
     for name in present:
         if len(present) > 1:
             yield f"==> {name} <==\n".encode()
@@ -123,17 +125,10 @@ def _one_by_one(
             yield b"\n"
 
 
-def _merged(backend: Backend, job: ResourceId, selection: LogSelection) -> Iterator[bytes] | None:
-    """The selected lines of both streams in the order of writing; None if their times are not known."""
-    chunks = {name: read_redacted(backend, FileRef(job, name), 0, CHUNK_BYTES) for name in FILES}
-    if not all(chunk.data for chunk in chunks.values()) or not all(chunk.times for chunk in chunks.values()):
-        return None
-    return _merged_lines(backend, job, chunks, selection)
-
-
 def _merged_lines(
     backend: Backend, job: ResourceId, chunks: dict[str, Chunk], selection: LogSelection
 ) -> Iterator[bytes]:
+    """The selected lines of both streams in the order of writing."""
     log = MergedLog()
     while any(chunk.data for chunk in chunks.values()):
         for name, chunk in chunks.items():

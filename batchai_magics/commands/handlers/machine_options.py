@@ -132,7 +132,14 @@ def image_reference(image: str | None, custom_image: str | None) -> dict[str, An
         raise command_error("Ill-formed custom image resource id")
     if not image:
         return None
-    reference = _of_parts(image) if ":" in image else _of_alias(image)
+    if ":" in image:
+        reference = _of_parts(image)
+    else:
+        alias = next((known for known in ALIASES if known.lower() == image.lower()), None)
+        if alias is None:
+            known = ", ".join(ALIASES)
+            raise command_error(f'Unsupported image alias "{image}", supported aliases are {known}')
+        reference = dict(zip(_PARTS, ALIASES[alias], strict=False))
     return {**reference, "virtualMachineImageId": custom_image} if custom_image else reference
 
 
@@ -161,20 +168,11 @@ def _of_parts(image: str) -> dict[str, Any]:
     return {part: value for part, value in parts.items() if value}
 
 
-def _of_alias(image: str) -> dict[str, Any]:
-    known_image = next((parts for alias, parts in ALIASES.items() if alias.lower() == image.lower()), None)
-    if known_image is None:
-        known = ", ".join(ALIASES)
-        raise command_error(f'Unsupported image alias "{image}", supported aliases are {known}')
-    return dict(zip(_PARTS, known_image, strict=False))
-
-
-def account_of(context: Context, arguments: Namespace, env: Mapping[str, str] | None = None) -> AccountKey:
+def account_of(context: Context, arguments: Namespace) -> AccountKey:
     """The account given by options, environment or settings, in that order; empty without one."""
-    env = os.environ if env is None else env
     known = AccountKey(
-        env.get("AZURE_BATCHAI_STORAGE_ACCOUNT") or context.settings.storage_account,
-        env.get("AZURE_BATCHAI_STORAGE_KEY") or context.settings.storage_key,
+        os.environ.get("AZURE_BATCHAI_STORAGE_ACCOUNT") or context.settings.storage_account,
+        os.environ.get("AZURE_BATCHAI_STORAGE_KEY") or context.settings.storage_key,
     )
     name, key = arguments.storage_account_name or known.name, arguments.storage_account_key
     if key or not name:
@@ -275,7 +273,13 @@ def auto_storage(backend: Backend, location: str) -> tuple[dict[str, list[dict[s
     Returns:
         The volumes that mount them, and what was created.
     """
-    notes, accounts = [_group(backend, location)], ACCOUNTS.of(backend)
+    groups, accounts = GROUPS.of(backend), ACCOUNTS.of(backend)
+    notes = [f"BatchAI will use existing {GROUP} resource group for auto-storage account"]
+    try:
+        groups.show(GROUP)
+    except NotFoundError:
+        groups.create(GROUP, location)
+        notes = [f"Creating {GROUP} resource group for auto-storage account"]
     known = next((item for item in accounts.list(GROUP) if item.location == location), None)
     if known:
         name = known.name
@@ -292,13 +296,3 @@ def auto_storage(backend: Backend, location: str) -> tuple[dict[str, list[dict[s
         mount_volumes.CONTAINERS: [container(account, CONTAINER, CONTAINER_MOUNT)],
     }
     return volumes, tuple(notes)
-
-
-def _group(backend: Backend, location: str) -> str:
-    groups = GROUPS.of(backend)
-    try:
-        groups.show(GROUP)
-    except NotFoundError:
-        groups.create(GROUP, location)
-        return f"Creating {GROUP} resource group for auto-storage account"
-    return f"BatchAI will use existing {GROUP} resource group for auto-storage account"

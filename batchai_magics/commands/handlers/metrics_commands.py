@@ -252,21 +252,21 @@ def scaling(context: Context, arguments: Namespace) -> ComparisonResult:
 
 
 def _sources(context: Context, arguments: Namespace) -> list[Comparable]:
-    return [_source(context, arguments, word) for word in arguments.run]
+    """A log file for each word with a dot or slash, which job names cannot contain; else the job."""
+    sources = list[Comparable]()
+    for word in arguments.run:
+        if "." in word or "/" in word:
+            sources.append(word)
+            continue
+        from batchai_magics.jobs.submit import find
 
-
-def _source(context: Context, arguments: Namespace, word: str) -> Comparable:
-    """The log file for a word with a dot or slash, which job names cannot contain; else the job."""
-    if "." in word or "/" in word:
-        return word
-    from batchai_magics.jobs.submit import find
-
-    try:
-        return find(context.backend, word, context.settings_for(arguments))
-    except NotFoundError as error:
-        is_file = Path(word).is_file()
-        hint = f"To read the file {word}, write ./{word}" if is_file else error.hint
-        raise NotFoundError(error.message, code=error.code, hint=hint) from None
+        try:
+            sources.append(find(context.backend, word, context.settings_for(arguments)))
+        except NotFoundError as error:
+            is_file = Path(word).is_file()
+            hint = f"To read the file {word}, write ./{word}" if is_file else error.hint
+            raise NotFoundError(error.message, code=error.code, hint=hint) from None
+    return sources
 
 
 def _json_cell(value: Any) -> Any:

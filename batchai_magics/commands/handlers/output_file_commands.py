@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -203,14 +203,14 @@ def stream_parts(
         yield Message(
             f"Waiting for {file.job.name} to write {visible(file.path)}. {_present(backend, file)}".rstrip()
         )
-    for part in _file_events(backend, file):
-        if isinstance(part, Chunk):
+    for event in events(backend, file.job, files=(file,)):
+        if isinstance(event, LogBytes) and event.chunk.data:
             is_there = True
-            yield LogOutput(select(part))
-        elif isinstance(part, LogFault):
-            yield Message(f'Warning: The file "{visible(file.path)}" is not complete: {part.fault}.')
-        else:
-            yield connection_message(part)
+            yield LogOutput(select(event.chunk))
+        elif isinstance(event, LogFault):  # at the end
+            yield Message(f'Warning: The file "{visible(file.path)}" is not complete: {event.fault}.')
+        elif isinstance(event, ConnectionLost | ConnectionRestored):
+            yield connection_message(event)
     if is_there or _find(backend, file):
         yield CommandExit(0)
     else:
@@ -225,17 +225,6 @@ def _present(backend: Backend, file: FileRef) -> str:
     """The files beside this one; empty without any."""
     names = ", ".join(visible(item.path) + "/" * item.is_directory for item in _siblings(backend, file))
     return f"Available: {names}." if names else ""
-
-
-def _file_events(
-    backend: Backend, file: FileRef
-) -> Iterator[Chunk | LogFault | ConnectionLost | ConnectionRestored]:
-    """Yields the non-empty chunks of the file, connection changes, and at the end its faults."""
-    for event in events(backend, file.job, files=(file,)):
-        if isinstance(event, LogBytes) and event.chunk.data:
-            yield event.chunk
-        elif isinstance(event, LogFault | ConnectionLost | ConnectionRestored):
-            yield event
 
 
 def _find(backend: Backend, file: FileRef) -> OutputFile | None:
