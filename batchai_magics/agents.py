@@ -38,11 +38,10 @@ from batchai_magics.jobs.sweeps.trial import Trial, TrialResult, seed_groups_of
 from batchai_magics.metrics import compare
 from batchai_magics.metrics.measurement import json_value
 from batchai_magics.models.error_details import ErrorDetail
-from batchai_magics.models.job_execution import ERR, OUT, OutputFile
+from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resource_ids import Kind, workspace_id
 from batchai_magics.models.resources import JobResource
 from batchai_magics.options.option import DisplayText
-from batchai_magics.records.job_error import SourcePaths
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -149,9 +148,12 @@ class AgentTools:
     @cached_property
     def readers(self) -> tuple[Callable[..., Data], ...]:
         """The tools that change nothing."""
-        jobs = (self.list_jobs, self.job_status, self.wait_for_job, self.first_failure, self.stacks)
         return (
-            *jobs,
+            self.list_jobs,
+            self.job_status,
+            self.wait_for_job,
+            self.first_failure,
+            self.stacks,
             self.profile,
             self.read_log,
             self.list_files,
@@ -184,7 +186,14 @@ class AgentTools:
         """Wait until a job's state changes or the job has ended, at most `timeout_s` (up to 300) seconds."""
         check_seconds("wait_for_job", "timeout_s", timeout_s)
         handle, deadline = self._find(job), time.monotonic() + min(timeout_s, MAX_WAIT_S)
-        words = changes(self._context.backend, lambda: handle.show().word, wait=_Until(deadline).wait)
+
+        def wait(delay_s: float) -> None:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise _TimeIsUp
+            time.sleep(min(delay_s, left_s))
+
+        words = changes(self._context.backend, lambda: handle.show().word, wait=wait)
         is_over = False
         try:
             for count, _ in enumerate(words):
@@ -201,7 +210,11 @@ class AgentTools:
         shown, paths = handle.show(), paths_of(handle.show())
         error, first = error_of(handle.backend, shown), first_failure(shown)
         number = first.rank if first else None
-        lines = {name: _last_lines(handle, name, number, paths) for name in (ERR, OUT)}
+        logs = redacted_logs(handle.backend, handle.id)
+        lines: dict[str, list[str]] = {}
+        for name in (ERR, OUT):
+            last = last_lines(logs, name, FAILURE_LINES, rank=number)
+            lines[name] = [visible_lines(paths.with_cell_line(line)) for line in last]
         failure = {"rank": first.rank, "node": first.node, "exit_code": first.exit_code} if first else None
         outcome = {"state": shown.word, "error": error and _visible(error.to_data()), "first": failure}
         return {**outcome, "errors": _error_texts(shown.failures), "last_lines": lines}
@@ -255,7 +268,16 @@ class AgentTools:
             warnings.simplefilter("always")
             files = handle.files(directory, folder)
         notes = [visible_lines(str(warning.message)) for warning in caught]
-        return {"count": len(files), "files": list(map(_file, files[:most])), "notes": notes}
+        listed = [
+            {
+                "directory": file.directory_id,
+                "path": visible_lines(file.path),
+                "kind": file.kind.value,
+                "size_bytes": file.size_bytes,
+            }
+            for file in files[:most]
+        ]
+        return {"count": len(files), "files": listed, "notes": notes}
 
     def read_file(
         self, job: str, directory: str, path: str, offset: int = 0, max_bytes: int = 16_384
@@ -368,20 +390,6 @@ class _TimeIsUp(Exception):
     """The agent has waited long enough."""
 
 
-class _Until:
-    """Waits between two looks, until a time on the monotonic clock."""
-
-    def __init__(self, deadline: float) -> None:
-        self._deadline = deadline
-
-    def wait(self, delay_s: float) -> None:
-        """Waits; raises `_TimeIsUp` when it is time."""
-        left_s = self._deadline - time.monotonic()
-        if left_s <= 0:
-            raise _TimeIsUp
-        time.sleep(min(delay_s, left_s))
-
-
 def _status(handle: Job) -> Data:
     job = with_wait_reason(handle.backend, handle.show())
     progress = handle.progress() if job.execution else None
@@ -394,11 +402,6 @@ def _status(handle: Job) -> Data:
     return {**state_summary(job), **more, "nodes": nodes, **notes, **fields}
 
 
-def _file(file: OutputFile) -> Data:
-    location = {"directory": file.directory_id, "path": visible_lines(file.path)}
-    return {**location, "kind": file.kind.value, "size_bytes": file.size_bytes}
-
-
 def _trial(trial: Trial, result: TrialResult) -> Data:
     metric = {"metric": result.metric, "value": result.value, "best": result.best} if result.metric else {}
     what = {"trial": trial.number, "job": trial.job and trial.job.name, "state": trial.word}
@@ -407,12 +410,6 @@ def _trial(trial: Trial, result: TrialResult) -> Data:
         "parameters": dict(trial.parameters),
         **{name: json_value(value) for name, value in metric.items()},
     }
-
-
-def _last_lines(handle: Job, name: str, rank: int | None, paths: SourcePaths) -> list[str]:
-    logs = redacted_logs(handle.backend, handle.id)
-    lines = last_lines(logs, name, FAILURE_LINES, rank=rank)
-    return [visible_lines(paths.with_cell_line(line)) for line in lines]
 
 
 def _visible(value: Any) -> Any:
