@@ -14,7 +14,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from batchai_magics.commands.command_context import Context
     from batchai_magics.commands.command_runner import PendingCommand
@@ -112,18 +112,16 @@ def _run(words: list[str]) -> int:
         return _run_shell_word(words[0], words[1:])
     invocation = parse(words)
     if isinstance(invocation, DisplayText):
-        print(_overview(invocation, SHELL_WORDS) if set(words) <= {"-h", "--help"} else invocation)
+        if set(words) <= {"-h", "--help"}:  # what a newcomer starts with stands first
+            head, _, rest = invocation.partition("\n\n")
+            run_first = sorted(SHELL_WORDS.items(), key=lambda program: program[0] != "run")
+            lines = "\n".join(f"    {name:<11} : {text}" for name, text in run_first)
+            print(f"{head}\n\nStart with: batchai run train.py\n{lines}\n\n{rest}")
+        else:
+            print(invocation)
         return 0
     _confirm(invocation)
     return _carry_out(invocation)
-
-
-def _overview(help: str, programs: Mapping[str, str]) -> str:
-    """The help of all commands: what a newcomer starts with stands first."""
-    head, _, rest = help.partition("\n\n")
-    run_first = sorted(programs.items(), key=lambda program: program[0] != "run")
-    lines = "\n".join(f"    {name:<11} : {text}" for name, text in run_first)
-    return f"{head}\n\nStart with: batchai run train.py\n{lines}\n\n{rest}"
 
 
 def _run_shell_word(word: str, words: Sequence[str]) -> int:

@@ -163,27 +163,22 @@ class _Sources:
         """
         values: dict[str, Any] = {}
         for item in items:
+            given: list[tuple[Any, str]] = []
             owners = ("", backend) if item.name in also else (backend,)
-            given = [self._in_file(item.name, owner) for owner in owners]
-            given += [self._in_environment(item.name, owner) for owner in owners]
+            for owner in owners:
+                section = (self.written.get(owner) or {}) if owner else self.written
+                given.append((section.get(item.name), f"{_full_name(item.name, owner)} in {self.file}"))
+            for owner in owners:
+                variable = environment_variable(item.name, owner)  # an empty one counts as unset
+                given.append((self.env.get(variable) or None, f"{_full_name(item.name, owner)} ({variable})"))
             for value, source in given:
                 if value is not None:
                     values[item.name] = _typed(item, value, source, choices.get(item.name))
         return values
 
-    def _in_file(self, name: str, backend: str) -> tuple[Any, str]:
-        """The value of a setting in the file, if it is there, and what messages call it."""
-        section = (self.written.get(backend) or {}) if backend else self.written
-        return section.get(name), f"setting {_full_name(name, backend)} in {self.file}"
-
-    def _in_environment(self, name: str, backend: str) -> tuple[Any, str]:
-        """The same in the environment; an empty variable counts as unset."""
-        variable = environment_variable(name, backend)
-        return self.env.get(variable) or None, f"setting {_full_name(name, backend)} ({variable})"
-
 
 def _full_name(name: str, backend: str) -> str:
-    return f"{backend}.{name}" if backend else name
+    return f"setting {backend}.{name}" if backend else f"setting {name}"
 
 
 def save(values: Mapping[str, Any], env: Mapping[str, str] | None = None, *, backends: Backends) -> Path:
@@ -230,22 +225,14 @@ def _read(file: Path, backends: Backends) -> dict[str, Any]:
             continue
         if isinstance(value, dict) and name in backends:
             _check_names(value, backends.settings_type(name), f"{file}: {name}")
-        else:
-            _check_general(name, backends, file)
+            continue
+        kinds = map(backends.settings_type, backends)
+        also_general = [each for kind in kinds for each in getattr(kind, "ALSO_GENERAL", ())]
+        if name not in also_general:
+            known = (*_names(general_settings()), *also_general, *backends)
+            hint = did_you_mean(str(name), known) or _known_settings()
+            raise UsageError(f"{file}: unknown setting {name!r}", hint=hint)
     return data
-
-
-def _check_general(name: object, backends: Backends, file: Path) -> None:
-    """Raise UsageError unless `name` is a backend setting that may be given as a general one."""
-    also_general = [
-        name for backend in backends for name in getattr(backends.settings_type(backend), "ALSO_GENERAL", ())
-    ]
-    if name not in also_general:
-        hint = (
-            did_you_mean(str(name), [*_names(general_settings()), *also_general, *backends])
-            or _known_settings()
-        )
-        raise UsageError(f"{file}: unknown setting {name!r}", hint=hint)
 
 
 def _known_settings() -> str:

@@ -123,7 +123,7 @@ class BatchAIMagics(Magics):
 
     def _run_job(self, line: str, cell: str, notebook: Notebook) -> Job | DisplayText | None:
         from batchai_magics.cell import parse
-        from batchai_magics.magics.notebook_output import print_notes
+        from batchai_magics.magics.notebook_output import print_notes, wait_for_job
 
         settings = self.context.settings
         request = parse(line, cell, settings=settings, notebook=notebook)
@@ -141,7 +141,9 @@ class BatchAIMagics(Magics):
         self._bind(request.variable, job)
         if not request.is_waiting:
             return job
-        self._wait(job)
+        from batchai_magics.widgets import is_text
+
+        wait_for_job(job, self.show, prints_log=is_text(settings.ui))
         return None
 
     def _run_sweep(self, line: str, cell: str, notebook: Notebook) -> Sweep | DisplayText:
@@ -304,13 +306,6 @@ class BatchAIMagics(Magics):
         message = f"{variable} is left unchanged: it holds an object of type {kind}, not a {noun}."
         hint = f"Use --var to choose another variable, or `x = %batchai {noun} show -n {handle.name}`."
         print(message, hint, sep="\n")
-
-    def _wait(self, job: Job) -> None:
-        """Show the job and block until it has ended; fails the cell if the job failed."""
-        from batchai_magics.magics.notebook_output import wait_for_job
-        from batchai_magics.widgets import is_text
-
-        wait_for_job(job, self.show, prints_log=is_text(self.context.settings.ui))
 
 
 def _displays_itself(result: Result, output: str | None) -> bool:

@@ -89,17 +89,12 @@ def translate(words: Sequence[str]) -> TranslatedLine:
 
 def _names(command: str, words: Sequence[str]) -> Mapping[str, str]:
     """Old option → current option. `-c` of `job create` was its file and now is its cluster."""
-    names = _OPTIONS.get(command)
-    if names and command == "job create" and _is_file_after("-c", words):
-        return {**names, "-c": "--config-file"}
-    return names or {}
-
-
-def _is_file_after(flag: str, words: Sequence[str]) -> bool:
-    if flag not in words or "-f" in words or "--config-file" in words:
-        return False
-    value = next(iter(words[words.index(flag) + 1 :]), "")
-    return PurePath(value).suffix in _FILES or not {"-r", "--cluster-name"}.isdisjoint(words)
+    names = _OPTIONS.get(command, {})
+    if command == "job create" and "-c" in words and {"-f", "--config-file"}.isdisjoint(words):
+        value = next(iter(words[words.index("-c") + 1 :]), "")
+        if PurePath(value).suffix in _FILES or not {"-r", "--cluster-name"}.isdisjoint(words):
+            return {**names, "-c": "--config-file"}
+    return names
 
 
 def _renamed(words: Sequence[str], names: Mapping[str, str]) -> tuple[list[str], tuple[str, ...]]:
