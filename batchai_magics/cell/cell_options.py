@@ -269,23 +269,13 @@ def read_options(
     values["name"] = first or named
     if "env" in values:
         values["env"] = pairs("--env", _with_values(values["env"], env), form="NAME=VALUE")
-    names = values.get("secrets", ())
-    for name in names:
-        if "=" in name:
-            message = f"--secret {name.partition('=')[0]}: a secret's value does not belong on the line"
-            hint = "set an environment variable of that name, then give the name alone"
-            raise UsageError(message, hint=hint)
-        if name not in env:
-            message = f"--secret {name}: there is no environment variable of that name"
-            in_notebook = f"import os, getpass; os.environ[{name!r}] = getpass.getpass()"
-            hint = f"set it first, in a shell: export {name}=…, or in a notebook: {in_notebook}"
-            raise UsageError(message, hint=hint)
-    values["secrets"] = {name: env[name] for name in names}
-    given_sweep = [option for option in _OF_SWEEP if getattr(given, option.name) is not None]
-    if given_sweep and not any(option in _SPACE for option in given_sweep):
-        text = f"{given_sweep[0].flags[0]} is given without --sweep or --seeds, which it belongs to"
+    if "secrets" in values:
+        values["secrets"] = _secrets(values["secrets"], env)
+    of_sweep = [option for option in _OF_SWEEP if getattr(given, option.name) is not None]
+    if of_sweep and not any(option in _SPACE for option in of_sweep):
+        text = f"{of_sweep[0].flags[0]} is given without --sweep or --seeds, which it belongs to"
         raise UsageError(text, hint=FORM)
-    sweep = {name: values.pop(name) for option in given_sweep if (name := option.field or option.name)}
+    sweep = {name: values.pop(name) for name in (option.field or option.name for option in of_sweep)}
     return CellOptions(
         **values,
         backend_options=given_options(vars(given), declared),
@@ -345,6 +335,21 @@ def _with_values(texts: Sequence[str], env: Mapping[str, str]) -> list[str]:
             message = f"--env {name}: it looks like a secret, and would be kept with the job"
             raise UsageError(message, hint=f"write --secret {name}")
     return [text if "=" in text else f"{text}={env[text]}" for text in texts]
+
+
+def _secrets(names: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
+    """The values of `--secret`, by name; raises UsageError for one that is not there, or on the line."""
+    for name in names:
+        if "=" in name:
+            message = f"--secret {name.partition('=')[0]}: a secret's value does not belong on the line"
+            hint = "set an environment variable of that name, then give the name alone"
+            raise UsageError(message, hint=hint)
+        if name not in env:
+            message = f"--secret {name}: there is no environment variable of that name"
+            in_notebook = f"import os, getpass; os.environ[{name!r}] = getpass.getpass()"
+            hint = f"set it first, in a shell: export {name}=…, or in a notebook: {in_notebook}"
+            raise UsageError(message, hint=hint)
+    return {name: env[name] for name in names}
 
 
 def is_sweep(line: str) -> bool:

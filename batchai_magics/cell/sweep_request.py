@@ -106,22 +106,19 @@ def parse_sweep(line: str, body: str, *, settings: Settings, notebook: Notebook)
         hint = f"T{_variable_hint(sent[0])[1:]}."
         raise UsageError(f"--use {sent[0]}: this is a parameter of the sweep", hint=hint)
     options = replace(first.sweep, space=text)
-    search, trials, count = _search(options, space, rows)
-    if options.seeds:
-        trials = _seeded(trials, options.seeds)
-        count = len(trials)
-    template = cell.template(names)
-    if template is None and search == TPE:
-        hint = "They can be in --args, --env and the script."
-        raise UsageError(
-            f"--search {TPE}: an option of this line that takes a number has a parameter", hint=hint
-        )
-    cells = [] if template else [cell.request(trial) for trial in trials]
-    for trial in trials:
-        if template and not all(map(is_plain, trial.values())):
-            with_parameters(template, trial)  # the job of each is made later, and must be possible
+    search, trials, count = _trials(options, space, rows)
     options = replace(options, search=search)
-    return SweepRequest(first.name, first, template, options, trials, count, cells)
+    template = cell.template(names)
+    if template is None:
+        if search == TPE:
+            text = f"--search {TPE}: an option of this line that takes a number has a parameter"
+            raise UsageError(text, hint="They can be in --args, --env and the script.")
+        cells = [cell.request(trial) for trial in trials]
+        return SweepRequest(first.name, first, None, options, trials, count, cells)
+    for trial in trials:
+        if not all(map(is_plain, trial.values())):
+            with_parameters(template, trial)  # the job of each is made later, and must be possible
+    return SweepRequest(first.name, first, template, options, trials, count)
 
 
 def _space_or_rows(text: str, notebook: Notebook) -> tuple[SearchSpace | None, Trials]:
@@ -246,12 +243,30 @@ def _parameter_options(names: Sequence[str], words: Sequence[str], args: str, bo
     return [*variables, f"--args={' '.join(filter(None, (args, *arguments)))}"]
 
 
-def _search(options: SweepOptions, space: SearchSpace | None, rows: Trials) -> tuple[str, Trials, int]:
+def _trials(options: SweepOptions, space: SearchSpace | None, rows: Trials) -> tuple[str, Trials, int]:
     """How the sweep searches, the parameters of its trials as far as they are known, and their number."""
-    if space is None or not space.domains:
-        _refuse_search(options, "rows, which say" if space is None else "--seeds alone, which says")
-    if space is None:
-        return ROWS, rows, len(rows)
+    if space and space.domains:
+        search, trials, count = _search(options, space)
+    else:
+        what = "--seeds alone, which says" if space else "rows, which say"
+        for flag, value in (("--trials", options.trials), ("--search", options.search)):
+            if value:
+                raise UsageError(f"{flag} does not go with {what} what is tried", hint="Leave it out.")
+        search, trials = (GRID, space.grid()) if space else (ROWS, rows)
+        count = len(trials)
+    if not options.seeds:
+        return search, trials, count
+    if not trials:
+        text = f"--seeds does not go with --search {TPE}, which learns from single trials"
+        raise UsageError(text, hint="Search first; then run the best values with --seeds.")
+    if count * options.seeds > MAX_TRIALS:
+        raise UsageError(f"--seeds: these are more than {MAX_TRIALS:,} trials")
+    seeded = [{**trial, SEED: seed} for trial in trials for seed in range(options.seeds)]
+    return search, seeded, len(seeded)
+
+
+def _search(options: SweepOptions, space: SearchSpace) -> tuple[str, Trials, int]:
+    """The same of a search in a space, before seeds."""
     search = options.search or (GRID if space.is_finite and not options.trials else RANDOM)
     count = space.grid_size if search == GRID else options.trials
     if search == GRID and not space.is_finite:
@@ -267,21 +282,3 @@ def _search(options: SweepOptions, space: SearchSpace | None, rows: Trials) -> t
         return TPE, [], count
     trials = space.grid() if search == GRID else space.sample(count, options.seed)
     return search, trials, len(trials)
-
-
-def _refuse_search(options: SweepOptions, what: str) -> None:
-    for flag, value in (("--trials", options.trials), ("--search", options.search)):
-        if value:
-            raise UsageError(f"{flag} does not go with {what} what is tried", hint="Leave it out.")
-
-
-def _seeded(trials: Trials, seeds: int) -> Trials:
-    """Each of the trials with each of the seeds."""
-    if not trials:
-        raise UsageError(
-            f"--seeds does not go with --search {TPE}, which learns from single trials",
-            hint="Search first; then run the best values with --seeds.",
-        )
-    if len(trials) * seeds > MAX_TRIALS:
-        raise UsageError(f"--seeds: these are more than {MAX_TRIALS:,} trials")
-    return [{**trial, SEED: seed} for trial in trials for seed in range(seeds)]
