@@ -54,22 +54,8 @@ def read_uploads(words: Sequence[str], folder: Path) -> Uploads:
     if not words:
         return Uploads({})
     root = _absolute("", folder)
-    files: dict[str, Path] = {}
-    left_out: dict[str, str] = {}
-    size = 0
     named = [item for word in words for item in _items_of(word, root)]
-    for item in (file for each in named for file in _files(each, root)):
-        if reason := _why_left_out(item):
-            path = item.source
-            left_out[text_of(str(path.relative_to(root) if path.is_relative_to(root) else path))] = reason
-        elif item.target not in files:
-            size += _size(item)
-            files[item.target] = item.source
-            _check_total(item, size, len(files))
-        elif files[item.target] != item.source:
-            text = f"--upload: {files[item.target]} and {item.source} would both be {item.target}"
-            raise UsageError(text, hint="rename one of them")
-    _check_folders(files)
+    files, left_out = _chosen_files(named, root)
     renamed = {item.word: item.target for item in named if not item.source.is_relative_to(root)}
     notes = [f"--upload {word}: it is {target} for the script" for word, target in renamed.items() if target]
     notes += left_out_notes(left_out)
@@ -80,6 +66,31 @@ def read_uploads(words: Sequence[str], folder: Path) -> Uploads:
         except OSError as error:
             raise UsageError(f"--upload {target}: {error.strerror or error}") from None
     return Uploads(contents, tuple(notes))
+
+
+def _chosen_files(named: Sequence[_UploadItem], root: Path) -> tuple[dict[str, Path], dict[str, str]]:
+    """The files to send by their targets, and why others stay behind by their paths."""
+    files: dict[str, Path] = {}
+    left_out: dict[str, str] = {}
+    size = 0
+    for item in (file for each in named for file in _files(each, root)):
+        if reason := _why_left_out(item):
+            path = item.source
+            left_out[text_of(str(path.relative_to(root) if path.is_relative_to(root) else path))] = reason
+        elif item.target not in files:
+            size += _size(item)
+            files[item.target] = item.source
+            if size > MAX_BYTES:
+                most = f"at most {MAX_BYTES >> 20} MiB can be uploaded, and {item.target} exceeds that"
+                raise UsageError(f"--upload {item.word}: {most}", hint=_ON_SHARE)
+            if len(files) > MAX_FILES:
+                text = f"--upload {item.word}: at most {MAX_FILES} files can be uploaded"
+                raise UsageError(text, hint=_ON_SHARE)
+        elif files[item.target] != item.source:
+            text = f"--upload: {files[item.target]} and {item.source} would both be {item.target}"
+            raise UsageError(text, hint="rename one of them")
+    _check_folders(files)
+    return files, left_out
 
 
 SECRET = "a secret by its name"  # why a path stays behind
@@ -217,15 +228,6 @@ def _size(item: _UploadItem) -> int:
         text = f"--upload {item.word}: {item.source} is not a regular file"
         raise UsageError(text, hint="pipes, sockets and devices cannot be uploaded")
     return status.st_size
-
-
-def _check_total(item: _UploadItem, size: int, count: int) -> None:
-    if size > MAX_BYTES:
-        most = f"at most {MAX_BYTES >> 20} MiB can be uploaded, and {item.target} exceeds that"
-        raise UsageError(f"--upload {item.word}: {most}", hint=_ON_SHARE)
-    if count > MAX_FILES:
-        text = f"--upload {item.word}: at most {MAX_FILES} files can be uploaded"
-        raise UsageError(text, hint=_ON_SHARE)
 
 
 def _check_folders(files: Mapping[str, Path]) -> None:

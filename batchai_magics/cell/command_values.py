@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from batchai_magics.errors import UsageError
@@ -46,26 +46,20 @@ def _filled(key: str, data: Any, markers: re.Pattern[str], values: Mapping[str, 
         return {name: _filled(name, item, markers, values) for name, item in data.items()}
     if isinstance(data, list):
         return [_filled(key, item, markers, values) for item in data]
-    if not isinstance(data, str) or not markers.search(data):
+    if not isinstance(data, str):
         return data
-
-    def value_of(match: re.Match[str]) -> str:
-        return str(values[match[0].removeprefix(_PREFIX).removesuffix(_SUFFIX)])
-
-    if _COMMAND.search(key):
-        return _filled_command(data, markers, value_of)
-    if _PATH.search(key):
-        return markers.sub(lambda match: _path_part(value_of(match)), data)
-    return markers.sub(value_of, data)
-
-
-def _filled_command(command: str, markers: re.Pattern[str], value_of: Callable[[re.Match[str]], str]) -> str:
     parts, quote, end = list[str](), "", 0
-    for match in markers.finditer(command):
-        before = command[end : match.start()]
-        quote, end = _quote_after(before, quote), match.end()
-        parts += [before, _argument(value_of(match), quote)]
-    return "".join([*parts, command[end:]])
+    for match in markers.finditer(data):
+        before = data[end : match.start()]
+        value = str(values[match[0].removeprefix(_PREFIX).removesuffix(_SUFFIX)])
+        if _COMMAND.search(key):
+            quote = _quote_after(before, quote)
+            value = _argument(value, quote)
+        elif _PATH.search(key) and "$" in value:
+            raise UsageError(f"{value!r} cannot be part of a path: a shell would expand it")
+        parts += [before, value]
+        end = match.end()
+    return "".join([*parts, data[end:]])
 
 
 def _quote_after(text: str, quote: str) -> str:
@@ -89,9 +83,3 @@ def _argument(value: str, quote: str) -> str:
     if quote == "'":
         return value.replace("'", "'\\''")
     return re.sub(r'([\\$`"])', r"\\\1", value) if quote else shlex.quote(value)
-
-
-def _path_part(value: str) -> str:
-    if "$" in value:
-        raise UsageError(f"{value!r} cannot be part of a path: a shell would expand it")
-    return value

@@ -176,10 +176,13 @@ class _Parts:
 
     def _add_value(self, name: str, thing: Any) -> None:
         """Adds a value: as it is, or as a pickle that the script loads when its classes are defined."""
-        if callable(thing) and not self._can_pickle(thing):
+        try:
+            data, needed = self._pickled(name, thing)
+        except UsageError:
+            if not callable(thing):
+                raise
             self._add_definition(name, thing)
             return
-        data, needed = self._pickled(name, thing)
         if name in needed:  # pickled by its name, as type variables are
             self._add_definition(name, thing)
         elif needed:
@@ -197,13 +200,6 @@ class _Parts:
         self._objects[name] = data
         places = self._late if any(each in self._in_work for each in needed) else self.sources
         places[name] = f"{name} = _Unpickler(_io.BytesIO({_OBJECTS}[{name!r}])).load()\n"
-
-    def _can_pickle(self, thing: Any) -> bool:
-        try:
-            self._pickled("", thing)
-        except UsageError:
-            return False
-        return True
 
     def _pickled(self, name: str, value: object) -> tuple[bytes, Collection[str]]:
         """The pickle of a value, and the names of this module that it refers to."""

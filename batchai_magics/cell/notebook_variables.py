@@ -56,14 +56,8 @@ def free_names(body: str, among: Collection[str]) -> list[str]:
 def global_names(body: str, among: Collection[str]) -> list[str]:
     """Those of the names that a script reads from its global scope but never binds there."""
     names = [name for name in dict.fromkeys(_WORD.findall(body)) if name in among]
-    if not names:
-        return []
-    tables = [*_tables(symtable.symtable(body, "<script>", "exec"))]
-    return [
-        name
-        for name in names
-        if _is_read_only({table: table.lookup(name) for table in tables if name in table.get_identifiers()})
-    ]
+    tables = [*_tables(symtable.symtable(body, "<script>", "exec"))] if names else []
+    return [name for name in names if _is_read_only(name, tables)]
 
 
 def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
@@ -72,15 +66,14 @@ def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
         yield from _tables(inner)
 
 
-def _is_read_only(symbols: Mapping[symtable.SymbolTable, symtable.Symbol]) -> bool:
-    """Whether a name is read from the global scope and never bound there, given its symbol in each scope."""
+def _is_read_only(name: str, tables: Sequence[symtable.SymbolTable]) -> bool:
+    """Whether a name is read from the global scope and never bound there, given the tables of all scopes."""
     is_read = is_bound = False
-    for table, symbol in symbols.items():
-        is_module = table.get_type() == "module"
+    for table in (table for table in tables if name in table.get_identifiers()):
+        symbol, is_module = table.lookup(name), table.get_type() == "module"
         is_read |= symbol.is_referenced() and (is_module or symbol.is_global())
-        is_bound |= (symbol.is_assigned() or symbol.is_imported()) and (
-            is_module or symbol.is_declared_global()
-        )
+        is_assigned = symbol.is_assigned() or symbol.is_imported()
+        is_bound |= is_assigned and (is_module or symbol.is_declared_global())
     return is_read and not is_bound
 
 
@@ -162,17 +155,14 @@ def names_of_notebook(
 def _of_value(name: str, value: object) -> str:
     if isinstance(value, types.ModuleType):
         alias = f" as {name}" if value.__name__ != name else ""
-        return f"the notebook has {name}, and the cell does not: write `import {value.__name__}{alias}` in it"
-    if isinstance(value, (type, types.FunctionType)):
-        module = getattr(value, "__module__", "")
-        if module not in ("__main__", "builtins", ""):
-            return (
-                f"the notebook has {name}, and the cell does not: write `from {module} import {name}` in it"
-            )
-        return (
-            f"the notebook has {name}, and the cell does not: write its definition there, or use run({name})"
-        )
-    return f"the notebook has {name}, and the cell does not: add --use {name}"
+        advice = f"write `import {value.__name__}{alias}` in it"
+    elif not isinstance(value, (type, types.FunctionType)):
+        advice = f"add --use {name}"
+    elif (module := getattr(value, "__module__", "")) not in ("__main__", "builtins", ""):
+        advice = f"write `from {module} import {name}` in it"
+    else:
+        advice = f"write its definition there, or use run({name})"
+    return f"the notebook has {name}, and the cell does not: {advice}"
 
 
 def variables_of_submitter(
