@@ -17,8 +17,7 @@ from batchai_magics.metrics.reading.line_context import RankContexts
 from batchai_magics.metrics.reading.line_reader import LineReader
 from batchai_magics.metrics.reading.line_splitter import Block, Lines, LineSplitter, strip_escapes
 from batchai_magics.metrics.reading.prefix_patterns import PREFIX, StreamKey, has_tag, rank_of
-from batchai_magics.metrics.reading.return_labels import ReturnLabels, Stretch, all_of
-from batchai_magics.metrics.reading.tagged_streams import TaggedStreams
+from batchai_magics.metrics.reading.tagged_streams import ReturnLabels, Stretch, TaggedStreams, all_of
 from batchai_magics.metrics.reading.tf_cnn_benchmarks import HINTS, HeaderWindow, StepCadence
 from batchai_magics.metrics.reading.timestamps import WriteClock
 from batchai_magics.metrics.reading.user_patterns import UserPatterns
