@@ -192,7 +192,11 @@ def _read_message(text: bytes, prefixes: Prefixes) -> LineReading | None:
     # only a rank in brackets touches the message: `[0]Valid average MRR: 0.6`
     is_glued = label and text[label[1] : label[1] + 1] == b"]" and text[label[1] + 1 : label[1] + 2].isupper()
     if not scan.positions and label and not is_glued:
-        return _read_label_as_step(text, prefixes)
+        # `[100] loss=0.5`: its number may be a rank or, as here, the position
+        scan = scan_line(text, prefixes._replace(begin=prefixes.label_begin))
+        is_counter = label[1] - label[0] > 2 and any(is_quality(each.name) for each in scan.numbers)
+        is_position = scan.strong >= 2 or prefixes.has_origin or is_counter
+        return _line_reading(scan, prefixes, prefixes.rank) if is_position else None
     rank = prefixes.rank_or_label
     return _line_reading(scan, prefixes, rank) or _read_behind_name(text, prefixes, rank)
 
@@ -251,16 +255,6 @@ def _is_json_object(message: bytes) -> bool:
         return isinstance(json.loads(message), dict)
     except ValueError:
         return False
-
-
-def _read_label_as_step(text: bytes, prefixes: Prefixes) -> LineReading | None:
-    """Read `[100] loss=0.5`, whose number may be a rank or, as here, the position."""
-    scan = scan_line(text, prefixes._replace(begin=prefixes.label_begin))
-    label = text[slice(*prefixes.label)] if prefixes.label else b""
-    is_counter = len(label) > 2 and any(is_quality(each.name) for each in scan.numbers)
-    if scan.strong < 2 and not (prefixes.has_origin or is_counter):
-        return None
-    return _line_reading(scan, prefixes, prefixes.rank)
 
 
 def _read_behind_name(text: bytes, prefixes: Prefixes, rank: Span | None) -> LineReading | None:

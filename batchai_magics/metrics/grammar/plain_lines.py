@@ -147,7 +147,12 @@ def plain_line(text: bytes) -> bytes:
         text = _WINDOW.sub(lambda found: b" " * len(found[0]), text)
     if b"," in text and has_decimal_commas(text):
         text = _COMMA.sub(lambda found: found[0].replace(b",", b"."), text)
-    return _in_english(text)
+    if text.isascii() and not _GERMAN.search(text):
+        return text
+    line = text.decode("utf-8", "surrogateescape")
+    for pattern, english in _REPLACEMENTS:
+        line = pattern.sub(partial(_fitted, english), line)
+    return line.encode("utf-8", "surrogateescape")
 
 
 def has_decimal_commas(text: bytes) -> bool:
@@ -169,15 +174,6 @@ def _unwrapped(found: re.Match[bytes]) -> bytes:
     begin, end = (place - found.start() for place in found.span("number"))
     bracket = found.groupdict().get("open") or b""
     return b" " * (begin - len(bracket)) + bracket + found["number"] + b" " * (len(found[0]) - end)
-
-
-def _in_english(text: bytes) -> bytes:
-    if text.isascii() and not _GERMAN.search(text):
-        return text
-    line = text.decode("utf-8", "surrogateescape")
-    for pattern, english in _REPLACEMENTS:
-        line = pattern.sub(partial(_fitted, english), line)
-    return line.encode("utf-8", "surrogateescape")
 
 
 def _fitted(english: Callable[[re.Match[str]], str], found: re.Match[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import accumulate, chain, count
@@ -114,25 +114,21 @@ class LogFile:
 
     def _read_all(self, lines: Lines) -> Iterator[MeasurementTable]:
         """Read header lines and lines that match a user pattern one by one, the others at once."""
+        is_in_header = self._header.is_open or HeaderWindow.opens_in(lines.joined)
+        rows = [row for row, line in enumerate(lines.texts) if _HINTS.search(line)] if is_in_header else []
+        if self._patterns:
+            starts = accumulate([len(line) + 1 for line in lines.texts], initial=0)
+            places = {start: row for row, start in enumerate(starts)}
+            matching = self._patterns.matching_lines(lines.joined)
+            rows = sorted({*rows, *(places[start] for start in matching if start in places)})
         done, count = 0, len(lines.texts)
-        for row in self._special_rows(lines):
+        for row in rows:
             if done < row:
                 yield self._read(lines.slice(done, row))
             yield self._read_alone(lines.slice(row, row + 1))
             done = row + 1
         if done < count:
             yield self._read(lines.slice(done, count) if done else lines)
-
-    def _special_rows(self, lines: Lines) -> Sequence[int]:
-        """The rows of lines that may be of a header, or match a pattern."""
-        is_in_header = self._header.is_open or HeaderWindow.opens_in(lines.joined)
-        rows = [row for row, line in enumerate(lines.texts) if _HINTS.search(line)] if is_in_header else []
-        if not self._patterns:
-            return rows
-        starts = accumulate([len(line) + 1 for line in lines.texts], initial=0)
-        places = {start: row for row, start in enumerate(starts)}
-        matching = self._patterns.matching_lines(lines.joined)
-        return sorted({*rows, *(places[start] for start in matching if start in places)})
 
     def _read(self, lines: Lines) -> MeasurementTable:
         """Read lines that are of no header and match no pattern."""

@@ -188,7 +188,11 @@ def _option(
         if step is not None:
             behind = _between(line, places[number : step + 1]) + _STEP
     else:
-        pattern = _step_pattern(line, places, step + 1) + _between(line, places[step : number + 1])
+        between = line[places[step - 1][1] if step else 0 : places[step][0]]
+        words = list(_NAME.finditer(between))
+        own = between[words[-1].start() :] if words else between.lstrip()
+        before = _escape(own if line.count(own) == 1 else between.lstrip())
+        pattern = before + _STEP + _between(line, places[step : number + 1])
     metric = name[0].lower().replace("-", "_") if name[0].isascii() else "metric"
     return f"--metric '{metric}={pattern}{_VALUE}{behind}'"
 
@@ -197,15 +201,6 @@ def _between(line: str, places: Sequence[tuple[int, int]]) -> str:
     """The pattern that parses what is between the first and the last of these numbers."""
     texts = (_escape(line[left[1] : right[0]]) for left, right in pairwise(places))
     return _ANY_NUMBER.join(texts)
-
-
-def _step_pattern(line: str, places: Sequence[tuple[int, int]], number: int) -> str:
-    """The pattern that parses the preceding number as the step."""
-    left = places[number - 2][1] if number > 1 else 0
-    between = line[left : places[number - 1][0]]
-    words = list(_NAME.finditer(between))
-    own = between[words[-1].start() :] if words else between.lstrip()
-    return _escape(own if line.count(own) == 1 else between.lstrip()) + _STEP
 
 
 def _escape(text: str) -> str:

@@ -86,13 +86,11 @@ class ProcessLines:
         self._pass(lines, number + 1)
 
     def end(self, lines: Lines) -> None:
-        """Pass those of these lines that were not passed yet."""
+        """Pass those of these lines that were not passed yet; now and then, remove blocks that have ended."""
         end = lines.first + len(lines.texts)
         self._pass(lines, min(end, self._passed + 2 * _MAX_FILE_LINES))
-        if end - self._checked >= _CHECKED_LINES:
-            self._remove_ended(end)
-
-    def _remove_ended(self, end: int) -> None:
+        if end - self._checked < _CHECKED_LINES:
+            return
         self._checked = end
         for rank, block in [*self._blocks.items()]:
             between = self._owners[block.counted - self._first :]
