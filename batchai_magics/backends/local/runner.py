@@ -79,6 +79,7 @@ class LocalFacts(EngineFacts):
     )
     has_node_commands = True
     prepares_nodes = True
+    knows_busy_nodes = True
     file_server_address = LOOPBACK
 
     def __init__(self, settings: LocalSettings) -> None:

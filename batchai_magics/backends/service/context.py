@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -140,32 +139,6 @@ class HomeContext:
             else:
                 self.ended_jobs.append(job)
         return open_runs
-
-
-class BusyNodes(Mapping[str, str]):
-    """The guid of the run on each node of a cluster that runs one, by node name; found out when it is read.
-
-    An engine that knows its nodes does without: a cluster may have thousands of queued runs.
-    """
-
-    def __init__(self, context: HomeContext, cluster_guid: str) -> None:
-        self._context, self._cluster_guid = context, cluster_guid
-
-    def __getitem__(self, name: str) -> str:
-        """The guid of the run on a node."""
-        return self._guids[name]
-
-    def __iter__(self) -> Iterator[str]:
-        """The nodes that run something."""
-        return iter(self._guids)
-
-    def __len__(self) -> int:
-        """How many those are."""
-        return len(self._guids)
-
-    @cached_property
-    def _guids(self) -> dict[str, str]:
-        return busy_nodes(self._context.open_runs(self._cluster_guid))
 
 
 def busy_nodes(runs: Iterable[OpenRun]) -> dict[str, str]:

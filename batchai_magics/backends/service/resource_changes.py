@@ -12,8 +12,8 @@ from batchai_magics.backends.base import Spec, api_errors
 from batchai_magics.backends.folders import mounts, private_files
 from batchai_magics.backends.service import resource_views, stored_descriptions
 from batchai_magics.backends.service.context import (
-    BusyNodes,
     HomeContext,
+    busy_nodes,
     cluster_of,
     run_of,
     scale_of,
@@ -78,15 +78,14 @@ def resize(context: HomeContext, id: ResourceId, patch: ClusterPatch) -> None:
     manual = patch.scale_settings.manual
     old = context.repository.get(id)
     spec = resource_views.cluster_spec(old.spec)
-    request = ClusterRequest(
-        spec.vm_size, scale_of(patch.scale_settings), spec.what, busy=BusyNodes(context, old.guid)
-    )
+    request = ClusterRequest(spec.vm_size, scale_of(patch.scale_settings), spec.what)
     changed = ClusterSpec.from_stored(old.spec).model_copy(update={"scale_settings": patch.scale_settings})
     text = stored_descriptions.stored_text(changed)
     option = manual.node_deallocation_option if manual else DeallocationOption.WAIT_FOR_JOB_COMPLETION
     with context.repository.transaction():
         others = _within_quota(context, request, old.guid)
-        state = context.runner.check(replace(request, others=others), cluster_of(old))
+        busy = busy_nodes(context.open_runs(old.guid))
+        state = context.runner.check(replace(request, busy=busy, others=others), cluster_of(old))
         more = {**state, CHANGED: context.repository.now()}
         cluster = context.repository.change(id, lambda record: record.changed(more, spec=text))
         runs = [(run, status) for _, run, status in context.open_runs(cluster.guid)]

@@ -242,6 +242,7 @@ class EngineFacts(ABC):
         capabilities: What its backend supports.
         has_node_commands: Whether it can `execute` commands on nodes.
         prepares_nodes: Whether it mounts and sets up the nodes of a cluster by itself, before runs get them.
+        knows_busy_nodes: Whether it is not told which nodes are busy: a cluster may have thousands of runs.
         host_runs: What becomes of jobs whose image it cannot use.
         file_server_address: Where nodes reach file servers, if these have addresses.
     """
@@ -249,6 +250,7 @@ class EngineFacts(ABC):
     capabilities: Capabilities = Capabilities(name="")
     has_node_commands: bool = False
     prepares_nodes: bool = False
+    knows_busy_nodes: bool = False
     host_runs: HostRuns = NO_CONTAINERS
     file_server_address: str = ""
 
@@ -344,7 +346,7 @@ class Runner(Protocol):
 
     @abstractmethod
     def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
-        """The nodes of a cluster; `busy` has the guid of the run on each busy node, evaluated lazily."""
+        """The nodes of a cluster; `busy` has the guid of the run on each busy node."""
 
     def execute(self, cluster: ClusterRef, command: NodeCommand) -> CommandOutput:
         """Runs a shell command on a node; see `NodeCommands.execute`.

@@ -19,7 +19,6 @@ from batchai_magics.backends.service import stored_descriptions
 from batchai_magics.backends.service.context import (
     CLUSTER_SPEC,
     OUTPUT_ROOT,
-    BusyNodes,
     HomeContext,
     busy_nodes,
     cluster_of,
@@ -337,8 +336,10 @@ class Service(Backend):
         if record.kind is not Kind.CLUSTER:
             return resource_views.of_record(record, self.context.facts.file_server_address)
         cluster = cluster_of(record)
-        nodes = self.context.runner.nodes(cluster, BusyNodes(self.context, record.guid))
-        return resource_views.cluster(record, nodes, self.context.facts.warnings(cluster))
+        facts = self.context.facts
+        runs = () if facts.knows_busy_nodes else self.context.open_runs(record.guid)
+        nodes = self.context.runner.nodes(cluster, busy_nodes(runs))
+        return resource_views.cluster(record, nodes, facts.warnings(cluster))
 
 
 @lru_cache(maxsize=1024)
