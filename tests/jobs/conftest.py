@@ -2,11 +2,23 @@
 
 import pytest
 
+from batchai_magics.backends.base.backend_registry import select_settings
+from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.config import Settings
 from batchai_magics.jobs import submission_recorder
 from tests.patience import PATIENCE_S
-from tests.world import world
+from tests.world import processes_of, until, world
 
 __all__ = ["world"]
+
+
+@pytest.fixture
+def home(tmp_path):
+    """The home of the backend that is selected."""
+    select_settings(Settings(sections={"local": LocalSettings(home=tmp_path / "home")}))
+    yield tmp_path / "home"
+    select_settings(None)
+    until(lambda: not processes_of(tmp_path / "home"))
 
 
 @pytest.fixture

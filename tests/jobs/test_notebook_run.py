@@ -10,25 +10,18 @@ import nbformat
 import pytest
 
 import batchai_magics
-from batchai_magics.backends.base.backend_registry import select_settings
-from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
 from tests.patience import PATIENCE_S
-from tests.world import processes_of, until
+from tests.world import until
 
 pytestmark = pytest.mark.slow
 V4 = nbformat.v4
 
 
-@pytest.fixture
-def home(tmp_path, monkeypatch):
+@pytest.fixture(autouse=True)
+def _project(tmp_path, monkeypatch):
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
-    select_settings(Settings(sections={"local": LocalSettings(home=tmp_path / "home")}))
-    yield tmp_path / "home"
-    select_settings(None)
-    until(lambda: not processes_of(tmp_path / "home"))
 
 
 def write(*sources, tagged=None, name="analysis.ipynb"):

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 import batchai_magics
-from batchai_magics.backends.base.backend_registry import select_settings
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.cell.cell_options import cell_options
@@ -15,7 +14,6 @@ from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.python_run import option_words
 from batchai_magics.models.resource_ids import Kind, workspace_id
 from tests.patience import PATIENCE_S
-from tests.world import processes_of, until
 
 KNOWN = {option.name: option for option in cell_options()}
 
@@ -26,14 +24,6 @@ def sum_of_ranks(start, *, factor):
 
 def failing():
     return sum_of_ranks(1, factr=2)
-
-
-@pytest.fixture
-def home(tmp_path):
-    select_settings(Settings(sections={"local": LocalSettings(home=tmp_path / "home")}))
-    yield tmp_path / "home"
-    select_settings(None)
-    until(lambda: not processes_of(tmp_path / "home"))
 
 
 @pytest.mark.slow

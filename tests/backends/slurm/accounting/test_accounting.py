@@ -55,21 +55,17 @@ def test_each_end_is_known_with_its_words(number: str, name: str, ending: EndSta
     told = end_of(RECORDED, number, name)
     assert told
     assert (told.end_state, told.description) == (ending, f"Slurm's accounting says {words}")
+    assert f"|{told.ended:.0f}|batchai-{name}|" in RECORDED
 
 
-def test_the_time_of_the_end_is_told() -> None:
-    told = end_of(RECORDED, "8", "lost")
-    assert told
-    assert told.ended == 1795381121.0
-
-
-@pytest.mark.parametrize(("number", "name"), [("12", "again"), ("13", "up"), ("99", "nobody")])
-def test_what_has_not_ended_or_is_not_known_has_no_end(number: str, name: str) -> None:
-    assert end_of(RECORDED, number, name) is None
-
-
-def test_a_number_that_is_used_again_is_told_apart_by_its_comment() -> None:
-    assert end_of(RECORDED, "3", "bad", guid="guid-other") is None
+@pytest.mark.parametrize(
+    ("number", "name", "guid"),
+    [("12", "again", ""), ("13", "up", ""), ("99", "nobody", ""), ("3", "bad", "guid-other")],
+)
+def test_what_has_not_ended_is_not_known_or_of_another_comment_has_no_end(
+    number: str, name: str, guid: str
+) -> None:
+    assert end_of(RECORDED, number, name, guid=guid) is None
 
 
 def test_where_comments_are_not_kept_name_and_time_tell_jobs_apart() -> None:

@@ -24,10 +24,6 @@ def after(job: ResourceId, field: str = "batchaiAfter") -> dict[str, list[str]]:
     return {field: [str(job)]}
 
 
-def state_in_slurm(slurm: RealSlurm, job: str) -> str:
-    return slurm.ask("squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%T").strip()
-
-
 def test_the_end_of_a_predecessor_counts_and_not_its_script_while_nobody_looks(
     place: Place, slurm: RealSlurm
 ) -> None:
