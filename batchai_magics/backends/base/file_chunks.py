@@ -112,6 +112,16 @@ class Chunk:
         """The offset of the next chunk."""
         return self.offset + len(self.data)
 
+    def part(self, start: int, end: int) -> Chunk:
+        """The bytes `start` to `end` of the data, with what is known of them."""
+        first, last = self.offset + start, self.offset + end
+        spans = tuple(
+            span._replace(start=max(span.start, first), end=min(span.end, last))
+            for span in self.spans
+            if span.start < last and span.end > first
+        )
+        return replace(self, data=self.data[start:end], offset=first, spans=spans)
+
 
 @dataclass(frozen=True)
 class Bookmark:

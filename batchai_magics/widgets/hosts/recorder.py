@@ -212,8 +212,8 @@ class MaskedSource:
         if len(data) - cut > MAX_HELD_BYTES:
             cut = len(data)
         if cut < len(data):
-            self._open_lines[path] = replace(event, chunk=part(event.chunk, cut, len(data)), restarted=False)
-        return self._masked(replace(event, chunk=part(event.chunk, 0, cut)))
+            self._open_lines[path] = replace(event, chunk=event.chunk.part(cut, len(data)), restarted=False)
+        return self._masked(replace(event, chunk=event.chunk.part(0, cut)))
 
     def _masked(self, event: LogBytes) -> LogBytes:
         return replace(event, chunk=replace(event.chunk, data=self._mask.blank(event.chunk.data)))
@@ -308,18 +308,7 @@ def _parts_by_time(chunk: Chunk, start: float) -> Iterator[tuple[float, Chunk]]:
     known = [(chunk.offset, start), *times]
     for (first, written), (last, _) in pairwise([*known, (chunk.end, 0.0)]):
         if last > first:
-            yield written, part(chunk, first - chunk.offset, last - chunk.offset)
-
-
-def part(chunk: Chunk, start: int, end: int) -> Chunk:
-    """The bytes `start` to `end` of a chunk, with what is known of them."""
-    first, last = chunk.offset + start, chunk.offset + end
-    spans = tuple(
-        span._replace(start=max(span.start, first), end=min(span.end, last))
-        for span in chunk.spans
-        if span.start < last and span.end > first
-    )
-    return replace(chunk, data=chunk.data[start:end], offset=first, spans=spans)
+            yield written, chunk.part(first - chunk.offset, last - chunk.offset)
 
 
 def _nodes(job: JobResource, state: NodeState) -> NodesChanged:

@@ -70,7 +70,7 @@ def _chunks_after(read: Read, offset: int) -> Iterator[Chunk]:
     """Chunks of whole lines from `offset` onwards."""
     while (chunk := read(offset, CHUNK_BYTES)).data:
         cut = len(chunk.data) if chunk.end >= chunk.size else whole_lines_end(chunk.data)
-        chunk = _sliced(chunk, 0, cut or len(chunk.data))
+        chunk = chunk.part(0, cut or len(chunk.data))
         yield chunk
         offset = chunk.end
 
@@ -83,15 +83,9 @@ def _chunks_before(read: Read, offset: int) -> Iterator[Chunk]:
         if not chunk.data:
             return
         cut = line_end(chunk.data) if start else 0
-        chunk = _sliced(chunk, cut if cut < len(chunk.data) else 0, len(chunk.data))
+        chunk = chunk.part(cut if cut < len(chunk.data) else 0, len(chunk.data))
         yield chunk
         offset = chunk.offset
-
-
-def _sliced(chunk: Chunk, first: int, last: int) -> Chunk:
-    return Chunk(
-        chunk.data[first:last], chunk.offset + first, chunk.size, chunk.is_complete, tuple(chunk.spans)
-    )
 
 
 def _lines_by(chunk: Chunk, rank: int) -> tuple[bytes, list[int]]:
