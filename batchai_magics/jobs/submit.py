@@ -74,7 +74,14 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
     host = backend.host_note(request.spec) if request.spec.container_settings else ""
     asked = request.spec
     (request,), runs = prepare(backend, [request], settings)
-    grown = _grow_cluster(backend, request) if request.is_growing else ""
+    grown = ""
+    if request.is_growing:
+        id, count = request.cluster, request.spec.node_count
+        cluster = backend.show(id)
+        scale = cluster.spec.scale_settings if isinstance(cluster, Cluster) else None
+        if larger := scale and scale.with_room_for(count):
+            backend.update(id, ClusterPatch(scale_settings=larger))
+            grown = f"Resizing cluster {id.name} to {count} nodes."
     forecast = f"{text}." if backend.prices and (text := backend.prices.forecast(request.spec)) else ""
     submitted = _create_or_find(backend, request, runs)
     warning = f"Warning: {host}." if host else ""
@@ -163,18 +170,6 @@ def _create_or_find(backend: Backend, request: CellRequest, runs: Sequence[JobRe
     what = f"{file} or its options" if file else "The cell"
     note = f"{what} changed since {names[-1]}: running as {job.name} (--same makes this an error)."
     return Submitted(job, is_new=True, note=note)
-
-
-def _grow_cluster(backend: Backend, request: CellRequest) -> str:
-    """Resizes the cluster to the job's node count if it has fewer; returns a message."""
-    id, count = request.cluster, request.spec.node_count
-    cluster = backend.show(id)
-    scale = cluster.spec.scale_settings if isinstance(cluster, Cluster) else None
-    larger = scale.with_room_for(count) if scale else None
-    if larger is None:
-        return ""
-    backend.update(id, ClusterPatch(scale_settings=larger))
-    return f"Resizing cluster {id.name} to {count} nodes."
 
 
 def _create(backend: Backend, request: CellRequest, name: str) -> Job:

@@ -109,8 +109,16 @@ class PreflightReport(NamedTuple):
         cls, nodes: Sequence[NodeCheck], pairs: Sequence[PairCheck], duration_s: float = 0.0
     ) -> PreflightReport:
         """The report on these measurements."""
-        rated = _rated(nodes, pairs)
-        return cls(tuple(rated), tuple(pairs), tuple(_findings(rated, pairs)), round(duration_s, 3))
+        rated, findings = _rated(nodes, pairs), list[Finding]()
+        checked = [node for node in rated if not node.problem]
+        for node in rated:
+            if node.problem:
+                findings.append(Finding(node.node, FindingKind.BAD, node.problem))
+                continue
+            texts = [*_own_problems(node), *_differences(node, checked), *_lonely(node, pairs)]
+            findings += (Finding(node.node, FindingKind.BAD, text) for text in texts)
+            findings += (Finding(node.node, FindingKind.SLOW, text) for text in _slowness(node, checked))
+        return cls(tuple(rated), tuple(pairs), tuple(findings), round(duration_s, 3))
 
     @property
     def flagged(self) -> tuple[str, ...]:
@@ -172,17 +180,6 @@ def _rated(nodes: Sequence[NodeCheck], pairs: Iterable[PairCheck]) -> list[NodeC
         rates = [pair.rate for pair in known if pair.rate and node.node in pair[:2]]
         rated.append(node._replace(network_rate=max(rates) if len(rates) >= min_partners else None))
     return rated
-
-
-def _findings(nodes: Sequence[NodeCheck], pairs: Sequence[PairCheck]) -> Iterator[Finding]:
-    checked = [node for node in nodes if not node.problem]
-    for node in nodes:
-        if node.problem:
-            yield Finding(node.node, FindingKind.BAD, node.problem)
-            continue
-        texts = [*_own_problems(node), *_differences(node, checked), *_lonely(node, pairs)]
-        yield from (Finding(node.node, FindingKind.BAD, text) for text in texts)
-        yield from (Finding(node.node, FindingKind.SLOW, text) for text in _slowness(node, checked))
 
 
 def _own_problems(node: NodeCheck) -> Iterator[str]:

@@ -71,13 +71,14 @@ class RankStacks:
 
         What libraries do below that line, and who called the function, makes no difference.
         """
-        keys: Callable[[RankStack], object]
-        for keys in (_function, _line):
-            counts = Counter(map(keys, self.ranks))
-            if len(counts) > 1:
-                break
-        order = sorted(counts, key=lambda key: counts[key])
-        return tuple(tuple(rank for rank in self.ranks if keys(rank) == key) for key in order)
+        lines = [rank.user_frame or rank.is_stopped for rank in self.ranks]
+        functions = [(line.file, line.function) if isinstance(line, Frame) else line for line in lines]
+        keys: Sequence[object] = functions if len(set(functions)) > 1 else lines
+        counts = Counter(keys)
+        return tuple(
+            tuple(rank for rank, own in zip(self.ranks, keys, strict=True) if own == key)
+            for key in sorted(counts, key=lambda key: counts[key])
+        )
 
     @property
     def frames_by_rank(self) -> tuple[tuple[Frame, ...], ...]:
@@ -96,7 +97,14 @@ class RankStacks:
         """What the stacks say, in one sentence."""
         if not self.ranks:
             return f"No process of {self.job} was found."
-        parts = "; ".join(f"{named_ranks(group)} {_where(group)}" for group in self.groups)
+        places = []
+        for group in self.groups:
+            place, verb = group[0].user_frame, "is" if len(group) == 1 else "are"
+            where = f"{verb} in {place}" if place else f"run{'s' * (len(group) == 1)} no Python to ask"
+            if group[0].is_stopped:
+                where = f"{verb} stopped (by a signal or a debugger)"
+            places.append(f"{named_ranks(group)} {where}")
+        parts = "; ".join(places)
         if len(self.groups) == 1:
             return f"{parts[0].upper()}{parts[1:]}."
         if not self.different:
@@ -112,7 +120,13 @@ class RankStacks:
     @property
     def terminal_text(self) -> str:
         """The sentence, then the stack of each group."""
-        text = "\n".join([self.sentence, *map(_listed, self.groups)])
+        lines = [self.sentence]
+        for group in self.groups:
+            nodes = ", ".join(sorted({rank.node for rank in group}))
+            reason = "its Python is stopped" if group[0].is_stopped else "no Python process that can be asked"
+            frames = [f"  {frame.file}:{frame.line} in {frame.function}" for frame in group[0].frames]
+            lines += ["", f"{named_ranks(group).capitalize()} on {nodes}:", *(frames or [f"  {reason}"])]
+        text = "\n".join(lines)
         return "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)
 
     def to_data(self) -> dict[str, object]:
@@ -187,32 +201,7 @@ def own_frame(frames: Sequence[Frame]) -> Frame | None:
     return next(own, frames[0] if frames else None)
 
 
-def _function(rank: RankStack) -> tuple[str, str] | bool:
-    place = rank.user_frame
-    return (place.file, place.function) if place else rank.is_stopped
-
-
-def _line(rank: RankStack) -> Frame | bool:
-    return rank.user_frame or rank.is_stopped
-
-
-def _listed(group: Sequence[RankStack]) -> str:
-    nodes = ", ".join(sorted({rank.node for rank in group}))
-    frames = [f"  {frame.file}:{frame.line} in {frame.function}" for frame in group[0].frames]
-    reason = "its Python is stopped" if group[0].is_stopped else "no Python process that can be asked"
-    frames = frames or [f"  {reason}"]
-    return "\n".join(["", f"{named_ranks(group).capitalize()} on {nodes}:", *frames])
-
-
 def named_ranks(ranks: Iterable[RankStack | int]) -> str:
     """`rank 3`, `ranks 0, 2`."""
     numbers = [str(rank.rank if isinstance(rank, RankStack) else rank) for rank in ranks]
     return f"{'rank' if len(numbers) == 1 else 'ranks'} {', '.join(numbers)}"
-
-
-def _where(group: Sequence[RankStack]) -> str:
-    one = len(group) == 1
-    place = group[0].user_frame
-    if group[0].is_stopped:
-        return f"{'is' if one else 'are'} stopped (by a signal or a debugger)"
-    return f"{'is' if one else 'are'} in {place}" if place else f"{'runs' if one else 'run'} no Python to ask"

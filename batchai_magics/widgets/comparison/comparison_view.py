@@ -231,6 +231,8 @@ class ComparisonModel(FigureModel):
         """The runs (`RunRow` in frontend/core/messages.d.ts)."""
         value = Comparison(self.runs, self.preferences)
         parameters = list(value.parameters)
+        models = [self._models.get(index) for index in range(len(self.runs))]
+        progress = [progress_fields(model.progress) if model and model.progress else None for model in models]
         return [
             {
                 **{name: json_number(row[name]) for name in _ROW_FIELDS},
@@ -239,16 +241,11 @@ class ComparisonModel(FigureModel):
                 "workers": workers(run) if run.process_count or run.summary.device_count else None,
                 "parameters": {name: row[name] for name in parameters if row[name] is not None},
                 "tags": list(run.labels.tags),
-                "progress": self._progress_of(index),
+                "progress": progress[index] if state not in WITHOUT_PROGRESS else None,
                 "values": {metric.name: _figures(metric, row) for metric in run.metrics},
             }
             for index, (run, row, state) in enumerate(zip(self.runs, value.rows(), self.states, strict=True))
         ]
-
-    def _progress_of(self, index: int) -> PageData | None:
-        model = self._models.get(index)
-        progress = model.progress if model else None
-        return progress_fields(progress) if progress and self.states[index] not in WITHOUT_PROGRESS else None
 
     def bundle(self) -> Bundle:
         """The table as HTML and text."""
