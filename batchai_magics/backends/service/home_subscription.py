@@ -6,7 +6,7 @@ import base64
 import re
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,32 +27,38 @@ SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
 
 
 class HomeGroups:
-    """The resource groups of a home. The backend deletes their contents."""
+    """The resource groups of a home; `empty` deletes what is in one."""
 
-    def __init__(self, rows: FileRows) -> None:
-        self.rows = rows
+    def __init__(self, rows: FileRows, empty: Callable[[str], None] = lambda name: None) -> None:
+        self._rows, self._empty = rows, empty
 
     def ensure(self, name: str, location: str) -> None:
         """Creates a group unless it exists."""
-        self.rows.insert(name, {"name": name, "location": location, "tags": {}})
+        self._rows.insert(name, {"name": name, "location": location, "tags": {}})
 
     def create(self, name: str, location: str, tags: Mapping[str, str] | None = None) -> ResourceGroup:
         """Creates a group, or changes its tags."""
         self.ensure(check_group_name(name), location)
         if tags is not None:
-            self.rows.change(name, tags=dict(tags))
+            self._rows.change(name, tags=dict(tags))
         return self.show(name)
 
     def show(self, name: str) -> ResourceGroup:
         """The group of that name; NotFoundError if it does not exist."""
-        row = self.rows.find(name)
+        row = self._rows.find(name)
         if row is None:
             raise api_errors.group_not_found(name)
         return _group(row)
 
     def list(self) -> Sequence[ResourceGroup]:
         """All groups, sorted by name."""
-        return [_group(row) for row in self.rows.all()]
+        return [_group(row) for row in self._rows.all()]
+
+    def delete(self, name: str) -> None:
+        """Deletes a group with everything in it."""
+        self.show(name)
+        self._empty(name)
+        self._rows.delete(name)
 
 
 def _group(row: Mapping[str, Any]) -> ResourceGroup:

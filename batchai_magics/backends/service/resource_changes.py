@@ -199,20 +199,11 @@ def _wait_for_end(context: HomeContext, jobs: Sequence[Record]) -> None:
     context.runner.reconcile()  # records the end of what has lost its process: its nodes are released
 
 
-class ServiceGroups(HomeGroups):
-    """The resource groups of a home, which are deleted with all their workspaces and storage accounts."""
-
-    def __init__(self, context: HomeContext, accounts: Accounts | None) -> None:
-        super().__init__(context.repository.groups)
-        self._context, self._accounts = context, accounts
-
-    def delete(self, name: str) -> None:
-        """Deletes a group with everything in it; jobs are ended first."""
-        self.show(name)
-        for workspace in (record.resource_id for record in self._context.repository.workspaces()):
-            if workspace.group.lower() == name.lower():
-                delete(self._context, workspace)
-        if self._accounts:
-            for account in self._accounts.list(name):
-                self._accounts.delete(account.name)
-        self.rows.delete(name)
+def delete_in_group(context: HomeContext, accounts: Accounts | None, name: str) -> None:
+    """Deletes all workspaces and storage accounts of a resource group; jobs are ended first."""
+    for workspace in (record.resource_id for record in context.repository.workspaces()):
+        if workspace.group.lower() == name.lower():
+            delete(context, workspace)
+    if accounts:
+        for account in accounts.list(name):
+            accounts.delete(account.name)

@@ -6,7 +6,7 @@ import contextlib
 import gc
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -385,9 +385,10 @@ def _records(context: HomeContext) -> RunRecords:
 
 def _groups(context: HomeContext, accounts: Accounts | None) -> Groups:
     """The resource groups of a home, which are deleted with their contents."""
-    from batchai_magics.backends.service import resource_changes
+    from batchai_magics.backends.service.home_subscription import HomeGroups
+    from batchai_magics.backends.service.resource_changes import delete_in_group
 
-    return resource_changes.ServiceGroups(context, accounts)
+    return HomeGroups(context.repository.groups, partial(delete_in_group, context, accounts))
 
 
 class ServiceNodeCommands:
