@@ -77,7 +77,7 @@ class HomeCleaning:
     def check(self) -> None:
         """Raises ConflictError while jobs have not ended."""
         self._runner.reconcile()
-        open_jobs = [job.resource_id for job, _, _ in self._context.all_open_runs()]
+        open_jobs = [job.resource_id for job, _ in self._context.all_open_jobs()]
         if open_jobs:
             names = ", ".join(job.name for job in open_jobs[:MAX_NAMES])
             more = f" and {len(open_jobs) - MAX_NAMES} more" if len(open_jobs) > MAX_NAMES else ""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from batchai_magics.models.cluster_spec import ScaleSettings
     from batchai_magics.models.mount_volumes import MountVolumes
 
-OpenRun = tuple[Record, Run, RunStatus]  # an open job, its run, and the status of the run
+OpenJob = tuple[Record, RunStatus]  # an open job, and the status of its run
 
 
 @dataclass(frozen=True)
@@ -109,12 +109,12 @@ class HomeContext:
         statuses = self.runner.status(list(map(run_of, jobs)))
         return [job for job, status in zip(jobs, statuses, strict=True) if status.is_open]
 
-    def open_runs(self, cluster_guid: str) -> list[OpenRun]:
-        """The open runs of a cluster, oldest first."""
+    def open_jobs(self, cluster_guid: str) -> list[OpenJob]:
+        """The open jobs of a cluster, oldest first."""
         return self._open(self.repository.open_jobs(cluster_guid))
 
-    def all_open_runs(self) -> list[OpenRun]:
-        """The open runs of all clusters."""
+    def all_open_jobs(self) -> list[OpenJob]:
+        """The open jobs of all clusters."""
         return self._open(list(self.repository.all_open_jobs()))
 
     def jobs_using(self, folders: Sequence[Path]) -> list[str]:
@@ -123,27 +123,26 @@ class HomeContext:
         from batchai_magics.backends.service import resource_views
 
         names = []
-        for job, _, _ in self.all_open_runs():
+        for job, _ in self.all_open_jobs():
             cluster = resource_views.cluster_spec(job.more[CLUSTER_SPEC])
             used = mounts.used_by(self.layout, stored_descriptions.job_spec(job.spec), cluster)
             if any(path.is_relative_to(folder) for path in used for folder in folders):
                 names.append(job.name)
         return names
 
-    def _open(self, jobs: Sequence[Record]) -> list[OpenRun]:
-        runs = list(map(run_of, jobs))
-        open_runs = []
-        for job, run, status in zip(jobs, runs, self.runner.status(runs), strict=True):
+    def _open(self, jobs: Sequence[Record]) -> list[OpenJob]:
+        open_jobs = []
+        for job, status in zip(jobs, self.runner.status(list(map(run_of, jobs))), strict=True):
             if status.is_open:
-                open_runs.append((job, run, status))
+                open_jobs.append((job, status))
             else:
                 self.ended_jobs.append(job)
-        return open_runs
+        return open_jobs
 
 
-def busy_nodes(runs: Iterable[OpenRun]) -> dict[str, str]:
-    """The guid of the run on each node that runs one of these, by node name."""
-    return {name: run.guid for _, run, status in runs for name in status.nodes}
+def busy_nodes(jobs: Iterable[OpenJob]) -> dict[str, str]:
+    """The guid of the run on each node that runs one of these jobs, by node name."""
+    return {name: job.guid for job, status in jobs for name in status.nodes}
 
 
 def run_of(job: Record) -> Run:

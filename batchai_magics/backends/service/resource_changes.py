@@ -84,11 +84,11 @@ def resize(context: HomeContext, id: ResourceId, patch: ClusterPatch) -> None:
     option = manual.node_deallocation_option if manual else DeallocationOption.WAIT_FOR_JOB_COMPLETION
     with context.repository.transaction():
         others = _within_quota(context, request, old.guid)
-        busy = busy_nodes(context.open_runs(old.guid))
+        busy = busy_nodes(context.open_jobs(old.guid))
         state = context.runner.check(replace(request, busy=busy, others=others), cluster_of(old))
         more = {**state, CHANGED: context.repository.now()}
         cluster = context.repository.change(id, lambda record: record.changed(more, spec=text))
-        runs = [(run, status) for _, run, status in context.open_runs(cluster.guid)]
+        runs = [(run_of(job), status) for job, status in context.open_jobs(cluster.guid)]
         context.runner.apply(cluster_of(cluster), ClusterChange(runs=runs, option=option))
 
 
@@ -160,14 +160,14 @@ def delete(context: HomeContext, id: ResourceId) -> None:
     with context.repository.transaction() if clusters else contextlib.nullcontext():
         for cluster in clusters:
             text = f"The cluster {cluster.name} was deleted"
-            context.runner.stop([run for _, run, _ in context.open_runs(cluster.guid)], text)
+            context.runner.stop([run_of(job) for job, _ in context.open_jobs(cluster.guid)], text)
             context.runner.apply(cluster_of(cluster), None)
         context.repository.delete(id)
     for job in jobs:
         context.repository.remove_open_job(job)
     context.repository.remove_runs([job.guid for job in jobs])
     for cluster in clusters:
-        if not context.open_runs(cluster.guid):
+        if not context.open_jobs(cluster.guid):
             context.repository.remove_cluster(cluster.guid)
 
 

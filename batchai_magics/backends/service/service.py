@@ -252,11 +252,11 @@ class Service(Backend):
         if id.kind is Kind.JOB:
             return resource_views.nodes_of_job(record.resource_id, self.context.status(record))
         with self.context.snapshot(clusters=[record]):
-            runs = self.context.open_runs(record.guid)
-            statuses = self.context.runner.nodes(cluster_of(record), busy_nodes(runs))
+            jobs = self.context.open_jobs(record.guid)
+            statuses = self.context.runner.nodes(cluster_of(record), busy_nodes(jobs))
         running = {
             node.id: node
-            for job, _, status in runs
+            for job, status in jobs
             for node in resource_views.nodes_of_job(job.resource_id, status)
         }
         return [resource_views.node(status, running) for status in statuses]
@@ -337,8 +337,8 @@ class Service(Backend):
             return resource_views.of_record(record, self.context.facts.file_server_address)
         cluster = cluster_of(record)
         facts = self.context.facts
-        runs = () if facts.knows_busy_nodes else self.context.open_runs(record.guid)
-        nodes = self.context.runner.nodes(cluster, busy_nodes(runs))
+        jobs = () if facts.knows_busy_nodes else self.context.open_jobs(record.guid)
+        nodes = self.context.runner.nodes(cluster, busy_nodes(jobs))
         return resource_views.cluster(record, nodes, facts.warnings(cluster))
 
 
@@ -406,7 +406,7 @@ class ServiceNodeCommands:
             cluster = ClusterRef(record.more[CLUSTER_GUID], "", "", Scale(0, 0), record.more)
         else:
             cluster = cluster_of(record)
-        runs = [(run, status) for _, run, status in self._context.open_runs(cluster.guid)]
+        runs = [(run_of(job), status) for job, status in self._context.open_jobs(cluster.guid)]
         on_node = NodeCommand(node_id, command, runs, tick_s)
         if id.kind is Kind.JOB and on_node.busy.get(node_id) != record.guid:
             raise api_errors.node_not_found(node_id)

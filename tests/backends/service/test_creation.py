@@ -54,7 +54,7 @@ def test_nothing_is_left_of_a_job_that_the_engine_refuses(home: EngineHome) -> N
     with pytest.raises(ServiceError, match="no such partition"):
         home.job()
     assert folders(home, "runs") == set()
-    assert home.service.context.open_runs(home.guid(CLUSTER)) == []
+    assert home.service.context.open_jobs(home.guid(CLUSTER)) == []
     assert list(home.service.list(EXPERIMENT, Kind.JOB)) == []
     home.engine.refusal = None
     assert home.job().state is ExecutionState.QUEUED
@@ -79,7 +79,7 @@ def test_of_two_who_create_the_same_job_at_once_one_submits_it(
     assert guid not in others
     assert list(home.engine.statuses) == [guid]
     assert folders(home, "runs") == {guid}
-    assert [run.guid for _, run, _ in home.service.context.open_runs(home.guid(CLUSTER))] == [guid]
+    assert [job.guid for job, _ in home.service.context.open_jobs(home.guid(CLUSTER))] == [guid]
 
 
 def test_a_cluster_that_is_resized_while_a_job_is_submitted_is_told_of_it(
