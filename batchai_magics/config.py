@@ -193,7 +193,7 @@ def save(values: Mapping[str, Any], env: Mapping[str, str] | None = None, *, bac
     file = _file(os.environ if env is None else env)
     _read(file, backends)
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    kept = [line for line in lines if line.partition(":")[0].strip() not in values]
+    kept = [line for line in lines if line.partition(":")[0].rstrip() not in values]
     added = [f"{name}: {json.dumps(value)}" for name, value in values.items()]
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_name(f".{file.name}.part")

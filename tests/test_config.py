@@ -216,6 +216,13 @@ def test_a_name_written_with_space_is_replaced_too(file):
     assert file.read_text() == 'workspace: "new"\n'
 
 
+def test_a_name_within_a_table_or_section_is_kept(file):
+    file.write_text("prices:\n  cluster: 0.9\n  gpu: 3\n")
+    save({"cluster": "big"}, {"BATCHAI_CONFIG": str(file)})
+    settings = load({}, path=file)
+    assert (settings.cluster, settings.prices) == ("big", "cluster=0.9; gpu=3")
+
+
 def test_a_broken_file_is_not_written_to(file):
     file.write_text("a: [")
     with pytest.raises(UsageError):
