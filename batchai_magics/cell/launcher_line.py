@@ -227,7 +227,8 @@ class _LineReader:
         rest = reader.read(words)
         if launcher is not ACCELERATE:
             return reader, rest
-        if path := accelerate_config(reader.config_file, self._folder, is_default="--cpu" not in words):
+        given = words[: len(words) - len(rest)]  # a script may have such an option of its own
+        if path := accelerate_config(reader.config_file, self._folder, is_default="--cpu" not in given):
             self._settings_file = str(path)
             reader = OptionReader(name, launcher, self._counts, self._folder)
             rest = reader.read([*config_options(path), *words])

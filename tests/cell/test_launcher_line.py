@@ -145,6 +145,7 @@ def test_the_default_settings_of_accelerate_count(folder):
     assert options_of("accelerate launch train.py") == "--toolkit pytorch --processes 4"
     assert "default_config.yaml: runs as" in translated("accelerate launch train.py").note
     assert options_of("accelerate launch --cpu train.py") == "--toolkit pytorch"
+    assert options_of("accelerate launch train.py --cpu") == "--toolkit pytorch --processes 4"
 
 
 def test_what_of_accelerates_settings_cannot_be_kept_is_named(folder):
