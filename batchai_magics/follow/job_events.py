@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from batchai_magics.backends.base import Backend, Chunk, FileRef
 from batchai_magics.errors import NotFoundError
@@ -213,12 +213,18 @@ class ConnectionLost:
     job: ResourceId
     reason: str
 
+    @property
+    def sentence(self) -> str:
+        """What is told of it."""
+        return f"Warning: {self.reason}. Trying again; the job continues."
+
 
 @dataclass(frozen=True)
 class ConnectionRestored:
     """The backend responds again; missed events follow."""
 
     job: ResourceId
+    sentence: ClassVar[str] = "Connected again."
 
 
 Event = (

@@ -62,9 +62,7 @@ def watch_job(
             yield LogOutput(paths.bytes_with_user_paths(event.chunk.data), is_error=event.file.path == ERR)
         elif isinstance(event, FailureFound):
             error = event.error
-        elif isinstance(event, ConnectionLost | ConnectionRestored):
-            yield connection_message(event)
-        elif isinstance(event, Standstill):
+        elif isinstance(event, ConnectionLost | ConnectionRestored | Standstill):
             yield Message(event.sentence)
     if messages.job is not None:
         yield from map(Message, _end_lines(messages.job, error, logs, is_az=is_az))
@@ -132,13 +130,6 @@ def wait_for(backend: Backend, id: ResourceId, goal: WaitGoal, timeout_s: float 
     finally:
         if timer:
             timer.cancel()
-
-
-def connection_message(event: ConnectionLost | ConnectionRestored) -> Message:
-    """The message for a lost or restored connection to the backend."""
-    if isinstance(event, ConnectionLost):
-        return Message(f"Warning: {event.reason}. Trying again; the job continues.")
-    return Message("Connected again.")
 
 
 class StateMessages:

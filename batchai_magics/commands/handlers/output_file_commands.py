@@ -12,7 +12,7 @@ from batchai_magics.backends.base import SETUP_LOGS, Backend, Chunk, FileRef, fa
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import resource_commands
 from batchai_magics.commands.handlers.job_commands import resume_command
-from batchai_magics.commands.handlers.job_wait import connection_message, job_exit
+from batchai_magics.commands.handlers.job_wait import job_exit
 from batchai_magics.commands.output.command_progress import (
     BYTES,
     CommandExit,
@@ -210,7 +210,7 @@ def stream_parts(
         elif isinstance(event, LogFault):  # at the end
             yield Message(f'Warning: The file "{visible(file.path)}" is not complete: {event.fault}.')
         elif isinstance(event, ConnectionLost | ConnectionRestored):
-            yield connection_message(event)
+            yield Message(event.sentence)
     if is_there or _find(backend, file):
         yield CommandExit(0)
     else:
@@ -284,7 +284,7 @@ def _new_output(log: MergedLog, batch: Iterable[Event], selection: LogSelection)
         elif isinstance(event, LogFault):
             messages.append(f"Warning: {fault_text(visible(event.file.path), event.fault)}.")
         elif isinstance(event, ConnectionLost | ConnectionRestored):
-            messages.append(connection_message(event).text)
+            messages.append(event.sentence)
         elif isinstance(event, FailureFound):
             messages += [event.error.sentence, *event.error.hints]
     yield from (LogOutput(selection.lines_of(chunk)) for chunk in log.advance())

@@ -111,11 +111,9 @@ class RunView:
             )
             self._lines.has_ranks = event.job.spec.node_count > 1 or (count or 1) > 1
             return self._lines.finish() if event.job.state.is_final else ()
-        if isinstance(event, Standstill):
+        if isinstance(event, Standstill | ConnectionLost | ConnectionRestored):
             return [Text(visible_lines(event.sentence), "yellow")]
-        if isinstance(event, ConnectionLost):
-            return [Text(f"Warning: {event.reason}. Trying again; the job continues.", "yellow")]
-        return [Text("Connected again.", "yellow")] if isinstance(event, ConnectionRestored) else []
+        return ()
 
     def __rich__(self) -> RenderableType:
         """State and nodes, the progress bar, the metrics."""
