@@ -52,8 +52,15 @@ def create(context: Context, arguments: Namespace) -> ValueWithNotes:
     body = _body(context, arguments, id, described.body, account=account)
     notes = (*described.notes, *machine_options.notes(arguments))
     if not body.get("scaleSettings"):
-        body["scaleSettings"], note = _default_scale(context)
-        notes = (*notes, note)
+        if context.backend.prices is None:
+            raise command_error(
+                "Please provide scale setting for the cluster via command line or configuration file",
+                hint="Add -t with the number of nodes.",
+            )
+        most = context.settings.cluster_nodes
+        body["scaleSettings"] = _auto_scale(0, most, None)
+        what = f"The cluster scales between 0 and {most} nodes, since they cost money"
+        notes = (*notes, f"{what}; --min and --max set others.")
     checked = described.checked(ClusterSpec, body)  # before anything is created
     if context.backend.capabilities.known_sizes:
         vm_sizes.lookup(checked.vm_size)
@@ -146,19 +153,6 @@ def _scale(arguments: Namespace) -> dict[str, Any] | None:
             "You need to either provide both min and max node counts or not provide any of them"
         )
     return _auto_scale(*bounds, target)
-
-
-def _default_scale(context: Context) -> tuple[dict[str, Any], str]:
-    """The scale settings of a new cluster that names none, with a message; paid nodes come and go."""
-    if context.backend.prices is None:
-        raise command_error(
-            "Please provide scale setting for the cluster via command line or configuration file",
-            hint="Add -t with the number of nodes.",
-        )
-    most = context.settings.cluster_nodes
-    return _auto_scale(
-        0, most, None
-    ), f"The cluster scales between 0 and {most} nodes, since they cost money; --min and --max set others."
 
 
 def _auto_scale(least: int, most: int, target: int | None) -> dict[str, Any]:

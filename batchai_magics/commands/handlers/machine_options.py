@@ -200,20 +200,18 @@ def with_keys(volumes: Any, backend: Backend) -> Any:
     """The volumes with the key added to each share and container without credentials."""
     if not isinstance(volumes, Mapping):
         return volumes
-    keyed = {
-        kind: [_with_key(item, backend) for item in items]
-        for kind in (mount_volumes.SHARES, mount_volumes.CONTAINERS)
-        if isinstance(items := volumes.get(kind), list) and all(isinstance(item, Mapping) for item in items)
-    }
-    return {**volumes, **{kind: items for kind, items in keyed.items() if items}}
-
-
-def _with_key(item: Mapping[str, Any], backend: Backend) -> Mapping[str, Any]:
-    name = item.get("accountName")
-    if item.get("credentials") or not isinstance(name, str):
-        return item
-    key = key_of(backend, name)
-    return {**item, "credentials": {"accountKey": key}} if key else item
+    keyed = dict(volumes)
+    for kind in (mount_volumes.SHARES, mount_volumes.CONTAINERS):
+        items = volumes.get(kind)
+        if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
+            continue  # validation reports it
+        keyed[kind] = []
+        for item in items:
+            name = item.get("accountName")
+            is_keyless = isinstance(name, str) and not item.get("credentials")
+            key = key_of(backend, name) if is_keyless else ""
+            keyed[kind].append({**item, "credentials": {"accountKey": key}} if key else item)
+    return keyed
 
 
 _MISSING = (

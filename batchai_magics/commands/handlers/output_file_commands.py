@@ -157,30 +157,23 @@ def download(context: Context, arguments: Namespace) -> Operation:
     job = Job(context.backend, context.target(arguments, Kind.JOB))
     path = relative_path(f"{arguments.path}/{arguments.file_name or ''}".rstrip("/"), "--path")
     ref = FileRef(job.id, path, arguments.output_directory_id)
-    files = _named_file(context.backend, ref) if arguments.file_name else _files_below(context.backend, ref)
+    if arguments.file_name:
+        # the download reports a file that is missing
+        output = _find(context.backend, ref) or OutputFile(path, FileKind.FILE, 0)
+        if not output.is_file:
+            raise NotFoundError(f"{output.name} is {output.kind.words}, not a file", code="FileNotFound")
+        files = [replace(output, directory_id=ref.directory_id)]
+    else:
+        entries = entries_below(context.backend, job.id, ref.directory_id, path)
+        files = [entry for entry in entries if not entry.is_directory]
+    if not files:
+        folder = "/".join(filter(None, (ref.directory_id, path)))
+        raise NotFoundError(f"job {job.name} has no files in {folder}", code="FileNotFound")
     copied = [file for file in files if file.is_file]
     left_out = [f"{visible(file.path)} is {file.kind.words}: left out" for file in files if not file.is_file]
     steps = _download_all(job, copied, Path(arguments.dest), left_out)
     total = sum(file.size_bytes for file in copied)
     return Operation("Downloading", total, BYTES, steps, "Run the same line again to resume with that file.")
-
-
-def _named_file(backend: Backend, file: FileRef) -> list[OutputFile]:
-    output = _find(backend, file) or OutputFile(
-        file.path, FileKind.FILE, 0
-    )  # the download reports that it is missing
-    if not output.is_file:
-        raise NotFoundError(f"{output.name} is {output.kind.words}, not a file", code="FileNotFound")
-    return [replace(output, directory_id=file.directory_id)]
-
-
-def _files_below(backend: Backend, folder: FileRef) -> list[OutputFile]:
-    entries = entries_below(backend, folder.job, folder.directory_id, folder.path)
-    files = [entry for entry in entries if not entry.is_directory]
-    if not files:
-        folder_path = "/".join(filter(None, (folder.directory_id, folder.path)))
-        raise NotFoundError(f"job {folder.job.name} has no files in {folder_path}", code="FileNotFound")
-    return files
 
 
 def _download_all(
