@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from urllib.parse import parse_qs, urlsplit
+from dataclasses import replace
+from types import SimpleNamespace
+from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
-from batchai_magics.backends.base import Page
+from batchai_magics.backends.base import Listing, Page
 from batchai_magics.errors import BatchAIError
-from batchai_magics.server.api_call import ApiCall
-from batchai_magics.server.batchai.batchai_responses import MAX_PAGE_SIZE, page_response, requested_page
+from batchai_magics.models.resource_ids import Kind
+from batchai_magics.server.api_call import ApiCall, parse_query
+from batchai_magics.server.batchai import resource_handlers
+from batchai_magics.server.batchai.batchai_responses import (
+    MAX_PAGE_SIZE,
+    page_number,
+    page_response,
+    requested_page,
+)
+from tests.server.running import WORKSPACE, Running
 
 
 @pytest.mark.parametrize("size", [1, MAX_PAGE_SIZE])
@@ -29,9 +39,33 @@ def test_a_length_that_no_page_has_is_refused(size: str) -> None:
 @pytest.mark.parametrize("token", ["x", "-1", "1.5", "²", "٣", "9" * 19])
 def test_a_token_that_no_link_of_ours_has_is_refused(token: str) -> None:
     with pytest.raises(BatchAIError) as caught:
-        requested_page(ApiCall("GET", "/", {"$skiptoken": token}))
+        page_number(requested_page(ApiCall("GET", "/", {"$skiptoken": token})))
     assert caught.value.code == "InvalidSkipToken"
-    assert requested_page(ApiCall("GET", "/", {"$skiptoken": "9" * 18})).after == "9" * 18
+    assert page_number(requested_page(ApiCall("GET", "/", {"$skiptoken": "9" * 18}))) == int("9" * 18)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("token", ["x", "-1", "²", "9" * 19, "0001700000000.000001 0a"])
+def test_a_token_of_another_backend_is_refused(server: Running, token: str) -> None:
+    answer = server.ask("GET", f"{WORKSPACE}/experiments?$skiptoken={quote(token)}")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "InvalidSkipToken")
+
+
+@pytest.mark.parametrize("mark", ["17", "0001700000000.000001 0a-b", "/subscriptions/s/jobs/j"])
+def test_the_next_page_begins_where_the_backend_says(mark: str) -> None:
+    asked: list[Page] = []
+
+    def listing(parent: object, kind: Kind, page: Page) -> Listing:
+        asked.append(page)
+        return Listing((), Page(page.size, mark))
+
+    context = SimpleNamespace(backend=SimpleNamespace(list=listing))
+    parts = dict.fromkeys(("subscription", "group", "workspace"), "x")
+    call = ApiCall("GET", "/", {"maxresults": "2"}, parts=parts)
+    answer = resource_handlers.list_in(Kind.WORKSPACE, Kind.EXPERIMENT, context, call)
+    query = parse_query(urlsplit(answer.data["nextLink"]).query.encode())
+    resource_handlers.list_in(Kind.WORKSPACE, Kind.EXPERIMENT, context, replace(call, query=query))
+    assert asked == [Page(2, ""), Page(2, mark)]
 
 
 def test_the_link_to_the_next_page_asks_for_it_as_this_one_was_asked_for() -> None:

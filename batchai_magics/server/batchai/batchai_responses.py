@@ -72,16 +72,17 @@ _TOKEN = "$skiptoken"
 
 
 def requested_page(call: ApiCall) -> Page:
-    """The page that a request asks for."""
+    """The page that a request asks for; only the backend knows the form of its tokens."""
     size = call.integer_parameter("maxresults", MAX_PAGE_SIZE, minimum=1, maximum=MAX_PAGE_SIZE)
-    return Page(size, check_skip_token(call.query.get(_TOKEN, "")))
+    return Page(size, call.query.get(_TOKEN, ""))
 
 
-def check_skip_token(token: str) -> str:
-    """The token, if it has the form of our `nextLink`s; ApiError (400) otherwise."""
+def page_number(page: Page) -> int | None:
+    """The number in the token of a list that the server divides itself; ApiError (400) for another token."""
+    token = page.after
     if token and not (token.isascii() and token.isdigit() and len(token) < 19):
         raise ApiError(400, "InvalidSkipToken", f"The $skiptoken {token!r} is not from this service.")
-    return token
+    return int(token) if token else None
 
 
 def page_response(call: ApiCall, items: Sequence[Any], token: str | None) -> ApiResponse:
@@ -89,7 +90,7 @@ def page_response(call: ApiCall, items: Sequence[Any], token: str | None) -> Api
     data: dict[str, Any] = {"value": list(items)}
     if token:
         query = {**call.query, _TOKEN: token}
-        data["nextLink"] = call.link(call.path, urlencode(query, safe="$"))
+        data["nextLink"] = call.link(call.path, urlencode(query, safe="$", quote_via=quote))
     return ApiResponse(data=data)
 
 

@@ -17,6 +17,7 @@ from batchai_magics.server.api_call import ApiCall, ApiError, ApiResponse, conte
 from batchai_magics.server.batchai.batchai_responses import (
     MAX_PAGE_SIZE,
     accepted_response,
+    page_number,
     page_response,
     requested_page,
     resource_json,
@@ -144,7 +145,7 @@ def list_output_files(context: HandlerContext, call: ApiCall) -> ApiResponse:
     expiry_min = call.integer_parameter("linkexpiryinminutes", 60, minimum=5, maximum=_LONGEST_LINK_MIN)
     job, path = _job(context, call), directory_path(call.query.get("directory", "."))
     page = requested_page(call)
-    start = int(page.after or 0)  # of a list sorted by name; the token is the number of entries before it
+    start = page_number(page) or 0  # of a list sorted by name; the token is the number of entries before it
     end = start + (page.size or MAX_PAGE_SIZE)
     files = context.backend.files(job.id, directory_id, path, expiry_min=expiry_min, limit=end + 1)
     token = str(end) if end < len(files) else None

@@ -25,7 +25,7 @@ from batchai_magics.records.record_checks import check_confined
 from batchai_magics.server.api_call import ApiCall, ApiError, ApiResponse
 from batchai_magics.server.batchai.batchai_responses import (
     accepted_response,
-    check_skip_token,
+    page_number,
     page_response,
     requested_page,
     resource_json,
@@ -186,7 +186,8 @@ def _workspace_page(context: HandlerContext, call: ApiCall, workspaces: Sequence
     """One page; its token is the creation time of its last workspace, in microseconds."""
     page = requested_page(call)
     ordered = sorted(workspaces, key=_creation_order)
-    rest = [item for item in ordered if _creation_order(item)[0] > int(check_skip_token(page.after) or -1)]
+    after = page_number(page) or -1
+    rest = [item for item in ordered if _creation_order(item)[0] > after]
     chosen = list(islice(rest, page.size))
     is_last = len(chosen) == len(rest)
     token = None if is_last else str(_creation_order(chosen[-1])[0])

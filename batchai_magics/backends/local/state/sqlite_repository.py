@@ -16,6 +16,7 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state.job_table import IS_OPEN
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.service.repository import OWNER, Record, RecordPage, Repository
+from batchai_magics.errors import ServiceError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 
 LAST_CHARACTER = "\U0010ffff"  # after every other character
@@ -137,12 +138,15 @@ class SqliteRepository(Repository):
         """A page of the records of a kind inside `parent` (workspaces: in its group), oldest first."""
         query = "SELECT * FROM resource WHERE parent = ? AND kind = ? AND seq > ? ORDER BY seq LIMIT ?"
         size = -1 if page.size is None else page.size + 1
-        values = (_listed_under(parent, kind), kind.value, int(page.after or 0), size)
+        after = page.after or "0"
+        if not (after.isascii() and after.isdigit() and len(after) < 19):
+            raise ServiceError(f"The $skiptoken {after!r} is not from this service.", code="InvalidSkipToken")
+        values = (_listed_under(parent, kind), kind.value, int(after), size)
         with self._store.read() as db:
             rows = db.execute(query, values).fetchall()
         shown = rows[: page.size]
-        after = None if len(shown) == len(rows) else Page(page.size, str(shown[-1]["seq"]))
-        return RecordPage(list(map(record_of, shown)), after)
+        following = None if len(shown) == len(rows) else Page(page.size, str(shown[-1]["seq"]))
+        return RecordPage(list(map(record_of, shown)), following)
 
     def names(self, parent: ResourceId, kind: Kind, prefix: str = "") -> list[str]:
         """The names of a kind inside `parent` that begin with `prefix` in any case, oldest first.
