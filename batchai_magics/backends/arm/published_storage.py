@@ -327,6 +327,17 @@ def run_parallel(tasks: Sequence[Callable[[], Steps[T]]]) -> Steps[list[T]]:
     counts: Counts = queue.SimpleQueue()
     stop = threading.Event()
 
+    def run(task: Callable[[], Steps[T]]) -> T | None:
+        steps = task()
+        while not stop.is_set():
+            try:
+                counts.put(next(steps))
+            except StopIteration as end:
+                result: T = end.value
+                return result
+        steps.close()
+        return None
+
     def end(future: Future[T | None]) -> None:
         if future.exception():
             stop.set()
@@ -334,7 +345,7 @@ def run_parallel(tasks: Sequence[Callable[[], Steps[T]]]) -> Steps[list[T]]:
 
     with ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="transfer") as pool:
         try:
-            futures = [pool.submit(_run, task, counts, stop) for task in tasks]
+            futures = [pool.submit(run, task) for task in tasks]
             for future in futures:
                 future.add_done_callback(end)
             left = len(futures)
@@ -347,18 +358,6 @@ def run_parallel(tasks: Sequence[Callable[[], Steps[T]]]) -> Steps[list[T]]:
         finally:
             stop.set()
     return [result for future in futures if (result := future.result()) is not None]
-
-
-def _run(task: Callable[[], Steps[T]], counts: Counts, stop: threading.Event) -> T | None:
-    steps = task()
-    while not stop.is_set():
-        try:
-            counts.put(next(steps))
-        except StopIteration as end:
-            result: T = end.value
-            return result
-    steps.close()
-    return None
 
 
 def read_local(copy: Copy) -> bytes:

@@ -105,12 +105,17 @@ class JobCreation:
         """Checks all that needs no request.
 
         Raises:
-            CapabilityError: The job asks for what the service cannot do.
+            CapabilityError: The job asks for what the service cannot do; it names the first such field.
             SpecError: A variable or time limit is too long, or its processes do not spread evenly.
         """
         cluster = ResourceId.parse(spec.cluster.id)
         has_consent = self._own.visible_secrets == "yes"
-        check_fields(spec, is_serverless=is_serverless(cluster), has_consent=has_consent)
+        refused = _refused(spec, is_serverless=is_serverless(cluster), has_consent=has_consent)
+        for field, instead in refused:
+            what = "is required" if field in REQUIRED else "is not supported"
+            text = f"properties.{field} {what} by the azureml backend"
+            hint = f"{instead[0].upper()}{instead[1:]}. Nothing was sent."
+            raise CapabilityError(text, code="NotSupported", hint=hint)
         job_requests.check_variables(spec)
         job_requests.check_lifetime(spec, is_spot=job_requests.is_spot(spec))
         self._bounds.check(spec, gpus_per_node=1)
@@ -306,19 +311,6 @@ def _programs() -> Mapping[str, bytes]:
             archive.writestr(info, (PACKAGE / name).read_bytes())
         archive.writestr(zipfile.ZipInfo(f"{PACKAGE.name}/__init__.py", _TIME), b"")
     return {f"{SEGMENTS}/start.py": start, f"{SEGMENTS}/programs.zip": buffer.getvalue()}
-
-
-def check_fields(spec: JobSpec, *, is_serverless: bool, has_consent: bool) -> None:
-    """Checks that the service can honour all that a job asks for, before anything is sent.
-
-    Raises:
-        CapabilityError: It names the first field that the service cannot honour; the hint says what to do.
-    """
-    for field, instead in _refused(spec, is_serverless=is_serverless, has_consent=has_consent):
-        what = "is required" if field in REQUIRED else "is not supported"
-        text = f"properties.{field} {what} by the azureml backend"
-        hint = f"{instead[0].upper()}{instead[1:]}. Nothing was sent."
-        raise CapabilityError(text, code="NotSupported", hint=hint)
 
 
 def _refused(spec: JobSpec, *, is_serverless: bool, has_consent: bool) -> Iterator[tuple[str, str]]:
