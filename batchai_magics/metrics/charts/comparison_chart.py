@@ -19,7 +19,7 @@ from batchai_magics.metrics.charts.figure import (
     show_message,
 )
 from batchai_magics.metrics.runs.compared_runs import Run
-from batchai_magics.metrics.runs.mean_rates import MeanRate, RatesByRank, combined_rates
+from batchai_magics.metrics.runs.mean_rates import RatesByRank, combined_rates
 from batchai_magics.metrics.runs.metric_traits import (
     NO_PREFERENCES,
     MetricPreferences,
@@ -28,7 +28,7 @@ from batchai_magics.metrics.runs.metric_traits import (
     find_metric,
     is_default,
 )
-from batchai_magics.metrics.runs.run_metrics import AXES, ORDER, RATE, Curve, Metric, RunMetrics
+from batchai_magics.metrics.runs.run_metrics import AXES, ORDER, RATE, Curve, RunMetrics
 from batchai_magics.metrics.runs.run_summary import Summary
 
 if TYPE_CHECKING:
@@ -78,44 +78,35 @@ class Overlay:
 def overlay(run: Run) -> Overlay:
     """The curves of a run."""
     found = RunMetrics(run.records)
-    ranks = 1 if run.summary.is_rate_global else run.summary.ranks
-    named = {run.shared_traits(metric.traits): metric for metric in found.values()}
-    metrics = {traits: metric.curves(AXES[0]) for traits, metric in named.items()}
-    logged = {
-        axis: {
-            traits: _logged_positions(metric, axis, found.start or 0.0) for traits, metric in named.items()
-        }
-        for axis in LOGGED_AXES
-    }
-    if rates := combined_rates(found.rates, ranks):  # one curve over all segments
-        for traits in (traits for traits in named if traits.name == RATE):
+    rates = combined_rates(found.rates, 1 if run.summary.is_rate_global else run.summary.ranks)
+    metrics: dict[MetricTraits, Sequence[Curve]] = {}
+    logged: dict[str, dict[MetricTraits, Sequence[XValues]]] = {axis: {} for axis in LOGGED_AXES}
+    for metric in found.values():
+        traits = run.shared_traits(metric.traits)
+        metrics[traits] = metric.curves(AXES[0])
+        for axis, positions in logged.items():
+            positions[traits] = metric.positions_by_step(axis, found.start or 0.0)
+        if rates and traits.name == RATE:  # one curve over all segments
             metrics[traits] = [Curve([*rates], [*rates.values()])]
             for positions in logged.values():
-                positions[traits] = [dict(chain.from_iterable(map(dict.items, positions[traits])))]
-    steps = {step for curves in metrics.values() for curve in curves for step in curve.positions}
+                positions[traits] = [dict(chain.from_iterable(each.items() for each in positions[traits]))]
     known = {axis: positions for axis, positions in logged.items() if any(map(any, positions.values()))}
-    return Overlay(run.name, _x_values(run.summary, found.rates, steps), metrics, known)
+    return Overlay(run.name, _x_values(run.summary, found.rates, metrics.values()), metrics, known)
 
 
-def _logged_positions(metric: Metric, axis: str, start: float) -> list[dict[float, float]]:
-    """The epochs or times of the steps of each curve of a metric, as its longest rank logs them."""
-    columns = max(metric.ranks.values(), key=lambda each: len(each.values))
-    return columns.positions_by_step(axis, start)
-
-
-def _x_values(summary: Summary, series: RatesByRank, others: Iterable[float]) -> dict[str, XValues]:
-    steps = sorted({*others, *(record.step for records in series.values() for record in records)})
+def _x_values(summary: Summary, series: RatesByRank, curves: Iterable[Sequence[Curve]]) -> dict[str, XValues]:
+    of_curves = (curve.positions for curve in chain.from_iterable(curves))
+    of_rates = ([rate.step for rate in rates] for rates in series.values())
+    steps = sorted({*chain.from_iterable(of_curves), *chain.from_iterable(of_rates)})
     by_step: XValues = {step: float(step) for step in steps}
     size = summary.batch_size_global
     if size is None:
         return {"step": by_step}
     share = size if summary.is_rate_global else size / max(summary.ranks, 1)
     by_images: XValues = {step: float(step * size) for step in steps}
-    return {"step": by_step, "images": by_images, "seconds": _seconds(next(iter(series.values()), ()), share)}
-
-
-def _seconds(steps: Sequence[MeanRate], batch: float) -> XValues:
-    return {r.step: r.step * batch / r.images_per_sec for r in steps if r.images_per_sec > 0}
+    first = (rate for rate in next(iter(series.values()), ()) if rate.images_per_sec > 0)
+    seconds: XValues = {rate.step: rate.step * share / rate.images_per_sec for rate in first}
+    return {"step": by_step, "images": by_images, "seconds": seconds}
 
 
 NOTHING = "There is nothing to draw yet: no run has reported a finite number."
@@ -202,16 +193,13 @@ def _draw_panel(panel: Axes, drawn: Sequence[Overlay], chart: _Chart, over: str)
             _draw_line(panel, "_segment", *line, i)
         for line in chain.from_iterable(run.lines(traits, over) for traits in chart[1:]):
             _draw_line(panel, "_other_phase", *line, i, ":")
-    decorate(panel, _label(chart))
+    label = f"{chart[0].label}{_ALL_PROCESSES if chart[0].is_summed else ''}"
+    if len(chart) > 1:
+        label = f"{chart[0].quantity} ({', '.join(each.phase for each in chart[1:])} dotted)"
+    decorate(panel, label)
     panel.label_outer()
     if chart[0].is_rate:
         panel.set_ylim(0, _HEADROOM * max(_finite(drawn, chart)) or 1)
-
-
-def _label(chart: _Chart) -> str:
-    if len(chart) > 1:
-        return f"{chart[0].quantity} ({', '.join(each.phase for each in chart[1:])} dotted)"
-    return f"{chart[0].label}{_ALL_PROCESSES if chart[0].is_summed else ''}"
 
 
 def _finite(drawn: Sequence[Overlay], chart: _Chart) -> list[float]:

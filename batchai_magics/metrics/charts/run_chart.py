@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import string
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from math import isfinite
 from typing import TYPE_CHECKING, Any, cast
 
@@ -118,7 +118,9 @@ def plot(
         UsageError: The run has no such metric, or `x` or `smooth` is invalid.
     """
     names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
-    drawing = _Drawing(_records(source), ChartOptions(names, x, smooth, preferences))
+    if hasattr(source, "itertuples"):
+        source = records_of_frame(cast("DataFrame", source))
+    drawing = _Drawing(source, ChartOptions(names, x, smooth, preferences))
     return _drawn_on(ax, drawing) if ax is not None else _drawn_in_panels(drawing)
 
 
@@ -155,12 +157,6 @@ def _drawn_on(ax: Axes, drawing: _Drawing) -> Axes:
     return ax
 
 
-def _records(source: Any) -> Iterable[Record]:
-    if hasattr(source, "itertuples"):
-        return records_of_frame(source)
-    return cast("Iterable[Record]", source)
-
-
 class _Drawing:
     """The charts of one run, and how they are drawn."""
 
@@ -186,38 +182,43 @@ class _Drawing:
             ax.axvline(start, label="_attempt", linestyle=":", color="grey", linewidth=1.0)
 
     def _draw_metric(self, ax: Axes, metric: Metric, style: tuple[str, str], *, is_alone: bool) -> None:
-        lines = [columns.placed(self.axis, self._start) for columns in metric.ranks.values()]
-        has_ranks = is_alone and len(lines) > 1 and not self._is_of_all(metric)
-        if has_ranks and len(lines) > _MAX_LINES:
-            self._draw_band(ax, lines, len(lines) if metric.is_summed else 1)
-            has_ranks = False
-        in_order = sorted(metric.ranks.items(), key=lambda line: line[0] or 0)
-        for rank, columns in in_order if has_ranks else ():
-            curves = columns.curves(self.axis, self._start)
-            colour = RANK_COLOURS[(rank or 0) % len(RANK_COLOURS)]
-            self._draw_curves(ax, curves, f"rank {rank}", color=colour, linewidth=1.0)
+        if is_alone:
+            self._draw_ranks(ax, metric)
         curves = metric.curves(self.axis, start=self._start)
         line, colour = style if not is_alone else ("-", PALETTE[0])
         words = (_SUM if metric.is_summed else _MEAN) if is_alone else metric.name
         if is_alone and len(curves) > 1 and any(curve.name.strip(string.digits) for curve in curves):
-            for curve, own in zip(curves, itertools.cycle(PALETTE), strict=False):
+            for curve, own in zip(curves, cycle(PALETTE), strict=False):
                 label = curve.name or words
                 self._draw_segment(ax, curve, label=label, linestyle=line, color=own, linewidth=2.0)
         else:
             self._draw_curves(ax, curves, words, linestyle=line, color=colour, linewidth=2.0)
 
-    def _draw_band(
-        self, ax: Axes, lines: Collection[tuple[Sequence[float], Sequence[float]]], share: int
-    ) -> None:
-        """Draw the range from the lowest to the highest rank, times `share` to compare it with a total."""
+    def _draw_ranks(self, ax: Axes, metric: Metric) -> None:
+        """Draw a line for each of several ranks, unless each prints the value of all; of many, a band."""
+        is_rate_of_all = metric.name == RATE and self._metrics.header.is_rate_global
+        if len(metric.ranks) < 2 or metric.name in GLOBAL_RATES or is_rate_of_all:
+            return
+        if len(metric.ranks) > _MAX_LINES:
+            self._draw_band(ax, metric)
+        else:
+            for rank, columns in sorted(metric.ranks.items(), key=lambda line: line[0] or 0):
+                curves = columns.curves(self.axis, self._start)
+                colour = RANK_COLOURS[(rank or 0) % len(RANK_COLOURS)]
+                self._draw_curves(ax, curves, f"rank {rank}", color=colour, linewidth=1.0)
+
+    def _draw_band(self, ax: Axes, metric: Metric) -> None:
+        """Draw the range from the lowest to the highest rank, times their number to compare it with a sum."""
+        count = len(metric.ranks)
+        share = count if metric.is_summed else 1
         by_x: dict[float, list[float]] = {}
-        for xs, values in lines:
-            for x, value in zip(xs, values, strict=True):
+        for columns in metric.ranks.values():
+            for x, value in zip(*columns.placed(self.axis, self._start), strict=True):
                 if isfinite(value):
                     by_x.setdefault(x, []).append(value * share)
         places = sorted(by_x)
         low, high = ([edge(by_x[x]) for x in places] for edge in (min, max))
-        label = f"range of {len(lines)} ranks" + (", each times their number" if share > 1 else "")
+        label = f"range of {count} ranks" + (", each times their number" if share > 1 else "")
         ax.fill_between(places, low, high, label=label, color=PALETTE[0], alpha=_BAND, linewidth=0)
 
     def _draw_curves(self, ax: Axes, curves: Sequence[Curve], words: str, **style: Any) -> None:
@@ -232,12 +233,6 @@ class _Drawing:
             ax.plot(xs, values, **{**style, "alpha": _FAINT, "label": "_raw", "linewidth": 1.0})
             values = list(smoothed(values, self._options.smooth))
         ax.plot(xs, values, marker=marker, **style)
-
-    def _is_of_all(self, metric: Metric) -> bool:
-        """Whether each rank prints the value of all."""
-        if metric.name in GLOBAL_RATES:
-            return True
-        return metric.name == RATE and self._metrics.header.is_rate_global
 
 
 def _charts(metrics: RunMetrics, options: ChartOptions) -> list[Chart]:

@@ -16,7 +16,7 @@ from batchai_magics.metrics.charts.figure import (
     serialized,
     show_message,
 )
-from batchai_magics.metrics.runs.scaling_curve import ScalingCurve, ScalingPoint
+from batchai_magics.metrics.runs.scaling_curve import ScalingCurve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,15 +34,11 @@ def draw_efficiencies(ax: Axes, curves: Sequence[ScalingCurve]) -> None:
         values = [point.efficiency_percent for point in points]
         errors = [point.efficiency_uncertainty for point in points]
         ax.errorbar([point.processes for point in points], values, yerr=errors, **curve_style(place))
-    ax.set_ylim(0, _highest([point for curve in curves for point in curve.points]))
+    every = [point for curve in curves for point in curve.points]
+    highest = max(point.efficiency_percent for point in every)
+    top = max(point.efficiency_percent + point.efficiency_uncertainty for point in every)
+    ax.set_ylim(0, max(110.0, 1.1 * highest, min(top, _MOST_PERCENT)))
     _label_efficiencies(ax, curves)
-
-
-def _highest(points: Sequence[ScalingPoint]) -> float:
-    """The upper axis limit: above all points, and above error bars that are not outliers."""
-    values = max(point.efficiency_percent for point in points)
-    tops = max(point.efficiency_percent + point.efficiency_uncertainty for point in points)
-    return max(110.0, 1.1 * values, min(tops, _MOST_PERCENT))
 
 
 def _label_efficiencies(ax: Axes, curves: Sequence[ScalingCurve]) -> None:
@@ -70,17 +66,13 @@ def _spread_apart(values: Sequence[float], gap: float) -> list[float]:
     groups: list[list[float]] = []
     for value in values:
         groups.append([value])
-        while len(groups) > 1 and _bottom(groups[-1], gap) - _top(groups[-2], gap) < gap:
+        while len(groups) > 1 and _bottom(groups[-1], gap) - _bottom(groups[-2], gap) < gap * len(groups[-2]):
             groups[-2:] = [groups[-2] + groups[-1]]
     return [_bottom(group, gap) + gap * i for group in groups for i in range(len(group))]
 
 
 def _bottom(group: Sequence[float], gap: float) -> float:
     return sum(group) / len(group) - gap * (len(group) - 1) / 2
-
-
-def _top(group: Sequence[float], gap: float) -> float:
-    return sum(group) / len(group) + gap * (len(group) - 1) / 2
 
 
 def curve_style(place: int) -> dict[str, Any]:
@@ -120,8 +112,7 @@ def draw_scaling(curves: Sequence[ScalingCurve], *, ax: Axes | None = None) -> A
 def _legend(ax: Axes, curves: Sequence[ScalingCurve], *, is_outside: bool) -> None:
     """Add the legend of models above the figure; its title is what all curves have in common."""
     handles, labels = ax.get_legend_handles_labels()
-    title, short_labels = _title_and_names(curves)
-    names = [short_labels.get(label, label) for label in labels]
+    title, names = _title_and_names(labels, curves)
     style: dict[str, Any] = {"title": title, "fontsize": "small", "title_fontsize": "small", "frameon": False}
     figure = ax.get_figure(root=True)
     if is_outside and figure is not None:
@@ -131,22 +122,19 @@ def _legend(ax: Axes, curves: Sequence[ScalingCurve], *, is_outside: bool) -> No
         colour_legend(ax.legend(handles, names, loc="upper left", **style))
 
 
-def _title_and_names(curves: Sequence[ScalingCurve]) -> tuple[str, dict[str, str]]:
-    """What all curves have in common, and the short name of each by its label."""
+def _title_and_names(labels: Sequence[str], curves: Sequence[ScalingCurve]) -> tuple[str, list[str]]:
+    """What all curves have in common, and each label with what the title does not say."""
     kinds, batches = {curve.kind for curve in curves}, {curve.batch for curve in curves}
-    common = [next(iter(words)) for words in (kinds, batches) if len(words) == 1]
-    title = ", ".join(filter(None, common))
-    return title, {
-        curve.label: _name(curve, has_kind=len(kinds) == 1, has_batch=len(batches) == 1) for curve in curves
-    }
-
-
-def _name(curve: ScalingCurve, *, has_kind: bool, has_batch: bool) -> str:
-    """The label of a curve, with what the title does not say."""
-    parts = [curve.label]
-    if not has_batch and curve.batch and not curve.label.endswith(curve.batch):
-        parts.append(curve.batch)
-    return ", ".join(parts if has_kind else [*parts, curve.kind])
+    title = ", ".join(next(iter(words)) for words in (kinds, batches) if len(words) == 1 and any(words))
+    by_label, names = {curve.label: curve for curve in curves}, []
+    for label in labels:
+        parts, curve = [label], by_label.get(label)
+        if curve and len(batches) > 1 and not label.endswith(curve.batch):
+            parts.append(curve.batch)
+        if curve and len(kinds) > 1:
+            parts.append(curve.kind)
+        names.append(", ".join(parts))
+    return title, names
 
 
 def _draw_speeds(ax: Axes, curves: Sequence[ScalingCurve], *, is_wide: bool) -> None:

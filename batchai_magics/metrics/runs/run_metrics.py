@@ -189,6 +189,11 @@ class Metric:
         """The value over all ranks by position, ascending, of the last segment."""
         return self.curves(axis, start=start)[-1].points
 
+    def positions_by_step(self, axis: str, start: float = 0.0) -> list[dict[float, float]]:
+        """Step → position on another axis of each of its curves, as its longest rank logs them."""
+        longest = max(self.ranks.values(), key=lambda each: len(each.values))
+        return longest.positions_by_step(axis, start)
+
     @cached_property
     def summary(self) -> MetricSummary | None:
         """The first, last and best of its values over all ranks."""
