@@ -124,7 +124,15 @@ def read_runs(sources: Comparables, preferences: MetricPreferences = NO_PREFEREN
     if not listed:
         raise UsageError("there is no run to compare", hint="Give jobs or log files.")
     names = _unique([str(key) for key in sources]) if isinstance(sources, Mapping) else run_names(listed)
-    return aligned([_run(name, source, preferences) for name, source in zip(names, listed, strict=True)])
+    runs = []
+    for name, source in zip(names, listed, strict=True):
+        # Checked before the log is read: the log of a job that has ended by then is complete.
+        is_running = not getattr(source, "is_done", True)
+        records = _records(source)
+        summary = summarize(records, preferences=preferences)
+        processes = _process_count(source, summary)
+        runs.append(Run(name, records, summary, is_running, source, _labels(source), processes))
+    return aligned(runs)
 
 
 def aligned(runs: Sequence[Run]) -> tuple[Run, ...]:
@@ -137,15 +145,14 @@ def aligned(runs: Sequence[Run]) -> tuple[Run, ...]:
 
 def run_names(sources: Sequence[Comparable]) -> list[str]:
     """The names of runs: those of their jobs, or the distinguishing parts of their log paths."""
-    return _unique(_names(sources))
-
-
-def _run(name: str, source: Comparable, preferences: MetricPreferences) -> Run:
-    # Checked before the log is read: the log of a job that has ended by then is complete.
-    is_running = not getattr(source, "is_done", True)
-    records = _records(source)
-    summary = summarize(records, preferences=preferences)
-    return Run(name, records, summary, is_running, source, _labels(source), _process_count(source, summary))
+    paths = [Path(source) for source in sources if isinstance(source, (str, os.PathLike))]
+    names = []
+    for place, source in enumerate(sources, 1):
+        if isinstance(source, (str, os.PathLike)):
+            names.append(_short(Path(source), paths))
+        else:
+            names.append(source.name if isinstance(source, HasRecords) else f"log {place}")
+    return _unique(names)
 
 
 def _process_count(source: Comparable, summary: Summary) -> int:
@@ -179,17 +186,6 @@ def _records(source: Comparable) -> Collection[Record]:
         f"a run cannot be read from an object of type {type(source).__name__}",
         hint="Give a job, what read_metrics gave, or the path of a log file.",
     )
-
-
-def _names(sources: Sequence[Comparable]) -> list[str]:
-    paths = [Path(source) for source in sources if isinstance(source, (str, os.PathLike))]
-    names = []
-    for place, source in enumerate(sources, 1):
-        if isinstance(source, (str, os.PathLike)):
-            names.append(_short(Path(source), paths))
-        else:
-            names.append(source.name if isinstance(source, HasRecords) else f"log {place}")
-    return names
 
 
 def _short(path: Path, others: Iterable[Path]) -> str:

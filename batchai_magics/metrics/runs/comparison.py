@@ -97,11 +97,8 @@ class Comparison:
         """One row per run, indexed by run name."""
         import pandas as pd
 
-        return pd.DataFrame(self.rows(), columns=self._columns).set_index("run")
-
-    @property
-    def _columns(self) -> list[str]:
-        return ["run", *self.parameters, *COLUMNS, *self.metric_names]
+        columns = ["run", *self.parameters, *COLUMNS, *self.metric_names]
+        return pd.DataFrame(self.rows(), columns=columns).set_index("run")
 
     def plot(self, *, over: str = OVER[0], metrics: str | Sequence[str] = (), ax: Axes | None = None) -> Axes:
         """Plot the metrics of all runs over `step`, `epoch`, `time`, `images` or `seconds`.
@@ -246,15 +243,10 @@ def _row(run: Run, base: float | None) -> Mapping[str, Any]:
         "stragglers": ", ".join(map(str, summary.stragglers)),
         "loss_trend": summary.loss_trend.value if summary.loss_trend else None,
     }
-    return cells | {name: value for name, value in _metric_columns(run).items() if cells[name] is None}
-
-
-def _metric_columns(run: Run) -> dict[str, float]:
-    """Those of COLUMNS that any program's metrics fill."""
-    cells: dict[str, float] = {}
+    figures: dict[str, float] = {}  # of any program
     for metric in run.metrics:
         if metric.name == RATE:
-            cells[RATE] = metric.headline_value
+            figures[RATE] = metric.headline_value
         elif metric.name == LOSS:
-            cells |= {"first_loss": metric.first, "last_loss": metric.last}
-    return cells
+            figures |= {"first_loss": metric.first, "last_loss": metric.last}
+    return cells | {name: value for name, value in figures.items() if cells[name] is None}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
+from batchai_magics.metrics.runs.run_metrics import RATE
 
 _Row = Mapping[str, Any]
 _Column = tuple[str, list[str]]  # a title and the cells of runs
@@ -50,7 +51,7 @@ def comparison_table(
         *((name, ["" if row[name] is None else str(row[name]) for row in rows]) for name in parameters),
         *setup,
         *_metric_columns(rows, metrics, best),
-        *_columns_of(_RESULTS, rows),
+        *_columns_of(map(_result_cells, rows)),
         ("tags", [", ".join(every) for every in tags]),
     ]
     told = [(title, cells) for title, cells in columns if any(cells)]
@@ -60,7 +61,7 @@ def comparison_table(
 
 def _common_setup(rows: Sequence[_Row]) -> tuple[str, list[_Column]]:
     """What all runs have in common as a caption, and the columns in which they differ."""
-    columns = _columns_of(_SETUP, rows)
+    columns = _columns_of(map(_setup_cells, rows))
     common = {
         title: cells[0] for title, cells in columns if len(rows) > 1 and cells[0] and len(set(cells)) == 1
     }
@@ -68,8 +69,40 @@ def _common_setup(rows: Sequence[_Row]) -> tuple[str, list[_Column]]:
     return caption, [column for column in columns if column[0] not in common]
 
 
-def _columns_of(fields: Iterable[tuple[str, Callable[[_Row], str]]], rows: Sequence[_Row]) -> list[_Column]:
-    return [(title, [text_of(row) for row in rows]) for title, text_of in fields]
+def _columns_of(rows: Iterable[Mapping[str, str]]) -> list[_Column]:
+    cells = [*rows]
+    return [(title, [row[title] for row in cells]) for title in cells[0]]
+
+
+def _setup_cells(row: _Row) -> dict[str, str]:
+    """What was trained with, by title."""
+    whole, each = row["batch_size_global"], row["batch_size_per_device"]
+    sizes = (f"{whole:,}" if whole else "", f"{each:,} per device" if each else "")
+    return {
+        "model": row["model"] or "",
+        "dataset": row["dataset"] or "",
+        "processes": _number_text(row["processes"]),
+        "devices": _number_text(row["devices"]),
+        "batch size": f"{sizes[0]} ({sizes[1]})" if all(sizes) else "".join(sizes),
+    }
+
+
+def _result_cells(row: _Row) -> dict[str, str]:
+    """How fast it was, by title; a total of one rank alone is labelled with it."""
+    whose = f" of {row['total_of']}" if row["total_of"] else ""
+    return {
+        "steps": _number_text(row["steps"]),
+        "per process": _number_text(row["per_process"], ",.1f"),
+        "total images/sec": _number_text(row["total_images_per_sec"], ",.1f", whose),
+        "speed-up": _number_text(row["speedup"], ".2f", " ×"),
+        "skew between ranks": _number_text(row["skew"], ".1%"),
+        "stragglers": f"rank {row['stragglers']}" if row["stragglers"] else "",
+    }
+
+
+def _number_text(number: float | None, form: str = ",", unit: str = "") -> str:
+    """A number with its unit; empty without one."""
+    return f"{number:{form}}{unit}" if number else ""
 
 
 def comparison_html(
@@ -95,7 +128,7 @@ def _metric_columns(
 def _metric_cell(row: _Row, metric: MetricSummary | None) -> str:
     if metric is None:
         return ""
-    if metric.name == _RATE and row["uncertainty"] is not None:
+    if metric.name == RATE and row["uncertainty"] is not None:
         return _with_error(row["images_per_sec"], row["uncertainty"])
     if metric.name == "loss" and row["has_nan"]:
         return f"{metric.value_text}, NaN seen"
@@ -110,15 +143,18 @@ def scaling_html(rows: Sequence[_Row], rate: str, label: str) -> str:
         rate: The field with the rate.
         label: Its title.
     """
-    titles = [label if title == _RATE_TITLE else title for title in _OF_POINT]
-    lines = [[text_of({**row, _RATE: row[rate]}) for text_of in _OF_POINT.values()] for row in rows]
-    return _table(
-        titles,
+    titles = ["model", "processes", label, "speed-up", "efficiency"]
+    lines = [
         [
-            [f"{model}\n{', '.join(row['runs'])}", *rest]
-            for row, (model, *rest) in zip(rows, lines, strict=True)
-        ],
-    )
+            f"{row['model']}\n{', '.join(row['runs'])}",
+            f"{row['processes']:,}",
+            _with_error(row[rate], row["uncertainty"]),
+            f"{row['speedup']:.2f} ×",
+            _with_error(row["efficiency_percent"], row["efficiency_uncertainty"], " %"),
+        ]
+        for row in rows
+    ]
+    return _table(titles, lines)
 
 
 def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -129,67 +165,17 @@ def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _line(tags: Sequence[str], texts: Sequence[str]) -> str:
-    cells = (
-        f"<{tag} style='{_style(place, text)}'>{_cell(text)}</{tag}>"
-        for place, (tag, text) in enumerate(zip(tags, texts, strict=True))
-    )
+    """Cells, the first of which is a label; the second line of a text is in a muted colour."""
+    cells = []
+    for place, (tag, text) in enumerate(zip(tags, texts, strict=True)):
+        style = (_SHORT if len(text) <= _MOST_SHORT else _LONG) if place else _LABEL
+        first, _, second = text.partition("\n")
+        below = _BELOW.format(html.escape(second)) if second else ""
+        cells.append(f"<{tag} style='{style}'>{html.escape(first)}{below}</{tag}>")
     return f"<tr>{''.join(cells)}</tr>"
-
-
-def _cell(text: str) -> str:
-    """A text with an optional second line in a muted colour."""
-    first, _, second = text.partition("\n")
-    return html.escape(first) + (_BELOW.format(html.escape(second)) if second else "")
-
-
-def _style(place: int, text: str) -> str:
-    if not place:
-        return _LABEL
-    return _SHORT if len(text) <= _MOST_SHORT else _LONG
 
 
 def _with_error(value: float | None, error: float | None, unit: str = "") -> str:
     if value is None:
         return ""
     return f"{value:,.1f}{f' ± {error:,.1f}' if error else ''}{unit}"
-
-
-def _batch(row: _Row) -> str:
-    whole, each = row["batch_size_global"], row["batch_size_per_device"]
-    sizes = (f"{whole:,}" if whole else "", f"{each:,} per device" if each else "")
-    return f"{sizes[0]} ({sizes[1]})" if all(sizes) else "".join(sizes)
-
-
-def _total(row: _Row) -> str:
-    """The printed total, with its rank if it is that of one rank alone."""
-    total, whose = row["total_images_per_sec"], row["total_of"]
-    return f"{total:,.1f}{f' of {whose}' if whose else ''}" if total else ""
-
-
-def _number(name: str, form: str = ",") -> Callable[[_Row], str]:
-    return lambda row: format(row[name], form) if row[name] else ""
-
-
-_SETUP: tuple[tuple[str, Callable[[_Row], str]], ...] = (
-    ("model", lambda row: row["model"] or ""),
-    ("dataset", lambda row: row["dataset"] or ""),
-    ("processes", _number("processes")),
-    ("devices", _number("devices")),
-    ("batch size", _batch),
-)
-_RESULTS: tuple[tuple[str, Callable[[_Row], str]], ...] = (
-    ("steps", _number("steps")),
-    ("per process", _number("per_process", ",.1f")),
-    ("total images/sec", _total),
-    ("speed-up", lambda row: f"{row['speedup']:.2f} ×" if row["speedup"] else ""),
-    ("skew between ranks", _number("skew", ".1%")),
-    ("stragglers", lambda row: f"rank {row['stragglers']}" if row["stragglers"] else ""),
-)
-_RATE, _RATE_TITLE = "images_per_sec", "images/sec"
-_OF_POINT: Mapping[str, Callable[[_Row], str]] = {
-    "model": lambda row: row["model"],
-    "processes": lambda row: f"{row['processes']:,}",
-    "images/sec": lambda row: _with_error(row["images_per_sec"], row["uncertainty"]),
-    "speed-up": lambda row: f"{row['speedup']:.2f} ×",
-    "efficiency": lambda row: _with_error(row["efficiency_percent"], row["efficiency_uncertainty"], " %"),
-}

@@ -88,9 +88,14 @@ def mean_rates(records: Iterable[Record]) -> RatesByRank:
         rank: MeanRates(*columns) for rank, columns in by_rank(told, unknown=0).items()
     }
     if not means:
-        others = [lines for lines in run.lines if not {*_RATES, _LOSS}.isdisjoint(lines.names)]
-        rates = by_rank(((lines, [lines.steps[0], _rates(lines)]) for lines in others), unknown=0)
-        found = {rank: _running_means(*columns) for rank, columns in rates.items()}
+        rates = []
+        for lines in run.lines:
+            name = next((name for name in _RATES if name in lines.names), "")
+            if name or _LOSS in lines.names:
+                rate = lines.value(name) if name else Column([math.nan] * len(lines.rows))
+                rates.append((lines, [lines.steps[0], rate]))
+        series = by_rank(rates, unknown=0)
+        found = {rank: _running_means(*columns) for rank, columns in series.items()}
     return dict(sorted(found.items()))
 
 
@@ -162,47 +167,32 @@ def combined_rates(rates: RatesByRank, ranks: int = 0) -> dict[float, float]:
     return {step: share * sum(rate[step] for rate in by_step) for step in sorted(common)}
 
 
-def _rates(lines: LineColumns) -> Column:
-    """The rate that each line tells, else NaN."""
-    name = next((name for name in _RATES if name in lines.names), "")
-    return lines.value(name) if name else Column([math.nan] * len(lines.rows))
-
-
 def _running_means(steps: Sequence[int | None], rates: Sequence[float]) -> MeanRates:
-    numbers, speeds, errors = array("q"), array("d"), array("d")
-    for number, speed, error in _speeds_so_far(_numbers(steps), rates):
-        numbers.append(number)
-        speeds.append(speed)
-        errors.append(error)
-    jitter = _jitter([rate for rate in rates if rate > 0])
-    return MeanRates(numbers, speeds, errors, Column([jitter] * len(numbers)))
+    """For each line, its step and the mean rate of all steps up to it with its standard error.
 
-
-def _numbers(steps: Sequence[int | None]) -> Sequence[int]:
-    """The step of each line, counted from 1; line numbers where steps are missing or decrease."""
+    Steps are counted from 1; they are line numbers where some are missing or decrease.
+    """
     known = cast("Sequence[int]", steps)
     if None in steps or any(later <= step for step, later in pairwise(known)):
-        return range(1, len(steps) + 1)
-    return [step + 1 for step in known] if known[0] == 0 else known
-
-
-def _speeds_so_far(numbers: Sequence[int], rates: Sequence[float]) -> Iterator[tuple[int, float, float]]:
-    """For each line, its step and the mean rate of all steps up to it with its standard error."""
+        known = range(1, len(steps) + 1)
+    elif known[0] == 0:
+        known = [step + 1 for step in known]
+    numbers, speeds, errors = array("q", known), array("d"), array("d")
     done, spent, count, total, squares = 0, 0.0, 0, 0.0, 0.0
     for number, rate in zip(numbers, rates, strict=True):
         if not 0 < rate < math.inf:
-            yield number, math.nan, math.nan
+            speeds.append(math.nan)
+            errors.append(math.nan)
             continue
         spent += (number - done) / rate
         done, count, total, squares = number, count + 1, total + rate, squares + rate**2
-        variance = max(0.0, squares / count - (total / count) ** 2)
-        yield number, number / spent, math.sqrt(variance / count)
-
-
-def _jitter(rates: Sequence[float]) -> float:
-    """Jitter as tf_cnn_benchmarks defines it: 1.4826 times the median absolute deviation."""
-    middle = median(rates)
-    return 1.4826 * median([abs(rate - middle) for rate in rates])
+        speeds.append(number / spent)
+        errors.append(math.sqrt(max(0.0, squares / count - (total / count) ** 2) / count))
+    # as tf_cnn_benchmarks defines it: 1.4826 times the median absolute deviation
+    positive = [rate for rate in rates if rate > 0]
+    middle = median(positive)
+    jitter = 1.4826 * median([abs(rate - middle) for rate in positive])
+    return MeanRates(numbers, speeds, errors, Column([jitter] * len(numbers)))
 
 
 def median(values: Sequence[float]) -> float:

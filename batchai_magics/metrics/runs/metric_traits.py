@@ -261,14 +261,11 @@ def _headline_key(traits: MetricTraits) -> tuple[object, ...]:
     is_quality = traits.kind in (MetricKind.LOSS, MetricKind.SCORE)
     if not is_quality:
         return (traits.kind + 2,)
-    tier = 0 if _is_goal(traits) else 1 if traits.phase != TRAIN and traits.is_plotted else 2
-    return (tier, traits.kind, not traits.is_plotted, _held_out_key(traits), _loss_key(traits))
-
-
-def _is_goal(traits: MetricTraits) -> bool:
-    """Whether it is what reinforcement learning or a detector is trained for: a reward or return, mAP."""
     words = {word.rstrip("0123456789") for word in words_of(traits.quantity)} - _OF_GOALS
-    return traits.direction is Direction.RISES and any(words and words <= goals for goals in _GOALS)
+    # what reinforcement learning or a detector is trained for: a reward or return, mAP
+    is_goal = traits.direction is Direction.RISES and any(words and words <= goals for goals in _GOALS)
+    tier = 0 if is_goal else 1 if traits.phase != TRAIN and traits.is_plotted else 2
+    return (tier, traits.kind, not traits.is_plotted, _held_out_key(traits), _loss_key(traits))
 
 
 def _chosen(metrics: Iterable[MetricTraits], preferences: MetricPreferences) -> str:
@@ -310,7 +307,7 @@ def _kind_of(name: str, quantity: str, unit: str) -> tuple[MetricKind, Direction
 
     `accuracy_loss` and `loss_giou` are losses; the negative of a score falls: `neg_log_likelihood`.
     """
-    if _RATES.fullmatch(name.lower()) or _RATES.fullmatch(quantity):
+    if any(map(_RATES.fullmatch, (name.lower(), quantity))):
         return MetricKind.RATE, Direction.RISES
     if is_timer(quantity) or unit in _TIME_UNITS or _TIMERS.fullmatch(quantity):
         return MetricKind.TIMER, Direction.FALLS

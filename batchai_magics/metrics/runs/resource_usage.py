@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from batchai_magics.models.telemetry_records import GpuUse, MachineUse, RankUse, Sample, TelemetryRecord
+from batchai_magics.models.telemetry_records import MachineUse, RankUse, Sample, TelemetryRecord
 
 if TYPE_CHECKING:
     import pandas
@@ -63,7 +63,14 @@ class UsageRates:
                 self._ranks[rank.rank] = sample.time, rank
             yield _machine_row(sample, self._machines.get(sample.machine))
             self._machines[sample.machine] = sample.time, sample.use
-            yield from (_gpu_row(sample, gpu) for gpu in sample.gpus)
+            for gpu in sample.gpus:
+                yield ResourceUsage(
+                    sample.time,
+                    sample.machine,
+                    gpu=gpu.gpu,
+                    gpu_percent=_NONE if gpu.percent is None else float(gpu.percent),
+                    gpu_memory_bytes=float(gpu.memory_bytes),
+                )
 
 
 def frame(record: TelemetryRecord) -> pandas.DataFrame:
@@ -92,7 +99,12 @@ def is_idle(read: Callable[[float], TelemetryRecord], *, silent_s: float, now: f
         now: The current time in seconds since 1970.
     """
     record = read(now - min(silent_s, _RECENT_S))
-    rows = [row for row in UsageRates().rows(record) if row.gpu is not None or _has_rate(row)]
+    # the CPU use of another user's processes is not known
+    rows = [
+        row
+        for row in UsageRates().rows(record)
+        if row.gpu is not None or (row.cpu_percent >= 0 and row.processes > 0)
+    ]
     known = {row.node for row in rows if row.rank is not None}
     if record.notes or not known or not known.issuperset(record.nodes.values()):
         return False
@@ -100,11 +112,6 @@ def is_idle(read: Callable[[float], TelemetryRecord], *, silent_s: float, now: f
     for row in rows:
         uses[row.node, row.rank, row.gpu].append(row)
     return all(_recent_percent(each) < _STANDING_PERCENT for each in uses.values())
-
-
-def _has_rate(row: ResourceUsage) -> bool:
-    """Whether the CPU use of a rank is known; that of another user's processes is not."""
-    return row.cpu_percent >= 0 and row.processes > 0
 
 
 def _recent_percent(rows: Sequence[ResourceUsage]) -> float:
@@ -193,50 +200,25 @@ def reason_for(means: Mapping[int, MeanUsage], rank: int) -> SlownessReason | No
     if own is None:
         return None
     others = list(known.values())
-    return (
-        _memory_reason(own, others)
-        or _core_reason(own, others)
-        or _wait_reason(own, others)
-        or _compute_reason(own)
-    )
-
-
-def _memory_reason(own: MeanUsage, others: Sequence[MeanUsage]) -> SlownessReason | None:
-    faults = own.major_faults_per_s
-    if faults <= max(_PAGING, 2 * _typical([each.major_faults_per_s for each in others])):
-        return None
-    return SlownessReason(
-        SlownessCause.MEMORY,
-        f"it waits for its memory: {faults:.0f} of its pages a second come from the disk",
-    )
-
-
-def _core_reason(own: MeanUsage, others: Sequence[MeanUsage]) -> SlownessReason | None:
-    core_wait = own.core_wait_percent
+    faults, core_wait, cpu = own.major_faults_per_s, own.core_wait_percent, own.cpu_percent
+    if faults > max(_PAGING, 2 * _typical([each.major_faults_per_s for each in others])):
+        text = f"it waits for its memory: {faults:.0f} of its pages a second come from the disk"
+        return SlownessReason(SlownessCause.MEMORY, text)
     typical = _typical([each.core_wait_percent for each in others])
-    if core_wait <= max(_CROWDED, min(own.cpu_percent, 1.5 * typical)):
-        return None
-    text = f"it waits for a CPU core: for {core_wait:.0f} % of its time it could run and has none"
-    return SlownessReason(SlownessCause.CORE, text)
-
-
-def _wait_reason(own: MeanUsage, others: Sequence[MeanUsage]) -> SlownessReason | None:
-    typical = _typical([each.cpu_percent for each in others]) if others else 100.0
-    if own.cpu_percent >= max(_IDLE * typical, _IDLE_PERCENT):
-        return None
-    beside = f", the others {typical:.0f} %" if others else ""
-    gpu = "its GPU, " if own.has_gpu else ""
-    what = f"it waits for {gpu}data, the disk, the network or a lock"
-    return SlownessReason(SlownessCause.WAIT, f"{what}: it uses {own.cpu_percent:.0f} % of a core{beside}")
-
-
-def _compute_reason(own: MeanUsage) -> SlownessReason:
-    text = f"it needs longer for its part: it uses {own.cpu_percent:.0f} % of a core"
+    if core_wait > max(_CROWDED, min(cpu, 1.5 * typical)):
+        text = f"it waits for a CPU core: for {core_wait:.0f} % of its time it could run and has none"
+        return SlownessReason(SlownessCause.CORE, text)
+    typical = _typical([each.cpu_percent for each in others], default=100.0)
+    if cpu < max(_IDLE * typical, _IDLE_PERCENT):
+        beside = f", the others {typical:.0f} %" if others else ""
+        what = f"it waits for {'its GPU, ' if own.has_gpu else ''}data, the disk, the network or a lock"
+        return SlownessReason(SlownessCause.WAIT, f"{what}: it uses {cpu:.0f} % of a core{beside}")
+    text = f"it needs longer for its part: it uses {cpu:.0f} % of a core"
     return SlownessReason(SlownessCause.COMPUTE, text)
 
 
-def _typical(values: Sequence[float]) -> float:
-    return median(values) if values else 0.0
+def _typical(values: Sequence[float], default: float = 0.0) -> float:
+    return median(values) if values else default
 
 
 def _rank_row(time: float, node: str, now: RankUse, last: tuple[float, RankUse] | None) -> ResourceUsage:
@@ -272,13 +254,6 @@ def _machine_row(sample: Sample, last: tuple[float, MachineUse] | None) -> Resou
         row,
         received_bytes_per_s=_rate(use.received_bytes, before.received_bytes, elapsed_s),
         sent_bytes_per_s=_rate(use.sent_bytes, before.sent_bytes, elapsed_s),
-    )
-
-
-def _gpu_row(sample: Sample, gpu: GpuUse) -> ResourceUsage:
-    percent, memory_bytes = _NONE if gpu.percent is None else float(gpu.percent), float(gpu.memory_bytes)
-    return ResourceUsage(
-        sample.time, sample.machine, gpu=gpu.gpu, gpu_percent=percent, gpu_memory_bytes=memory_bytes
     )
 
 

@@ -7,6 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TypeVar
 
 from batchai_magics.metrics.measurement import RATE_UNIT
@@ -105,8 +106,8 @@ class ScalingCurve:
 def scaling_curves(runs: Iterable[Run], rate: str = RATE_UNIT) -> tuple[ScalingCurve, ...]:
     """The curves of all runs with a speed, at least one per model; `rate` is the label of the speed."""
     groups = _grouped(filter(has_speed, runs), lambda run: run.summary.model or "model")
-    curves = (curve for label, group in groups.items() for curve in _curves(label, group))
-    return tuple(replace(curve, rate=rate) for curve in curves)
+    curves = (_curves(label, group) for label, group in groups.items())
+    return tuple(replace(curve, rate=rate) for curve in chain.from_iterable(curves))
 
 
 def default_rate(runs: Sequence[Run]) -> str:

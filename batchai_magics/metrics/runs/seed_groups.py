@@ -109,21 +109,19 @@ class SeedGroups:
 
     def sentences(self) -> list[str]:
         """One sentence per group: `lr=0.1: accuracy 0.91 ± 0.02 over 3 seeds, the best`."""
-        shown = [self._sentence(index, group) for index, group in enumerate(self.groups[:MAX_SENTENCES])]
-        rest = len(self.groups) - len(shown)
-        return [*shown, f"and {rest} more groups"] if rest > 0 else shown
-
-    def _sentence(self, index: int, group: SeedGroup) -> str:
-        spread = "" if group.spread is None else f" ± {number_text(group.spread)}"
-        seeds = f"{len(group.values)} seed{'s' * (len(group.values) > 1)}"
-        verdict = self.verdict(index)
-        if self.reference is not None and verdict in (WITHIN, BEYOND):
-            verdict = f"{verdict} of the {self.word}"
-        verdict = f"the {verdict}" if index == self.reference else verdict
-        head = f"{group.name}: " if group.name else ""
-        return (
-            f"{head}{self.metric} {number_text(group.mean)}{spread} over {seeds}{verdict and f', {verdict}'}"
-        )
+        sentences = []
+        for index, group in enumerate(self.groups[:MAX_SENTENCES]):
+            spread = "" if group.spread is None else f" ± {number_text(group.spread)}"
+            seeds = f"{len(group.values)} seed{'s' * (len(group.values) > 1)}"
+            verdict = self.verdict(index)
+            if self.reference is not None and verdict in (WITHIN, BEYOND):
+                verdict = f"{verdict} of the {self.word}"
+            verdict = f"the {verdict}" if index == self.reference else verdict
+            head = f"{group.name}: " if group.name else ""
+            figures = f"{self.metric} {number_text(group.mean)}{spread} over {seeds}"
+            sentences.append(f"{head}{figures}{verdict and f', {verdict}'}")
+        rest = len(self.groups) - len(sentences)
+        return [*sentences, f"and {rest} more groups"] if rest > 0 else sentences
 
 
 def seed_groups(
@@ -137,20 +135,16 @@ def seed_groups(
         rises: Whether greater values are better; None if unknown.
         baseline: The index of the run whose group the others are compared with, instead of the best one.
     """
-    members: dict[tuple[object, ...], dict[int, SeededRun]] = {}
+    firsts, values = dict[tuple[object, ...], SeededRun](), dict[tuple[object, ...], dict[int, float]]()
     for index, run in enumerate(runs):
         if SEED in run.parameters and run.value is not None and math.isfinite(run.value):
-            members.setdefault(_key(run), {})[index] = run
-    named = [next(iter(group.values())) for group in members.values()]
-    name_of = _naming(named)
+            key = run.series, *sorted((name, repr(value)) for name, value in _unseeded(run).items())
+            firsts.setdefault(key, run)
+            values.setdefault(key, {})[index] = run.value
+    name_of = _naming([*firsts.values()])
     groups = [
-        SeedGroup(
-            name_of(first),
-            first.series,
-            _unseeded(first),
-            {i: run.value for i, run in group.items() if run.value is not None},
-        )
-        for first, group in zip(named, members.values(), strict=True)
+        SeedGroup(name_of(first), first.series, _unseeded(first), values[key])
+        for key, first in firsts.items()
     ]
     if baseline is not None:
         reference = next((i for i, group in enumerate(groups) if baseline in group.values), None)
@@ -163,10 +157,6 @@ def seed_groups(
 
 def _unseeded(run: SeededRun) -> dict[str, Parameter]:
     return {name: value for name, value in run.parameters.items() if name != SEED}
-
-
-def _key(run: SeededRun) -> tuple[object, ...]:
-    return run.series, *sorted((name, repr(value)) for name, value in _unseeded(run).items())
 
 
 def _naming(every: Sequence[SeededRun]) -> Callable[[SeededRun], str]:

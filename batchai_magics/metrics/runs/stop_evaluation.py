@@ -78,27 +78,20 @@ class StopEvaluation:
 
         `unreadable` names files that could not be read to their end, and why.
         """
-        files = "; ".join(unreadable[:MAX_NAMES])
-        missed = (
-            [f'{STOP_IF} "{each.text}" was not evaluated to the end: {files}' for each in self._conditions]
-            if unreadable
-            else []
-        )
-        return [*self._unseen, *missed]
-
-    @property
-    def _unseen(self) -> list[str]:
-        """One sentence for each condition whose metric never appeared."""
         known = ", ".join(sorted(set(self._names.values()))[:MAX_NAMES]) or "none at all"
         causes = {each: f"no {each.metric} was printed ({known})" for each in self._conditions}
         causes |= {
             each: _NOT_MEASURED[each.metric] for each in self._measured if each.metric in _NOT_MEASURED
         }
-        return [
+        unseen = [
             f'{STOP_IF} "{each.text}"{_NOTHING}{cause}'
             for each, cause in causes.items()
             if spellings_of(each.metric).isdisjoint(self._names)
         ]
+        if not unreadable:
+            return unseen
+        why = f"was not evaluated to the end: {'; '.join(unreadable[:MAX_NAMES])}"
+        return [*unseen, *(f'{STOP_IF} "{each.text}" {why}' for each in self._conditions)]
 
     def needs(self, *names: str) -> bool:
         """Whether a condition is on one of these measured values."""
@@ -111,8 +104,15 @@ class StopEvaluation:
             for name in names:
                 self._names.setdefault(name, number.name)
             for condition in self._conditions:
-                if names & spellings_of(condition.metric):
-                    self._check(condition, number, now_s)
+                if not names & spellings_of(condition.metric):
+                    continue
+                place = (condition, number.rank)
+                if not condition.is_met_by(number.value):
+                    self._holding.pop(place, None)
+                    continue
+                self._holding.setdefault(place, _HeldCondition(now_s, number)).last = number
+                if not condition.held_s:
+                    self._reason = self._reason or _sentence(condition, number)
 
     def measure(self, name: str, value: float, now_s: float) -> None:
         """Add a measured value."""
@@ -140,16 +140,6 @@ class StopEvaluation:
             if condition.held_s and now_s - holding.since_s >= condition.held_s:
                 return self._reason or _sentence(condition, holding.last)
         return self._reason
-
-    def _check(self, condition: StopCondition, number: Measurement, now_s: float) -> None:
-        place = (condition, number.rank)
-        if not condition.is_met_by(number.value):
-            self._holding.pop(place, None)
-            return
-        holding = self._holding.setdefault(place, _HeldCondition(now_s, number))
-        holding.last = number
-        if not condition.held_s:
-            self._reason = self._reason or _sentence(condition, number)
 
 
 def unmet_everywhere(texts: Sequence[Sequence[str]]) -> list[str]:
