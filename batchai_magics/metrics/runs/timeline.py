@@ -31,16 +31,15 @@ def in_time_order(parts: Iterable[Iterable[Record]]) -> MeasurementTable:
     if len(tables) < 2:
         return tables[0] if tables else MeasurementTable()
     timed = [(time, file, row) for file, table in enumerate(tables) for row, time in _times(table)]
-    new_rows: list[dict[int, int]] = [{} for _ in tables]
-    for new_row, (_, file, row) in enumerate(sorted(timed, key=itemgetter(0))):
-        new_rows[file][row] = new_row
+    in_order = enumerate(sorted(timed, key=itemgetter(0)))
+    new_rows = {(file, row): new_row for new_row, (_, file, row) in in_order}
     lines = defaultdict[tuple[MetricName, ...], list[LineColumns]](list)
     facts = list[tuple[int, Fact]]()
-    for table, row_of in zip(tables, new_rows, strict=True):
+    for file, table in enumerate(tables):
         for columns in table.copy().lines:
-            columns.rows = Column([row_of[row] for row in columns.rows])
+            columns.rows = Column([new_rows[file, row] for row in columns.rows])
             lines[columns.metrics].append(columns)
-        facts += [(row_of[row], fact) for row, fact in table.facts]
+        facts += [(new_rows[file, row], fact) for row, fact in table.facts]
     joined = map(LineColumns.joined, lines.values())
     return MeasurementTable(joined, sorted(facts, key=itemgetter(0)), len(timed))
 
@@ -54,9 +53,6 @@ def _times(table: MeasurementTable) -> Iterator[tuple[int, float]]:
     for row, time in sorted(times.items(), key=itemgetter(0)):
         latest = max(latest, time or 0.0)
         yield row, latest
-
-
-_KEPT_ROWS = 4096  # more than a live view reads at once
 
 
 class Timeline:
@@ -81,28 +77,27 @@ class Timeline:
     def add(self, records: Iterable[Record]) -> MeasurementTable:
         """Add the next records of the run; gives them with the steps of the timeline."""
         table = MeasurementTable.of(records)
-        parts = _Parts(table)
-        self._learn(parts)
+        self._learn(table)
         placed: dict[tuple[MetricName, ...], list[Sequence[Column]]] = {
             each.metrics: [] for each in table.lines
         }
-        for part, runs in parts:
+        for part in table.parts(FIT):
             for _, fact in part.facts:
                 self._headings.enter(fact)
             pieces = {each.metrics: list[_Placed]() for each in part.lines}
-            for run in runs:
+            for run in _line_runs(part):
                 steps = self._ranks[run.rank].steps_of(run, self._headings.of(run.rank).number)
                 pieces[run.lines.metrics].append((run, steps))
             for metrics, own in pieces.items():
                 placed[metrics].append(_by_metric(own))
         return table.with_lines(replace(lines, steps=_joined(placed[lines.metrics])) for lines in table.lines)
 
-    def _learn(self, parts: _Parts) -> None:
+    def _learn(self, table: MeasurementTable) -> None:
         ranks = {}
-        for part, runs in parts:
+        for part in table.parts(FIT):
             for _, fact in part.facts:
                 self._learn_fact(fact)
-            for run in runs:
+            for run in _line_runs(part):
                 rank = ranks[run.rank] = self._ranks[run.rank]
                 rank.learn(run, self._learned.of(run.rank).number)
         self.has_moved |= sum(rank.has_moved() for rank in ranks.values()) > 0
@@ -129,25 +124,6 @@ class _LineRun(NamedTuple):
     indices: Sequence[int]
     epoch: float | None
     steps: Sequence[int | None]
-
-    def one_by_one(self) -> Iterator[_LineRun]:
-        """Its lines, each as a run."""
-        for index, step in zip(self.indices, self.steps, strict=True):
-            yield self._replace(indices=[index], steps=[step])
-
-
-class _Parts:
-    """The parts of a table below a heading each, with the runs of their lines, which a small one keeps."""
-
-    def __init__(self, table: MeasurementTable) -> None:
-        self._table = table
-        is_small = table.row_count <= _KEPT_ROWS
-        self._kept = [(part, [*_line_runs(part)]) for part in table.parts(FIT)] if is_small else None
-
-    def __iter__(self) -> Iterator[tuple[MeasurementTable, Iterable[_LineRun]]]:
-        if self._kept is not None:
-            return iter(self._kept)
-        return ((part, _line_runs(part)) for part in self._table.parts(FIT))
 
 
 def _line_runs(table: MeasurementTable) -> Iterator[_LineRun]:
@@ -177,22 +153,23 @@ def _in_turn(
 
 
 def _rising(rank: Rank, lines: LineColumns, indices: Sequence[int]) -> Iterator[_LineRun]:
-    """Lines that follow each other, those whose steps rise within an epoch together."""
+    """Lines that follow each other, those whose steps rise within an epoch together.
+
+    Lines that tell numbers of both training and validation are on their own: some stand where others do.
+    """
     steps = lines.steps[0].at(indices)
-    if lines.epochs.is_constant and never_falls(steps):
+    is_mixed = len({metric.phase == TRAIN for metric in lines.metrics}) > 1
+    if lines.epochs.is_constant and never_falls(steps) and not is_mixed:
         yield _LineRun(rank, lines, indices, lines.epochs[0], steps)
         return
     epochs = lines.epochs.at(indices)
-    places = pairwise(enumerate(zip(epochs, steps, strict=True)))
-    cuts = [place for (_, before), (place, after) in places if not _may_follow(before, after)]
-    for begin, end in pairwise([0, *cuts, len(steps)]):
+    begins = [0]
+    for at, ((epoch, step), (later_epoch, later)) in enumerate(pairwise(zip(epochs, steps, strict=True)), 1):
+        rises = step is later if step is None or later is None else step <= later
+        if is_mixed or epoch != later_epoch or not rises:
+            begins.append(at)
+    for begin, end in pairwise([*begins, len(steps)]):
         yield _LineRun(rank, lines, indices[begin:end], epochs[begin], steps[begin:end])
-
-
-def _may_follow(before: tuple[float | None, int | None], after: tuple[float | None, int | None]) -> bool:
-    """Whether an epoch and step are in the same run as those before."""
-    (epoch, step), (later_epoch, later) = before, after
-    return epoch == later_epoch and (step is later if step is None or later is None else step <= later)
 
 
 def never_falls(steps: Sequence[int | None]) -> bool:
@@ -218,17 +195,13 @@ def _by_metric(pieces: Sequence[_Placed]) -> Sequence[Column]:
             continue
         key = tuple(map(id, every))
         if key not in shared:
-            shared[key] = _put_together(pieces, every, len(lines.rows))
+            placed: list[int | None] = [None] * len(lines.rows)
+            for (run, _), steps in zip(pieces, every, strict=True):
+                for index, step in zip(run.indices, steps, strict=True):
+                    placed[index] = step
+            shared[key] = Column(placed)
         columns.append(shared[key])
     return columns
-
-
-def _put_together(pieces: Iterable[_Placed], every: Iterable[Sequence[int | None]], count: int) -> Column:
-    placed: list[int | None] = [None] * count
-    for (run, _), steps in zip(pieces, every, strict=True):
-        for index, step in zip(run.indices, steps, strict=True):
-            placed[index] = step
-    return Column(placed)
 
 
 def _joined(parts: Sequence[Sequence[Column]]) -> Sequence[Column]:
@@ -251,28 +224,25 @@ def _joined(parts: Sequence[Sequence[Column]]) -> Sequence[Column]:
 class _Counter:
     """The steps of one metric without epochs, in rounds: where they go back, the next round begins."""
 
-    last: int = -1
     first: int = 0
-    ended: int = 0  # the last step of the rounds that have ended
     ends: list[int] = field(default_factory=list)  # the last step of each round
-    total: int = 0  # that is printed beside its steps; 0 if none is
 
-    def add(self, step: int) -> bool:
-        """Count a step; whether a round begins with it."""
-        begins = not self.ends or step < self.last
-        if begins:
-            self.ended = max([self.ended, *self.ends[-1:]])
-            self.first = min(self.first, step) if self.ends else step
-            self.ends.append(step)
-        elif step > self.ends[-1]:
+    def add(self, step: int) -> None:
+        """Count a step."""
+        if self.ends and step >= self.ends[-1]:
             self.ends[-1] = step
-        self.last = step
-        return begins or 0 < self.total < step
+            return
+        self.first = min(self.first, step) if self.ends else step
+        self.ends.append(step)
+
+    @property
+    def has_returned(self) -> bool:
+        """Whether there are several rounds."""
+        return len(self.ends) > 1
 
     def length(self, totals: Iterable[int]) -> int:
-        """The steps of a round, which may be one of these totals."""
-        self.total = _least(totals, max(self.ended, *self.ends))
-        return self.total or self.ended + (self.first == 0)
+        """The steps of one of several rounds, which may be one of these totals."""
+        return _least(totals, max(self.ends)) or max(self.ends[:-1]) + (self.first == 0)
 
 
 class _Epochs:
@@ -287,7 +257,6 @@ class _Epochs:
         self._open: float | None = None
         self._least = self._most = 0
         self._ended = 0  # the last step of the epochs that have ended
-        self._total = 0  # that is printed beside the steps; 0 if none is
         self._has_gone_back = False
 
     def __bool__(self) -> bool:
@@ -298,15 +267,8 @@ class _Epochs:
         """The first epoch."""
         return self._order[0]
 
-    def add(self, name: str, epoch: float, step: int) -> bool:
-        """Count a step of a metric; whether it may tell something about the length of epochs."""
-        is_known = name in self.names
-        if is_known and epoch == self._open and step >= self.lasts[epoch] and self._order[-1] == epoch:
-            self.lasts[epoch] = step
-            if step > self._most:
-                self._most, had_one = step, self._least == self._most
-                return had_one or 0 < self._total < step
-            return False
+    def add(self, name: str, epoch: float, step: int) -> None:
+        """Count a step of a metric."""
         self.names.add(name)
         if epoch != self._open and self._open is not None:
             self._ended = max(self._ended, self.lasts[self._open])
@@ -322,7 +284,6 @@ class _Epochs:
         at = bisect_left(self._order, epoch)
         pairs = pairwise(self._order[max(0, at - 1) : at + 2])
         self._has_gone_back |= any(self._firsts[later] < self.lasts[earlier] for earlier, later in pairs)
-        return True
 
     @property
     def restart_steps(self) -> bool:
@@ -331,8 +292,7 @@ class _Epochs:
 
     def length(self, totals: Iterable[int]) -> int:
         """The steps of an epoch, which may be one of these totals."""
-        self._total = _least(totals, self._most)
-        return self._total or self._ended + (self._least == 0)
+        return _least(totals, self._most) or self._ended + (self._least == 0)
 
     def count_before(self, epoch: float) -> int:
         """The epochs before another one."""
@@ -371,11 +331,9 @@ class _RankTimeline:
         self._ended: set[float] = set()  # epochs that bars have from the line which ended the bar before
         self._totals: defaultdict[str, set[int]] = defaultdict(set)  # of counters, by the metric beside them
         self._scan = _Scan()
-        self._is_undecided = True
         self._is_by_epoch = False  # steps are counted within epochs
         self._epoch_length = self._round_length = 0
         self._first_visit = math.inf
-        self._returning: set[str] = set()  # metrics of validation whose batches are counted
         self._round_epochs: tuple[float | None, ...] = ()
         self._known: tuple[object, ...] = ()
 
@@ -396,19 +354,16 @@ class _RankTimeline:
             if epoch is not None and float(epoch).is_integer():
                 self._visit(name, epoch, fit)
         elif metric.phase != TRAIN:
-            if self._measured[name].add(step) and len(self._measured[name].ends) > 1:
-                self._returning.add(name)
-                self._is_undecided = True
+            self._measured[name].add(step)
         elif epoch is None or self._learns_late(name, epoch):
-            self._is_undecided |= self._counters[name].add(step)
+            self._counters[name].add(step)
         else:
-            self._is_undecided |= self._epochs.add(name, epoch, step)
+            self._epochs.add(name, epoch, step)
 
     def learn_length(self, length: str) -> None:
         """Take how far a counter goes, and the metric beside it: `40 loss`."""
         total, _, name = length.partition(" ")
         self._totals[name].add(int(total.replace(",", "")))
-        self._is_undecided = True
 
     def _learns_late(self, name: str, epoch: float) -> bool:
         """Whether a bar has its epoch only from the line above, which ended the round before."""
@@ -425,33 +380,31 @@ class _RankTimeline:
             self._visits.append(epoch)
             self._visited_fit = fit
             self._first_visit = min(self._first_visit, epoch)
-            self._is_undecided = True
         elif self._seen.get(name) == len(self._visits):
             self._repeated.add(name)
-            self._is_undecided = True
         self._seen[name] = len(self._visits)
 
     def has_moved(self) -> bool:
         """Whether numbers that were placed stand elsewhere, since this was last asked."""
-        is_other = self._is_undecided and self._decide()
-        ends = ((self._end_of(visit), placed) for visit, placed in self._scan.ends.items())
-        return is_other or any(end not in (None, placed) for end, placed in ends)
-
-    def _decide(self) -> bool:
-        """Derive from what was learned where numbers stand; whether some that were placed have moved."""
         before, rounds = self._known, self._round_epochs
-        self._is_undecided = False
+        self._find_lengths()
+        is_other = before != self._known or rounds != self._round_epochs[: len(rounds)]
+        ends = ((self._end_of(visit), placed) for visit, placed in self._scan.ends.items())
+        return (bool(before) and is_other) or any(end not in (None, placed) for end, placed in ends)
+
+    def _find_lengths(self) -> None:
+        """Derive from what was learned where numbers stand."""
         self._is_by_epoch = self._epochs.restart_steps
         of_epochs = (total for name in self._epochs.names for total in self._totals.get(name, ()))
         self._epoch_length = self._epochs.length(of_epochs) if self._is_by_epoch else 0
-        again = {name: counter for name, counter in self._counters.items() if len(counter.ends) > 1}
+        again = {name: counter for name, counter in self._counters.items() if counter.has_returned}
         lengths = (counter.length(self._totals.get(name, ())) for name, counter in again.items())
         self._round_length = max(lengths, default=0)
         self._round_epochs = self._epochs_of_rounds()
         first = self._epochs.first if self._is_by_epoch else self._first_visit if again else 0.0
         places = self._epoch_length, self._round_length, first, self._epochs.late_count
-        self._known = (self._is_by_epoch, *places, len(self._returning), len(self._repeated))
-        return bool(before) and (before != self._known or rounds != self._round_epochs[: len(rounds)])
+        returning = sum(counter.has_returned for counter in self._measured.values())
+        self._known = (self._is_by_epoch, *places, returning, len(self._repeated))
 
     def _epochs_of_rounds(self) -> tuple[float | None, ...]:
         """The epoch of each round of the counters, from the line that ends it; None if it is unknown."""
@@ -468,13 +421,9 @@ class _RankTimeline:
         if first is None or last is None:
             return [[self._step_of_line(metric.name, run.epoch, fit)] * len(steps) for metric in metrics]
         is_trained = bool(self._epochs or self._counters)
-        are_measures = [is_trained and metric.phase != TRAIN for metric in metrics]
-        if len(steps) > 1 and any(are_measures) and not all(are_measures):
-            lines = [self.steps_of(line, fit) for line in run.one_by_one()]  # some stand where others do
-            return [[step for (step,) in each] for each in zip(*lines, strict=True)]
         shifted, placed = {0: steps}, list[Sequence[int | None]]()
-        for metric, is_measure in zip(metrics, are_measures, strict=True):
-            if is_measure:
+        for metric in metrics:
+            if is_trained and metric.phase != TRAIN:
                 placed.append(self._steps_of_measure(metric.name, run.epoch, cast("Sequence[int]", steps)))
                 continue
             shift = self._shift(metric.name, run.epoch, first, last)
@@ -505,7 +454,8 @@ class _RankTimeline:
         """The steps of a validation: where training was, if its batches are counted."""
         latest = self._scan.latest
         if epoch is None:
-            return [latest] * len(steps) if name in self._returning and latest is not None else steps
+            is_counted = self._measured[name].has_returned and latest is not None  # its batches are
+            return [latest] * len(steps) if is_counted else steps
         begin = self._begin_of(epoch)
         return [max(step + begin, latest or 0) for step in steps]
 
