@@ -32,7 +32,7 @@ from batchai_magics.follow.log_follower import LogFollower
 from batchai_magics.follow.status_poller import StatusPoller
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.resource_ids import ResourceId
-from batchai_magics.models.resources import Cluster, JobResource, Resource
+from batchai_magics.models.resources import Cluster, JobResource
 from batchai_magics.models.states import ExecutionState
 
 MIN_DELAY_S = 0.05  # poll interval while there are changes
@@ -95,22 +95,12 @@ def event_batches(
             stop.wait(delay_s)
 
     for polled in _polls(lambda: [] if stop.is_set() else follower.poll(wait_s=max_wait_s), backoff, pause):
-        yield list(_with_connection(id, polled, backoff))
+        if not isinstance(polled, UnreachableError):
+            yield [ConnectionRestored(id), *polled] if backoff.was_lost else polled
+        else:
+            yield [ConnectionLost(id, polled.message)] if backoff.failure_count == 1 else []
         if follower.is_over or stop.is_set():
             return
-
-
-def _with_connection(
-    id: ResourceId, polled: Sequence[Event] | UnreachableError, backoff: PollBackoff
-) -> Iterator[Event]:
-    """The events of one poll, with those of the connection: lost once, and restored."""
-    if isinstance(polled, UnreachableError):
-        if backoff.failure_count == 1:
-            yield ConnectionLost(id, polled.message)
-        return
-    if backoff.was_lost:
-        yield ConnectionRestored(id)
-    yield from polled
 
 
 def endings(
@@ -131,7 +121,8 @@ def endings(
         snapshot = poller.poll()
         if snapshot is None:
             return []
-        return [id for id in open_jobs.values() if _has_ended(snapshot.of(id))]
+        found = [(id, snapshot.of(id)) for id in open_jobs.values()]
+        return [id for id, job in found if not isinstance(job, JobResource) or job.state.is_final]
 
     backoff = PollBackoff.of(backend, MIN_END_DELAY_S, END_BACKOFF_FACTOR)
     for ended in _polls(poll, backoff, wait) if open_jobs else ():
@@ -141,10 +132,6 @@ def endings(
             yield ended
         if not open_jobs:
             return
-
-
-def _has_ended(job: Resource | None) -> bool:
-    return not isinstance(job, JobResource) or job.state.is_final
 
 
 def changes(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from batchai_magics.backends.base import Chunk
@@ -108,16 +108,13 @@ class MetricStreams:
         stream.collect_bars()
         unplaced = stream.parser.take_unplaced()
         self.has_trainer_files |= file == TRAINER_LOG
-        if not isinstance(parsed, tuple) and not unplaced and self._is_alone(file, parsed.names):
-            stream.remember_table(parsed)
-            return parsed  # too many to be compared, with nothing to compare them with
+        if not isinstance(parsed, tuple) and not unplaced and not self.has_trainer_files:
+            others = self._other_streams(file)
+            if all(other.names.isdisjoint(parsed.names) for other in others):
+                stream.remember_table(parsed)
+                return parsed  # too many to be compared, with nothing to compare them with
         records = parsed if isinstance(parsed, tuple) else tuple(parsed)
         return self._without_delayed(self._new(file, records), unplaced)
-
-    def _is_alone(self, file: str, names: Collection[str]) -> bool:
-        """Whether no other file has metrics of these names."""
-        others = self._other_streams(file)
-        return not self.has_trainer_files and all(other.names.isdisjoint(names) for other in others)
 
     def restart(self, file: str) -> None:
         """Forget a file, which was replaced."""
@@ -132,9 +129,15 @@ class MetricStreams:
         ready = self._delayed if is_last or not has_bar else self._delayed[: self._flushable]
         self._delayed = self._delayed[len(ready) :]
         self._flushable = len(self._delayed)
-        for numbers in ready:
-            self._learn_steps(numbers)
-        return tuple(record for numbers in ready for record in self._with_step(numbers))
+        found = [(late.records, self._bar_counts(late)) for late in ready if late.records]
+        for _, counts in found:
+            if counts:
+                self._steps.learn(*counts)
+        placed = list[Record]()
+        for records, counts in found:
+            step = self._steps.likeliest(*counts) if counts else None
+            placed += [record._replace(step=step) for record in records]
+        return tuple(placed)
 
     def finish(self) -> tuple[Record, ...]:
         """The records on unterminated lines, and those that waited."""
@@ -185,22 +188,13 @@ class MetricStreams:
         self._delayed += delayed.values()
         return tuple(rest)
 
-    def _learn_steps(self, late: _DelayedNumbers) -> None:
-        bars = self._bars_at(late.time)
-        if bars and late.records:
-            self._steps.learn([bar.done for bar in bars], bars[-1].total, late.records[0].epoch)
-
-    def _with_step(self, late: _DelayedNumbers) -> list[Measurement]:
-        bars = self._bars_at(late.time)
-        if not bars or not late.records:
-            return late.records
-        step = self._steps.likeliest([bar.done for bar in bars], bars[-1].total, late.records[0].epoch)
-        return [record._replace(step=step) for record in late.records]
-
-    def _bars_at(self, time: float) -> list[BarCount]:
-        """The bars around this time, the nearest at the end."""
-        bars = [bar for stream in self._streams.values() for bar in stream.bars_at(time)]
-        return sorted(bars, key=lambda bar: -abs(bar.time - time))
+    def _bar_counts(self, late: _DelayedNumbers) -> tuple[list[int], float, float | None] | None:
+        """What bars showed around the time of some numbers, the nearest last; their total; the epoch."""
+        bars = [bar for stream in self._streams.values() for bar in stream.bars_at(late.time)]
+        if not bars:
+            return None
+        bars.sort(key=lambda bar: -abs(bar.time - late.time))
+        return [bar.done for bar in bars], bars[-1].total, late.records[0].epoch
 
 
 def parse_metrics(chunk: Chunk, parser: Parser) -> tuple[Record, ...] | MeasurementTable:

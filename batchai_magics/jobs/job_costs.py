@@ -59,21 +59,23 @@ class JobCosts:
         """The price of a node of a job, whose cluster may be the default one before it exists."""
         key = job.cluster.id, *sorted(job.backend_options.items())
         if key not in self._by_nodes:
-            self._by_nodes[key] = self._looked_up(job)
+            cluster = self._cluster_of(job)
+            if cluster:
+                self._by_nodes[key] = self.of_cluster(cluster)
+            else:
+                default = workspace_id(self._settings).child(Kind.CLUSTER, self._settings.cluster)
+                is_default = ResourceId.parse(job.cluster.id).key == default.key
+                size = default_vm_size(self._settings) if is_default else ""
+                self._by_nodes[key] = self._configured_prices.get(size.lower())
         return self._by_nodes[key]
 
-    def _looked_up(self, job: JobSpec) -> Price | None:
-        id = ResourceId.parse(job.cluster.id)
+    def _cluster_of(self, job: JobSpec) -> Cluster | None:
+        """The cluster of a job, with the nodes that it gets; None before it exists."""
         try:
-            cluster = self._backend.show(id)
+            cluster = self._backend.show(ResourceId.parse(job.cluster.id))
         except NotFoundError:
-            default = workspace_id(self._settings).child(Kind.CLUSTER, self._settings.cluster)
-            size = default_vm_size(self._settings) if id.key == default.key else ""
-            return self._configured_prices.get(size.lower())
-        return self.of_cluster(self._nodes_of(job, cluster)) if isinstance(cluster, Cluster) else None
-
-    def _nodes_of(self, job: JobSpec, cluster: Cluster) -> Cluster:
-        """The cluster with the nodes that a job gets."""
+            return None
+        assert isinstance(cluster, Cluster), "the id is a cluster's"
         return self._backend.prices.nodes_of(job, cluster) if self._backend.prices else cluster
 
     @cached_property
@@ -88,11 +90,18 @@ class JobCosts:
 
         The nodes of a partition are the engine's: idle ones cost nothing here.
         """
-        own = (each for each in clusters if isinstance(each, Cluster) and not each.partition)
-        for cluster in own if self.has_prices else ():
-            price = self.of_cluster(cluster)
-            if price and price.per_hour:
-                yield from _idle_note(cluster, price)
+        for cluster in clusters if self.has_prices else ():
+            if not isinstance(cluster, Cluster) or cluster.partition:
+                continue
+            price, count = self.of_cluster(cluster), cluster.node_states.idle_node_count
+            scale = cluster.spec.scale_settings
+            is_shrinking = scale and scale.auto_scale and not scale.auto_scale.minimum_node_count
+            if not price or not price.per_hour or not count or is_shrinking:
+                continue
+            nodes = "an idle node, which costs" if count == 1 else f"{count} idle nodes, which cost"
+            cost, most = Cost(count * price.per_hour, price.currency).text, cluster.node_states.total
+            fix = f"cluster auto-scale -n {cluster.id.name} --min 0 --max {most}"
+            yield f"Cluster {cluster.id.name} has {nodes} {cost} an hour; `{fix}` keeps none without a job."
 
     def price_for_conditions(self, conditions: Sequence[str], job: JobSpec) -> float:
         """The price that stop conditions of a job need; 0 if they need none.
@@ -105,30 +114,12 @@ class JobCosts:
             return 0.0
         price = self.node_price(job)
         if price is None:
-            size = self._size(job)
+            cluster = self._cluster_of(job)
+            size = cluster.spec.vm_size if cluster else default_vm_size(self._settings)
             raise UsageError(
                 f'--stop-if "{text}": the price of {size} is unknown', hint=_HINT.format(size=size)
             )
         return price.per_hour
-
-    def _size(self, job: JobSpec) -> str:
-        id = ResourceId.parse(job.cluster.id)
-        try:
-            cluster = self._backend.show(id)
-        except NotFoundError:
-            return default_vm_size(self._settings)
-        return self._nodes_of(job, cluster).spec.vm_size if isinstance(cluster, Cluster) else id.name
-
-
-def _idle_note(cluster: Cluster, price: Price) -> Iterator[str]:
-    count, scale = cluster.node_states.idle_node_count, cluster.spec.scale_settings
-    is_shrinking = scale and scale.auto_scale and not scale.auto_scale.minimum_node_count
-    if not count or is_shrinking:
-        return
-    nodes = "an idle node, which costs" if count == 1 else f"{count} idle nodes, which cost"
-    cost, most = Cost(count * price.per_hour, price.currency).text, cluster.node_states.total
-    fix = f"cluster auto-scale -n {cluster.id.name} --min 0 --max {most}"
-    yield f"Cluster {cluster.id.name} has {nodes} {cost} an hour; `{fix}` keeps none without a job."
 
 
 def node_times(job: JobResource) -> list[NodeTime]:

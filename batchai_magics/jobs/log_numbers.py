@@ -132,16 +132,13 @@ class LogNumbers:
         for part in self._timeline.add(table).parts(FIT, *RUN_KEYS):
             for _, fact in part.facts:
                 self._headings.enter(fact)
-                self._begin_run(fact)
+                if opens_run(fact, self._run) and (fact.key != ATTEMPT or int(fact.value) > 1):
+                    # another run or attempt repeats steps of the one before
+                    self._segments.clear()
+                    self._processes.begin_run()
+                    self._run.clear()
+                self._run.append(fact)
             self._add_lines(self._processes.add(part))
-
-    def _begin_run(self, fact: Fact) -> None:
-        """Begins another run or attempt if a fact does: it repeats steps of the one before."""
-        if opens_run(fact, self._run) and (fact.key != ATTEMPT or int(fact.value) > 1):
-            self._segments.clear()
-            self._processes.begin_run()
-            self._run.clear()
-        self._run.append(fact)
 
     def _add_lines(self, part: MeasurementTable) -> None:
         """Adds lines that are below the same headings and of one run."""

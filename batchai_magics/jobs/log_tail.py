@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -71,7 +71,14 @@ class LogTail:
         if len(self._ranks) <= 1:
             self._ranks.update(span.rank for span in spans_of(chunk))
         self.size = max(self.size, chunk.size)
-        self._trim()
+        excess = len(self._data) - self._max_bytes
+        # Trimming each time would copy all of it for each small chunk.
+        if excess >= self._max_bytes // 4:
+            self.start_line += self._data.count(b"\n", 0, excess)
+            del self._data[:excess]
+            self.start += excess
+            while self._spans and self._spans[0].end <= self.start:
+                self._spans.popleft()
 
     def fragment(self, offset: int, limit: int, *, line: int) -> TailFragment:
         """Returns at most `limit` bytes, the newest, after `offset`, which has `line` lines before it."""
@@ -102,17 +109,6 @@ class LogTail:
         end = line_end(self._data, max(0, at - 1))
         return self.start + end if end else offset
 
-    def _trim(self) -> None:
-        excess = len(self._data) - self._max_bytes
-        # Trimming each time would copy all of it for each small chunk.
-        if excess < self._max_bytes // 4:
-            return
-        self.start_line += self._data.count(b"\n", 0, excess)
-        del self._data[:excess]
-        self.start += excess
-        while self._spans and self._spans[0].end <= self.start:
-            self._spans.popleft()
-
     def _reset(self, offset: int) -> None:
         self._data.clear()
         self._spans.clear()
@@ -134,7 +130,13 @@ def spans_of(chunk: Chunk) -> tuple[Span, ...]:
     Tags (`[1,2]<stdout>:`, as Open MPI and horovodrun write them) take precedence over the backend's spans:
     a launcher that the job itself started is one process to the backend.
     """
-    return tuple(_tagged(chunk)) or chunk.spans
+    if not has_tag(chunk.data):
+        return chunk.spans
+    spans = []
+    for tag in _TAG.finditer(chunk.data):
+        end = line_end(chunk.data, tag.end()) or len(chunk.data)
+        spans.append(Span(chunk.offset + tag.start(), chunk.offset + end, int(tag[1])))
+    return tuple(spans) or chunk.spans
 
 
 def ranks_between(spans: Iterable[Span], start: int, end: int) -> bytes:
@@ -142,34 +144,19 @@ def ranks_between(spans: Iterable[Span], start: int, end: int) -> bytes:
 
     Rank -1 means unknown. Empty if no rank is known; tags in the text are ignored.
     """
+    writers, at = list[tuple[int, int]](), start
+    for span in spans:
+        first, last = max(span.start, start), min(span.end, end)
+        if first < last:
+            writers += [(at, UNKNOWN_RANK)] * (first > at)
+            writers.append((first, span.rank))
+            at = last
+    writers += [(at, UNKNOWN_RANK)] * (start < at < end)
     pairs = array("i")
-    for offset, rank in _writers(spans, start, end):
+    for offset, rank in writers:
         if not pairs or pairs[-1] != rank:
             pairs.extend((offset - start, rank))
     return pairs.tobytes()
-
-
-def _writers(spans: Iterable[Span], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The first byte of each rank's part; -1 for the parts in between and after the last."""
-    at = start
-    for span in spans:
-        first, last = max(span.start, start), min(span.end, end)
-        if first >= last:
-            continue
-        if first > at:
-            yield at, UNKNOWN_RANK
-        yield first, span.rank
-        at = last
-    if start < at < end:
-        yield at, UNKNOWN_RANK
-
-
-def _tagged(chunk: Chunk) -> Iterator[Span]:
-    if not has_tag(chunk.data):
-        return
-    for tag in _TAG.finditer(chunk.data):
-        end = line_end(chunk.data, tag.end()) or len(chunk.data)
-        yield Span(chunk.offset + tag.start(), chunk.offset + end, int(tag[1]))
 
 
 MAX_LINES = 40

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -48,12 +48,12 @@ class _PendingChunk:
         times = self.chunk.times
         return times[max(0, bisect_right(times, at, key=lambda written: written.start) - 1)].time
 
-    def spans(self, start: int, end: int) -> tuple[Span, ...]:
-        """Who wrote the bytes between two offsets."""
-        spans = self.chunk.spans
-        first = bisect_right(spans, start, key=lambda span: span.end)
-        last = bisect_left(spans, end, key=lambda span: span.start)
-        return tuple(Span(max(s.start, start), min(s.end, end), s.rank) for s in spans[first:last])
+
+def _between(spans: Sequence[Span], start: int, end: int) -> tuple[Span, ...]:
+    """The parts of spans between two offsets."""
+    first = bisect_right(spans, start, key=lambda span: span.end)
+    last = bisect_left(spans, end, key=lambda span: span.start)
+    return tuple(Span(max(s.start, start), min(s.end, end), s.rank) for s in spans[first:last])
 
 
 class LineSource:
@@ -118,9 +118,15 @@ class LineSource:
         start = 0
         if cut and self._open:
             start = line_end(data)
-            yield self._closed(block, offset, data[:start])
+            line = self._open + data[:start]
+            shown = shown_start(line)
+            first, self._open = self._open_at + shown, b""
+            # the writer of the end counts as the writer of the line
+            writers = _between(block.chunk.spans, offset, offset + start)[-1:]
+            spans = tuple(Span(first, offset + start, span.rank) for span in writers)
+            yield LineFragment(first, line[shown:], spans)
         for at, lines in _without_redraws(offset + start, data[start:cut]):
-            yield LineFragment(at, lines, block.spans(at, at + len(lines)))
+            yield LineFragment(at, lines, _between(block.chunk.spans, at, at + len(lines)))
         line = self._open + data[cut:]
         if not self._open:
             self._open_at = offset + cut
@@ -129,17 +135,6 @@ class LineSource:
         if len(self._open) > MAX_OPEN_BYTES:
             yield LineFragment(self._open_at, self._open, ())
             self._open = b""
-
-    def _closed(self, block: _PendingChunk, offset: int, end: bytes) -> LineFragment:
-        """The open line with its end; the writer of the end counts as the writer of the line."""
-        line = self._open + end
-        start = shown_start(line)
-        first = self._open_at + start
-        spans = block.spans(offset, offset + len(end))[-1:]
-        self._open = b""
-        return LineFragment(
-            first, line[start:], tuple(Span(first, offset + len(end), span.rank) for span in spans)
-        )
 
 
 def _without_redraws(offset: int, lines: bytes) -> Iterator[tuple[int, bytes]]:
@@ -201,9 +196,13 @@ class MergedLog:
 
     def advance(self) -> list[Chunk]:
         """Returns what can be ordered with certainty, as chunks of the merged log."""
-        chunks = [self._append(file, piece) for file, piece in self._next()]
+        pieces = [*self._interleaved()]
+        for file, other in (FILES, FILES[::-1]):
+            source = self._sources[file]
+            while source.pending_since is not None and self._is_certain(source, self._sources[other]):
+                pieces += [(file, piece) for piece in source.take()]
         self._poll += 1
-        return chunks
+        return [self._append(file, piece) for file, piece in pieces]
 
     def finish(self) -> list[Chunk]:
         """Returns the rest: both logs are complete."""
@@ -228,13 +227,6 @@ class MergedLog:
             spans += self._marked_spans(file, _between(known.spans, at, at + length), at, at + length, shift)
             data += known.data[part : part + length].ljust(length, b"\n")
         return Chunk(bytes(data), offset, size, is_complete, tuple(spans))
-
-    def _next(self) -> Iterator[tuple[str, LineFragment]]:
-        yield from self._interleaved()
-        for file, other in (FILES, FILES[::-1]):
-            source = self._sources[file]
-            while source.pending_since is not None and self._is_certain(source, self._sources[other]):
-                yield from ((file, piece) for piece in source.take())
 
     def _is_certain(self, source: LineSource, other: LineSource) -> bool:
         """Whether nothing of the other log, which has nothing pending, can precede what is pending here."""
@@ -286,12 +278,6 @@ class MergedLog:
             yield Span(start + shift, end + shift, STDERR + 1 + UNKNOWN_RANK)
         else:
             yield from (Span(s.start + shift, s.end + shift, STDERR + 1 + s.rank) for s in spans)
-
-
-def _between(spans: tuple[Span, ...], start: int, end: int) -> tuple[Span, ...]:
-    """The parts of spans between two offsets."""
-    inside = (span for span in spans if span.end > start and span.start < end)
-    return tuple(Span(max(s.start, start), min(s.end, end), s.rank) for s in inside)
 
 
 def unmarked(chunk: Chunk) -> Chunk:

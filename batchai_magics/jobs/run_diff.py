@@ -66,7 +66,17 @@ class RunDiff:
         return [*self.code[:MAX_CODE], *([f"… and {left} more lines"] if left > 0 else [])]
 
     def __repr__(self) -> str:
-        return "\n".join(_text_lines(self))
+        lines = [f"{self.names[0]} → {self.names[1]}"]
+        lines += [f"  ! {note}" for note in self.notes]
+        lines += map(visible, self.shown_code)
+        for section, found in groupby(self.rows, key=lambda row: row.section):
+            rows = [[visible(text) for text in row[1:]] for row in found]
+            widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+            lines.append(f"{section}:")
+            for cells in rows:
+                padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+                lines.append(f"  {'  '.join(padded)}".rstrip())
+        return "\n".join(lines if self.is_different else [*lines, SAME])
 
 
 def diff_runs(first: Job, second: Job) -> RunDiff:
@@ -202,31 +212,12 @@ def _metrics(one: Mapping[str, float], two: Mapping[str, float]) -> Iterator[Dif
     for name in dict.fromkeys((*one, *two)):
         first, second = one.get(name, math.nan), two.get(name, math.nan)
         one_text, two_text = ("" if math.isnan(value) else f"{value:.6g}" for value in (first, second))
-        yield Difference(METRICS, name, one_text, two_text, _change(first, second))
-
-
-def _change(first: float, second: float) -> str:
-    """The relative change; empty where it means nothing."""
-    if not (math.isfinite(first) and math.isfinite(second)) or not first:
-        return ""
-    percent = 100 * (second - first) / abs(first)
-    return f"{percent:+.1f} %" if abs(percent) >= 0.05 or not percent else f"{percent:+.1g} %"
+        change = ""  # relative
+        if math.isfinite(first) and math.isfinite(second) and first:
+            percent = 100 * (second - first) / abs(first)
+            change = f"{percent:+.1f} %" if abs(percent) >= 0.05 or not percent else f"{percent:+.1g} %"
+        yield Difference(METRICS, name, one_text, two_text, change)
 
 
 def _distinct(texts: Iterator[str]) -> str:
     return ", ".join(dict.fromkeys(filter(None, texts)))
-
-
-def _text_lines(diff: RunDiff) -> Iterator[str]:
-    yield f"{diff.names[0]} → {diff.names[1]}"
-    yield from (f"  ! {note}" for note in diff.notes)
-    yield from map(visible, diff.shown_code)
-    for section, found in groupby(diff.rows, key=lambda row: row.section):
-        rows = [[visible(text) for text in row[1:]] for row in found]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        yield f"{section}:"
-        for cells in rows:
-            padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
-            yield f"  {'  '.join(padded)}".rstrip()
-    if not diff.is_different:
-        yield SAME

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import cache, wraps
 from io import BytesIO
 from pathlib import Path
@@ -136,22 +135,15 @@ def save_figure(ax: Axes, path: str | os.PathLike[str]) -> Path:
         with matplotlib.rc_context({"pdf.fonttype": 42, "svg.hashsalt": "batchai_magics"}):
             dated = {"svg": "Date", "pdf": "CreationDate"}.get(form)
             metadata = {dated: None} if dated else None
-            with _printed(figure):
+            _recolour(figure, _PRINTED_INK)
+            try:
                 figure.savefig(part, format=form, dpi=_PRINT_DPI, metadata=metadata, facecolor="white")
+            finally:
+                _recolour(figure, INK)
         return part.replace(target)
     except OSError as error:
         part.unlink(missing_ok=True)
         raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
-
-
-@contextmanager
-def _printed(figure: Figure) -> Iterator[None]:
-    """The figure in print colours."""
-    _recolour(figure, _PRINTED_INK)
-    try:
-        yield
-    finally:
-        _recolour(figure, INK)
 
 
 def _recolour(figure: Figure, colour: str) -> None:

@@ -178,17 +178,10 @@ def _trainer_lines(folder: Path) -> tuple[bytes, list[str]]:
 @contextmanager
 def _opened(source: str | os.PathLike[str] | bytes | BinaryIO) -> Iterator[Any]:
     """The source as a binary stream."""
-    if isinstance(source, (bytes, bytearray, memoryview)):
-        yield io.BytesIO(source)
-    elif isinstance(source, (str, os.PathLike)):
-        with _opened_file(Path(source)) as stream:
-            yield stream
-    else:
-        yield source
-
-
-@contextmanager
-def _opened_file(path: Path) -> Iterator[BinaryIO]:
+    if not isinstance(source, (str, os.PathLike)):
+        yield io.BytesIO(source) if isinstance(source, (bytes, bytearray, memoryview)) else source
+        return
+    path = Path(source)
     try:
         stream = path.open("rb", buffering=0)
     except (OSError, ValueError) as error:

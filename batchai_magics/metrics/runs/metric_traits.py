@@ -177,9 +177,7 @@ def ordered(
     first = min(given, key=lambda each: (each.name != chosen, *_headline_key(each)), default=None)
     rate = min((each for each in given if each.is_rate), key=_rate_key, default=None)
     tops = [each.quantity for each in (first, rate) if each]
-    return sorted(
-        given, key=lambda each: (_display_order(each, tops), each is not first, *_quality_key(each))
-    )
+    return sorted(given, key=lambda each: _display_key(each, tops, is_first=each is first))
 
 
 def headline_of(metrics: Iterable[MetricTraits], preferences: MetricPreferences = NO_PREFERENCES) -> str:
@@ -285,17 +283,15 @@ def _rate_key(traits: MetricTraits) -> tuple[int, ...]:
     return (is_side, next(found, len(_PREFERRED_RATES)))
 
 
-def _display_order(traits: MetricTraits, tops: Sequence[str]) -> int:
-    """0 and 1 for the quantities at the top, then by kind."""
+def _display_key(traits: MetricTraits, tops: Sequence[str], *, is_first: bool) -> tuple[int, ...]:
+    """The quantities at the top, then by kind; losses on held-out data before others and their parts."""
+    kinds = (MetricKind.OTHER, MetricKind.RATE, MetricKind.TIMER)  # behind quality
     if traits.quantity in tops:
-        return tops.index(traits.quantity)
-    is_quality = traits.kind in (MetricKind.LOSS, MetricKind.SCORE)
-    return 2 if is_quality else 3 + (MetricKind.OTHER, MetricKind.RATE, MetricKind.TIMER).index(traits.kind)
-
-
-def _quality_key(traits: MetricTraits) -> tuple[int, int]:
-    """Losses measured on held-out data before others, and before the parts of a loss."""
-    return (_held_out_key(traits), _loss_key(traits)) if traits.kind is MetricKind.LOSS else (0, 0)
+        order = tops.index(traits.quantity)
+    else:
+        order = 3 + kinds.index(traits.kind) if traits.kind in kinds else 2
+    is_loss = traits.kind is MetricKind.LOSS
+    return (order, not is_first, *((_held_out_key(traits), _loss_key(traits)) if is_loss else (0, 0)))
 
 
 def _held_out_key(traits: MetricTraits) -> int:

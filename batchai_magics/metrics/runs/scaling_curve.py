@@ -154,30 +154,28 @@ def _curve(label: str, runs: Sequence[Run]) -> ScalingCurve:
     by_count = _grouped(runs, workers)
     least = min(by_count)
     base = _speed(by_count[least])
-    points = tuple(_point(label, by_count[count], base, least) for count in sorted(by_count))
+    points = []
+    for count, at_count in sorted(by_count.items()):
+        speed, first = _speed(at_count), at_count[0].summary
+        ideal = base.images_per_sec * count / least
+        efficiency = 100 * speed.images_per_sec / ideal
+        doubts = [each.uncertainty / each.images_per_sec for each in (speed, base)] if count > least else []
+        point = ScalingPoint(
+            model=label,
+            processes=count,
+            images_per_sec=speed.images_per_sec,
+            uncertainty=speed.uncertainty,
+            ideal=ideal,
+            speedup=speed.images_per_sec / base.images_per_sec,
+            efficiency_percent=efficiency,
+            efficiency_uncertainty=efficiency * math.hypot(*doubts),
+            batch_size_per_device=first.batch_size_per_device,
+            batch_size_global=first.batch_size_global,
+            runs=tuple(run.name for run in at_count),
+        )
+        points.append(point)
     is_on_gpus = all("gpu" in device.lower() for run in runs for device in run.summary.devices or [""])
-    return ScalingCurve(label, _growth(runs), is_on_gpus, points)
-
-
-def _point(label: str, runs: Sequence[Run], base: Speed, least: int) -> ScalingPoint:
-    """The point for one number of processes, relative to the smallest number."""
-    speed, count, first = _speed(runs), workers(runs[0]), runs[0].summary
-    ideal = base.images_per_sec * count / least
-    efficiency = 100 * speed.images_per_sec / ideal
-    doubts = [each.uncertainty / each.images_per_sec for each in (speed, base)] if count > least else []
-    return ScalingPoint(
-        model=label,
-        processes=count,
-        images_per_sec=speed.images_per_sec,
-        uncertainty=speed.uncertainty,
-        ideal=ideal,
-        speedup=speed.images_per_sec / base.images_per_sec,
-        efficiency_percent=efficiency,
-        efficiency_uncertainty=efficiency * math.hypot(*doubts),
-        batch_size_per_device=first.batch_size_per_device,
-        batch_size_global=first.batch_size_global,
-        runs=tuple(run.name for run in runs),
-    )
+    return ScalingCurve(label, _growth(runs), is_on_gpus, tuple(points))
 
 
 def _growth(runs: Sequence[Run]) -> Growth:

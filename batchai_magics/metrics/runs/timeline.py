@@ -77,7 +77,14 @@ class Timeline:
     def add(self, records: Iterable[Record]) -> MeasurementTable:
         """Add the next records of the run; gives them with the steps of the timeline."""
         table = MeasurementTable.of(records)
-        self._learn(table)
+        learning = dict[Rank, _RankTimeline]()
+        for part in table.parts(FIT):
+            for _, fact in part.facts:
+                self._learn_fact(fact)
+            for run in _line_runs(part):
+                rank = learning[run.rank] = self._ranks[run.rank]
+                rank.learn(run, self._learned.of(run.rank).number)
+        self.has_moved |= sum(rank.has_moved() for rank in learning.values()) > 0
         placed: dict[tuple[MetricName, ...], list[Sequence[Column]]] = {
             each.metrics: [] for each in table.lines
         }
@@ -91,16 +98,6 @@ class Timeline:
             for metrics, own in pieces.items():
                 placed[metrics].append(_by_metric(own))
         return table.with_lines(replace(lines, steps=_joined(placed[lines.metrics])) for lines in table.lines)
-
-    def _learn(self, table: MeasurementTable) -> None:
-        ranks = {}
-        for part in table.parts(FIT):
-            for _, fact in part.facts:
-                self._learn_fact(fact)
-            for run in _line_runs(part):
-                rank = ranks[run.rank] = self._ranks[run.rank]
-                rank.learn(run, self._learned.of(run.rank).number)
-        self.has_moved |= sum(rank.has_moved() for rank in ranks.values()) > 0
 
     def _learn_fact(self, fact: Fact) -> None:
         self._learned.enter(fact)
@@ -352,7 +349,13 @@ class _RankTimeline:
         name = metric.name
         if step is None:
             if epoch is not None and float(epoch).is_integer():
-                self._visit(name, epoch, fit)
+                if not self._visits or (self._visits[-1], self._visited_fit) != (epoch, fit):
+                    self._visits.append(epoch)
+                    self._visited_fit = fit
+                    self._first_visit = min(self._first_visit, epoch)
+                elif self._seen.get(name) == len(self._visits):
+                    self._repeated.add(name)
+                self._seen[name] = len(self._visits)
         elif metric.phase != TRAIN:
             self._measured[name].add(step)
         elif epoch is None or self._learns_late(name, epoch):
@@ -374,15 +377,6 @@ class _RankTimeline:
 
     def _is_late(self, name: str, epoch: float) -> bool:
         return epoch in self._ended and name in self._counters
-
-    def _visit(self, name: str, epoch: float, fit: int) -> None:
-        if not self._visits or (self._visits[-1], self._visited_fit) != (epoch, fit):
-            self._visits.append(epoch)
-            self._visited_fit = fit
-            self._first_visit = min(self._first_visit, epoch)
-        elif self._seen.get(name) == len(self._visits):
-            self._repeated.add(name)
-        self._seen[name] = len(self._visits)
 
     def has_moved(self) -> bool:
         """Whether numbers that were placed stand elsewhere, since this was last asked."""
