@@ -7,10 +7,10 @@ import math
 import threading
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from batchai_magics.metrics import summarize
 from batchai_magics.metrics.column import Column
@@ -142,7 +142,9 @@ class LogNumbers:
 
     def _add_lines(self, part: MeasurementTable) -> None:
         """Adds lines that are below the same headings and of one run."""
-        self._find_start(part)
+        if self._start is None:
+            rows = chain.from_iterable(zip(lines.rows, lines.times, strict=True) for lines in part.lines)
+            self._start = min(((row, time) for row, time in rows if time is not None), default=(0, None))[1]
         numbers = self._epochs.numbers(part)
         series = defaultdict[MetricName, list[list[Column]]](list)
         metrics: dict[str, MetricName] = {}
@@ -153,21 +155,12 @@ class LogNumbers:
                     columns = [lines.rows, steps, lines.ranks, values, *rest]
                     series[metrics.setdefault(metric.name, metric)].append(columns)
                     self._has_epochs |= not lines.epochs.is_missing
-        shared: dict[tuple[int, int], _StepsByRank] = {}  # metrics of a line have the same steps and ranks
         for metric, pieces in series.items():
-            steps, ranks, *rest = in_row_order(pieces)[1:]
+            steps, ranks, values, epochs, seconds = in_row_order(pieces)[1:]
             if None in steps:
-                steps_by_rank = _numbered(metric.name, (steps, ranks, rest[1]), numbers)
-            else:
-                key = id(steps), id(ranks)
-                steps_by_rank = shared[key] = shared.get(key) or _StepsByRank.of(steps, ranks)
-            self._add_values(metric, steps_by_rank, rest)
-
-    def _find_start(self, part: MeasurementTable) -> None:
-        """Notes the time of the first line that has one."""
-        if self._start is None:
-            rows = chain.from_iterable(zip(lines.rows, lines.times, strict=True) for lines in part.lines)
-            self._start = min(((row, time) for row, time in rows if time is not None), default=(0, None))[1]
+                own = {rank: iter(each) for (name, rank), each in numbers.items() if name == metric.name}
+                steps = _numbered(own, steps, ranks, epochs)
+            self._add_values(metric, [steps, ranks, values, epochs, seconds])
 
     def _seconds(self, times: Column) -> Column:
         """Times since the start."""
@@ -176,19 +169,22 @@ class LogNumbers:
             return times
         return Column([None if time is None else time - start for time in times])
 
-    def _add_values(self, metric: MetricName, steps_by_rank: _StepsByRank, rest: Sequence[Column]) -> None:
-        """Adds values of a metric to the lines that they belong to: each segment has its own."""
+    def _add_values(self, metric: MetricName, columns: Sequence[Column]) -> None:
+        """Adds values of a metric to the lines that they belong to: each segment has its own.
+
+        `columns` are steps, ranks, values, epochs and seconds.
+        """
         lines, segments_of = defaultdict[str, list[int]](list), self._segments[metric.name]
-        for rank, indices, positions, is_rising in steps_by_rank.of_each:
+        for rank, indices in indices_by_rank(columns[1]).items():
+            positions = columns[0].at(indices)
             segments, fit = segments_of[rank], self._headings.of(rank)
-            if is_rising:
+            if never_falls(positions):
                 lines[self._line_of(metric.name, segments, positions[0], fit)] += indices
                 if positions[-1] is not None:
                     segments.follow(positions[-1])
                 continue
             for index, position in zip(indices, positions, strict=True):
                 lines[self._line_of(metric.name, segments, position, fit)].append(index)
-        columns = [steps_by_rank.steps, steps_by_rank.ranks, *rest]
         in_order = sorted(lines.items(), key=lambda each: min(each[1])) if len(lines) > 1 else lines.items()
         for line, every in in_order:
             if line not in self.series:
@@ -210,35 +206,12 @@ class LogNumbers:
         return f"{name} ({segments.name})"
 
 
-class _StepsByRank(NamedTuple):
-    """Steps and ranks of values; `of_each`: each rank's indices, steps, and whether these never fall."""
-
-    steps: Column
-    ranks: Column
-    of_each: Sequence[tuple[Rank, Sequence[int], Sequence[int | None], bool]]
-
-    @classmethod
-    def of(cls, steps: Column, ranks: Column) -> _StepsByRank:
-        """Groups steps that are all known, or of a log without steps, by rank."""
-        by_rank = []
-        for rank, indices in indices_by_rank(ranks).items():
-            positions = steps.at(indices)
-            by_rank.append((rank, indices, positions, never_falls(positions)))
-        return cls(steps, ranks, by_rank)
-
-
-def _numbered(
-    name: str, columns: Sequence[Column], numbers: Mapping[tuple[str, Rank], Sequence[int]]
-) -> _StepsByRank:
-    """The steps of values, of which some have an epoch and no step but a number."""
-    steps, ranks, epochs = columns
-    positions = [*steps]
-    for rank, indices in indices_by_rank(ranks).items():
-        numbered = iter(numbers.get((name, rank), ()))
-        for index in indices:
-            if positions[index] is None and epochs[index] is not None:
-                positions[index] = next(numbered)
-    return _StepsByRank.of(Column(positions), ranks)
+def _numbered(numbers: Mapping[Rank, Iterator[int]], steps: Column, ranks: Column, epochs: Column) -> Column:
+    """Steps, of which those with an epoch that are missing are the next numbers of their rank."""
+    numbered = list[int | None]()
+    for step, rank, epoch in zip(steps, ranks, epochs, strict=True):
+        numbered.append(next(numbers[rank]) if step is None and epoch is not None else step)
+    return Column(numbered)
 
 
 class NumberColumns:
