@@ -10,7 +10,7 @@ import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from azure.ai.ml import Input, MLClient, Output, command
+from azure.ai.ml import MLClient, Output, command
 from azure.ai.ml._restclient.arm_ml_service import models as arm
 from azure.ai.ml._restclient.arm_ml_service._utils.model_base import Model as ArmModel
 from azure.ai.ml._restclient.runhistory import models as history
@@ -28,9 +28,7 @@ client = MLClient(
 )
 
 
-def submit(
-    name, command_line, *, code=None, compute=None, nodes=1, distribution=None, inputs=None, **options
-):
+def submit(name, command_line, *, code=None, compute=None, nodes=1, distribution=None, **options):
     """Makes a command job; without a compute, a serverless one."""
     place = {"compute": compute} if compute else {}
     job = command(
@@ -40,7 +38,6 @@ def submit(
         environment=Environment(image="registry.example.org/image"),
         instance_count=nodes,
         distribution=distribution,
-        inputs={key: Input(type="uri_folder", path=path) for key, path in (inputs or {}).items()},
         outputs={"result": Output(type="uri_folder")},
         **place,
         **options,
