@@ -3,21 +3,17 @@
 import { isProgressShown, progressBar, sparkline } from "../core/bars.js";
 import { el, offerOptions, setText } from "../core/dom.js";
 import { compare, error, quantity } from "../core/format.js";
-import { markSorted, sortHead } from "../core/tables.js";
+import { markSorted, NOTHING, parameterColumn, sortHead } from "../core/tables.js";
 import { runColour } from "./lines_chart.js";
 
 /** @typedef {import("../core/messages.d.ts").ComparisonFacts} ComparisonFacts */
 /** @typedef {import("../core/messages.d.ts").RunMetric} RunMetric */
 /** @typedef {import("../core/messages.d.ts").RunRow} RunRow */
 
-/**
- * A column: `of` is the text of a cell, `by` what it is sorted by; `isRising` ones are sorted downwards first.
- * @typedef {{title: string, key: string, of: (row: RunRow) => string, by: (row: RunRow) => string | number | null, isRising?: boolean, metric?: RunMetric}} Column
- */
+/** @typedef {import("../core/tables.js").Column<RunRow> & {metric?: RunMetric}} Column */
 
 /** @typedef {{row: HTMLTableRowElement, update: (run: RunRow) => void, spark: () => void}} Line */
 
-const NOTHING = "–";
 const BASELINE = "baseline"; // the tag of the run that others are compared with
 const SECOND_MS = 1000;
 const MAX_SPARK = 40; // points of a sparkline
@@ -28,16 +24,16 @@ const NAME = { title: "Run", key: "name", of: (row) => row.name, by: (row) => ro
 /** @type {Column} */
 const STATE = { title: "State", key: "state", of: (row) => row.state, by: (row) => row.state };
 /** @type {Column} */
-const PROGRESS = { title: "Progress", key: "progress", of: () => "", by: (row) => row.progress?.fraction ?? null, isRising: true };
+const PROGRESS = { title: "Progress", key: "progress", of: () => "", by: (row) => row.progress?.fraction ?? null, isDescending: true };
 
 /** Columns of numbers that only some runs have. @type {(Column & {isNeeded: (row: RunRow, first: RunRow) => boolean})[]} */
 const COUNTS = [
-  { title: "Processes", key: "workers", of: (row) => count(row.workers), by: (row) => row.workers, isRising: true, isNeeded: (row, first) => row.workers !== null && row.workers !== first.workers },
-  { title: "Step", key: "steps", of: (row) => count(row.steps || null), by: (row) => row.steps, isRising: true, isNeeded: () => true },
+  { title: "Processes", key: "workers", of: (row) => count(row.workers), by: (row) => row.workers, isDescending: true, isNeeded: (row, first) => row.workers !== null && row.workers !== first.workers },
+  { title: "Step", key: "steps", of: (row) => count(row.steps || null), by: (row) => row.steps, isDescending: true, isNeeded: () => true },
 ];
 /** @type {(Column & {isNeeded: (row: RunRow, first: RunRow) => boolean})[]} */
 const RESULTS = [
-  { title: "Speed-up", key: "speedup", of: (row) => (row.speedup === null ? NOTHING : `${row.speedup.toFixed(2)} ×`), by: (row) => row.speedup, isRising: true, isNeeded: (row) => row.speedup !== null },
+  { title: "Speed-up", key: "speedup", of: (row) => (row.speedup === null ? NOTHING : `${row.speedup.toFixed(2)} ×`), by: (row) => row.speedup, isDescending: true, isNeeded: (row) => row.speedup !== null },
   { title: "Stragglers", key: "stragglers", of: (row) => (row.stragglers ? `rank ${row.stragglers}` : NOTHING), by: (row) => row.stragglers || null, isNeeded: (row) => row.stragglers !== "" },
 ];
 
@@ -147,7 +143,7 @@ export class RunTable {
   #sortBy(key) {
     const column = this.columns.find((each) => each.key === key);
     const isFirst = this.sorted !== key;
-    const initial = Boolean(column?.isRising);
+    const initial = Boolean(column?.isDescending);
     if (isFirst) [this.sorted, this.isDescending] = [key, initial];
     else if (this.isDescending === initial) this.isDescending = !initial;
     else this.sorted = "";
@@ -284,7 +280,7 @@ function columnsOf({ parameters, metrics }, rows) {
   return [
     NAME,
     STATE,
-    ...parameters.map(parameterColumn),
+    ...parameters.map((name) => parameterColumn(name, (/** @type {RunRow} */ row) => row.parameters[name] ?? null)),
     ...(rows.some((row) => row.progress && isProgressShown(row.state)) ? [PROGRESS] : []),
     ...needed(COUNTS),
     ...metrics.map(metricColumn),
@@ -293,29 +289,12 @@ function columnsOf({ parameters, metrics }, rows) {
 }
 
 /**
- * @param {string} name
- * @returns {Column}
- */
-function parameterColumn(name) {
-  const valueOf = (/** @type {RunRow} */ row) => row.parameters[name] ?? null;
-  return {
-    title: name,
-    key: `parameter:${name}`,
-    of: (row) => String(valueOf(row) ?? NOTHING),
-    by: (row) => {
-      const value = valueOf(row);
-      return typeof value === "boolean" ? String(value) : value;
-    },
-  };
-}
-
-/**
  * @param {RunMetric} metric
  * @returns {Column}
  */
 function metricColumn(metric) {
   const valueOf = (/** @type {RunRow} */ row) => row.values[metric.name]?.[0] ?? null;
-  return { title: metric.label, key: `metric:${metric.name}`, of: (row) => valueText(metric, row), by: valueOf, isRising: metric.direction !== "falls", metric };
+  return { title: metric.label, key: `metric:${metric.name}`, of: (row) => valueText(metric, row), by: valueOf, isDescending: metric.direction !== "falls", metric };
 }
 
 /** @type {(metric: RunMetric, row: RunRow) => string} */

@@ -4,7 +4,7 @@ import { isProgressShown, progressBar, sparkline } from "../core/bars.js";
 import { countAxis } from "../core/chart_axes.js";
 import { el, offerOptions, restingPaint, setText } from "../core/dom.js";
 import { compare, counted, duration, quantity } from "../core/format.js";
-import { markSorted, moreRows, sortHead } from "../core/tables.js";
+import { markSorted, moreRows, NOTHING, parameterColumn, sortHead } from "../core/tables.js";
 import { Dashboard, dashboardHead, sentenceList } from "../dashboards/dashboard.js";
 import { OpenedView } from "../dashboards/opened_view.js";
 import { LinesChart, runColour } from "./lines_chart.js";
@@ -257,10 +257,9 @@ export function bestSoFar(values, sign) {
   return values.map((value) => (best = sign > 0 ? Math.min(best, value) : Math.max(best, value)));
 }
 
-/** @typedef {{title: string, key: string, of: (trial: Trial) => string, by: (trial: Trial) => string | number | null, isFalling?: boolean, kind?: string}} Column */
+/** @typedef {import("../core/tables.js").Column<Trial>} Column */
 /** @typedef {{row: HTMLTableRowElement, update: (trial: Trial) => void}} TrialLine */
 
-const NOTHING = "–";
 const BEST = "best";
 const VALUE = "value";
 const MS = 1000;
@@ -271,7 +270,7 @@ const HEAD = [
   { title: "State", key: "state", of: ({ state }) => state, by: ({ state }) => state },
 ];
 /** @type {Column} */
-const PROGRESS = { title: "Progress", key: "progress", of: () => "", by: ({ progress }) => progress?.fraction ?? null, isFalling: true };
+const PROGRESS = { title: "Progress", key: "progress", of: () => "", by: ({ progress }) => progress?.fraction ?? null, isDescending: true };
 /** @type {Column} */
 const TIME = { title: "Ran for", key: "time", kind: "number", of: (trial) => (trial.started === null ? NOTHING : duration(secondsOf(trial) ?? 0)), by: (trial) => secondsOf(trial) };
 /** @type {Column} */
@@ -358,15 +357,15 @@ export class TrialTable {
     /** @type {Column[]} */
     const values = metric
       ? [
-          { title: metric, key: VALUE, kind: "metric", of: ({ value }) => text(value), by: ({ value }) => value, isFalling: sign < 0 },
-          { title: `best ${metric}`, key: BEST, kind: "metric", of: ({ best }) => text(best), by: ({ best }) => best, isFalling: sign < 0 },
+          { title: metric, key: VALUE, kind: "metric", of: ({ value }) => text(value), by: ({ value }) => value, isDescending: sign < 0 },
+          { title: `best ${metric}`, key: BEST, kind: "metric", of: ({ best }) => text(best), by: ({ best }) => best, isDescending: sign < 0 },
         ]
       : [];
     const others = metrics.map(metricColumn);
     this.hasProgress = (this.hasProgress && state === "running") || this.sweep.all.some((trial) => trial.failure || (trial.progress && isProgressShown(trial.state)));
     const progress = this.hasProgress ? [PROGRESS] : [];
     const optional = [...(this.sweep.all.some(({ attempts }) => attempts > 1) ? [ATTEMPTS] : []), ...(this.sweep.all.some(({ cost }) => cost) ? [COST] : [])];
-    return [...HEAD, ...parameters.map(parameterColumn), ...progress, ...values, ...others, TIME, ...optional];
+    return [...HEAD, ...parameters.map((name, place) => parameterColumn(name, (/** @type {Trial} */ trial) => trial.parameters[place] ?? null, shortText)), ...progress, ...values, ...others, TIME, ...optional];
   }
 
   /** @param {Column[]} columns */
@@ -379,8 +378,8 @@ export class TrialTable {
 
   /** A first click sorts the best first, a second one the other way round. @param {string} key */
   #sortBy(key) {
-    const isFalling = Boolean(this.columns.find((column) => column.key === key)?.isFalling);
-    this.isDescending = this.sorted === key && this.isTurned ? !this.isDescending : this.sorted === key ? !isFalling : isFalling;
+    const initial = Boolean(this.columns.find((column) => column.key === key)?.isDescending);
+    this.isDescending = this.sorted === key && this.isTurned ? !this.isDescending : this.sorted === key ? !initial : initial;
     [this.sorted, this.isTurned] = [key, true];
     this.draw();
   }
@@ -388,7 +387,7 @@ export class TrialTable {
   /** Sorts the trials; fast if few have changed, since they are almost in order. */
   #sort() {
     const column = this.columns.find(({ key }) => key === this.sorted) ?? /** @type {Column} */ (this.columns[0]);
-    if (!this.isTurned) this.isDescending = Boolean(column.isFalling);
+    if (!this.isTurned) this.isDescending = Boolean(column.isDescending);
     const direction = this.isDescending ? -1 : 1;
     const { selected } = this;
     const all = selected ? this.sweep.all.filter(({ number }) => selected.has(String(number))) : this.sweep.all;
@@ -452,27 +451,15 @@ function fillCell(cell, element, words) {
   if (cell.dataset.empty !== isEmpty) cell.dataset.empty = isEmpty; // which a narrow page leaves out
 }
 
-/** @type {(name: string, place: number) => Column} */
-function parameterColumn(name, place) {
-  const valueOf = (/** @type {Trial} */ { parameters }) => parameters[place] ?? null;
-  return {
-    title: name,
-    key: `parameter:${name}`,
-    of: (trial) => {
-      const value = valueOf(trial);
-      return typeof value === "number" ? (Number.isInteger(value) ? String(value) : Number(value.toPrecision(4)).toString()) : String(value ?? NOTHING);
-    },
-    by: (trial) => {
-      const value = valueOf(trial);
-      return typeof value === "boolean" ? String(value) : value;
-    },
-  };
+/** @param {string | number | boolean} value */
+function shortText(value) {
+  return typeof value === "number" && !Number.isInteger(value) ? String(Number(value.toPrecision(4))) : String(value);
 }
 
 /** @type {(metric: {name: string, label: string, is_rising: boolean}, place: number) => Column} */
-function metricColumn({ name, label, is_rising: isFalling }, place) {
+function metricColumn({ name, label, is_rising: isDescending }, place) {
   const valueOf = (/** @type {Trial} */ { metrics }) => metrics[place] ?? null;
-  return { title: label, key: `metric:${name}`, kind: "number", of: (trial) => text(valueOf(trial)), by: valueOf, isFalling };
+  return { title: label, key: `metric:${name}`, kind: "number", of: (trial) => text(valueOf(trial)), by: valueOf, isDescending };
 }
 
 /** @param {number | null} value */

@@ -1,8 +1,29 @@
-// Parts of long tables: the heads that sort them, and below a part of their rows the button for more.
+// Parts of long tables: columns, the heads that sort by them, and below a part of the rows the button for more.
 
 import { el, setText } from "./dom.js";
 
 export const PAGE_ROWS = 100; // rows at first, and more on each request
+export const NOTHING = "–"; // in an empty cell
+
+/**
+ * A column: `of` is the text of a cell, `by` what it is sorted by; `isDescending`: the highest values come first.
+ * @template Row
+ * @typedef {{title: string, key: string, of: (row: Row) => string, by: (row: Row) => string | number | null, isDescending?: boolean, kind?: string}} Column
+ */
+
+/**
+ * The column of a parameter.
+ * @template Row
+ * @param {string} name
+ * @param {(row: Row) => string | number | boolean | null} valueOf
+ * @param {(value: string | number | boolean) => string} [text]
+ * @returns {Column<Row>}
+ */
+export function parameterColumn(name, valueOf, text = String) {
+  const textOf = (/** @type {string | number | boolean | null} */ value) => (value === null ? NOTHING : text(value));
+  const keyOf = (/** @type {string | number | boolean | null} */ value) => (typeof value === "boolean" ? String(value) : value);
+  return { title: name, key: `parameter:${name}`, of: (row) => textOf(valueOf(row)), by: (row) => keyOf(valueOf(row)) };
+}
 
 /**
  * The head of a column, which sorts the table when it is clicked.
