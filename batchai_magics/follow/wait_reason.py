@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from batchai_magics.backends.base import Backend
 from batchai_magics.errors import NotFoundError
@@ -62,16 +62,18 @@ def with_wait_reason(backend: Backend, job: JobResource) -> JobResource:
 def _reason(job: JobResource, queue: QueueChanged | None, cluster: NodeStateCounts | None) -> str:
     if job.state is not ExecutionState.QUEUED or job.waiting:
         return job.waiting
-    reasons = []
+    return "; ".join(_reasons(queue, cluster, job.spec.node_count))
+
+
+def _reasons(queue: QueueChanged | None, cluster: NodeStateCounts | None, wanted: int) -> Iterator[str]:
     if queue and queue.on_nodes:
-        reasons.append(f"{_names(queue.on_nodes)} {_verb(queue.on_nodes)} using its nodes")
+        yield f"{_names(queue.on_nodes)} {_verb(queue.on_nodes)} using its nodes"
     if queue and queue.before:
-        reasons.append(f"{_jobs_before(queue.before)} ahead in the queue")
+        yield f"{_jobs_before(queue.before)} ahead in the queue"
     if cluster and (preparing := cluster.of(NodeState.PREPARING)):
-        reasons.append(f"{preparing} of its nodes {'is' if preparing == 1 else 'are'} being prepared")
-    elif cluster and cluster.total < job.spec.node_count:
-        reasons.append(f"it has {cluster.total or 'none'}")
-    return "; ".join(reasons)
+        yield f"{preparing} of its nodes {'is' if preparing == 1 else 'are'} being prepared"
+    elif cluster and cluster.total < wanted:
+        yield f"it has {cluster.total or 'none'}"
 
 
 def _names(names: Sequence[str]) -> str:

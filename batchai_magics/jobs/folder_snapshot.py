@@ -68,11 +68,7 @@ def read_script(path: Path, folder: Path, settings: Settings | None = None) -> S
         )
         hint = did_you_mean(file.name, near) or f"Looked in {folder}."
         raise UsageError(f"{path}: no such file", hint=hint)
-    with file.open("rb") as opened:
-        is_shell = file.suffix in _SHELL_SUFFIXES or _SHELL_SHEBANG.match(opened.read(_MAX_PATH))
-    if is_shell:
-        hint = "Write what it starts: batchai run -- torchrun train.py. --prep takes shell commands."
-        raise UsageError(f"{path} is a shell script; a job runs Python", hint=hint)
+    _check_language(path, file)
     root = _project_of(file, folder.absolute())
     file = file if file.is_relative_to(root) else file.parent.resolve() / file.name
     name = text_of(file.relative_to(root).as_posix())
@@ -89,6 +85,15 @@ def read_script(path: Path, folder: Path, settings: Settings | None = None) -> S
         reason = next((left_out[folder] for folder in folders if folder in left_out), "ignored")
         missed[mentioned] = f"{reason}, but the script mentions it"
     return replace(script, left_out={**left_out, **missed})
+
+
+def _check_language(path: Path, file: Path) -> None:
+    """Raises UsageError for a shell script."""
+    with file.open("rb") as opened:
+        is_shell = file.suffix in _SHELL_SUFFIXES or _SHELL_SHEBANG.match(opened.read(_MAX_PATH))
+    if is_shell:
+        hint = "Write what it starts: batchai run -- torchrun train.py. --prep takes shell commands."
+        raise UsageError(f"{path} is a shell script; a job runs Python", hint=hint)
 
 
 def read_module(module: str, folder: Path, settings: Settings | None = None) -> ScriptFolder:

@@ -152,12 +152,17 @@ def named_files(files: Sequence[OutputFile], path: str) -> list[tuple[OutputFile
             own = [(file, f"/{name}/".partition(f"/{wanted}/")[2].rstrip("/")) for file, name in chosen]
             base = wanted.rpartition("/")[2]
             return [(file, f"{base}/{rest}" if rest else base) for file, rest in own]
-    places = list(map(visible, places))
+    raise _not_named(files, list(map(visible, places)), path)
+
+
+def _not_named(files: Sequence[OutputFile], places: Sequence[str], path: str) -> NotFoundError:
+    """The error for a path that names none of the files at these places, or several."""
+    wanted = path.strip("/")
     several = [place for place in places if f"/{wanted}/" in f"/{place}/"]
     text = f"several files are called {visible(path)}" if several else f"there is no file {visible(path)}"
     near = did_you_mean(wanted, (*places, *(visible(file.name) for file in files)))
     hint = near if near and not several else f"Available: {', '.join((several or places)[:MAX_HINT_FILES])}."
-    raise NotFoundError(text, code="FileNotFound", hint=hint)
+    return NotFoundError(text, code="FileNotFound", hint=hint)
 
 
 def _path_above(name: str, wanted: str) -> str:

@@ -202,16 +202,20 @@ def metrics_of(
     summary = summarize(records, preferences=preferences)
     shown = [metric for metric in summary.metrics if not metric.is_timer] or summary.metrics
     rest = [metric.label for metric in shown[MOST_METRICS:]]
-    rates = summary.rates or {}
-    by_rank = ", ".join(f"{rank}: {rate:,.1f}" for rank, rate in rates.items())
-    if len(rates) > MOST_RATES:
-        by_rank = f"{min(rates.values()):,.1f} to {max(rates.values()):,.1f}"
     texts = {
         **{metric.label: metric.text for metric in shown[:MOST_METRICS]},
         "more metrics": ", ".join(rest[:MOST_NAMES]) + (" …" if len(rest) > MOST_NAMES else ""),
-        "by rank": by_rank if len(rates) > 1 else "",
+        "by rank": _by_rank(summary.rates),
         "steps": f"{summary.steps:,}" if summary.steps else "",
         "model": summary.model or "",
         "batch size": str(summary.batch_size_global or ""),
     }
     return {label: text for label, text in texts.items() if text}
+
+
+def _by_rank(rates: Mapping[int, float] | None) -> str:
+    if not rates or len(rates) < 2:
+        return ""
+    if len(rates) > MOST_RATES:
+        return f"{min(rates.values()):,.1f} to {max(rates.values()):,.1f}"
+    return ", ".join(f"{rank}: {rate:,.1f}" for rank, rate in rates.items())

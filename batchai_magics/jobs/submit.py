@@ -151,17 +151,7 @@ def _create_or_find(backend: Backend, request: CellRequest, runs: Sequence[JobRe
     same = next((run.id.name for run in reversed(runs) if run.spec.to_wire() == asked), "")
     if same or (runs and _may_match(asked, runs[-1].spec.to_wire())):
         with contextlib.suppress(ConflictError):  # the secrets differ, which the spec does not show
-            job = _create(backend, request, same or names[-1])
-            records = backend.records
-            if job.patterns and records and not job.patterns.items() <= job.labels().patterns.items():
-                records.relabel(job.id, LabelChange(patterns=job.patterns))  # for lists and other processes
-            found = f"{job.name} was already submitted from {file or 'this cell'}"
-            if any(run.id.key == job.id.key and run.state.is_final for run in runs):
-                note = f"Warning: {found} and has ended: nothing ran, showing that run."
-                note += " To run it again: --new, or the setting run_policy = new."
-                return Submitted(job, is_new=False, has_ended=True, note=note)
-            note = f"{found}; showing that run. Use --new to run it again."
-            return Submitted(job, is_new=False, note=note)
+            return _shown(backend, _create(backend, request, same or names[-1]), runs, file)
     if request.is_same:
         text = f"a different job called {names[-1]} exists"
         hint = "Leave out --same to start the next run of that name."
@@ -170,6 +160,19 @@ def _create_or_find(backend: Backend, request: CellRequest, runs: Sequence[JobRe
     what = f"{file} or its options" if file else "The cell"
     note = f"{what} changed since {names[-1]}: running as {job.name} (--same makes this an error)."
     return Submitted(job, is_new=True, note=note)
+
+
+def _shown(backend: Backend, job: Job, runs: Sequence[JobResource], file: str) -> Submitted:
+    """The run that was found; the expressions of the cell are kept with it, for lists and other processes."""
+    records = backend.records
+    if job.patterns and records and not job.patterns.items() <= job.labels().patterns.items():
+        records.relabel(job.id, LabelChange(patterns=job.patterns))
+    found = f"{job.name} was already submitted from {file or 'this cell'}"
+    if any(run.id.key == job.id.key and run.state.is_final for run in runs):
+        note = f"Warning: {found} and has ended: nothing ran, showing that run."
+        note += " To run it again: --new, or the setting run_policy = new."
+        return Submitted(job, is_new=False, has_ended=True, note=note)
+    return Submitted(job, is_new=False, note=f"{found}; showing that run. Use --new to run it again.")
 
 
 def _create(backend: Backend, request: CellRequest, name: str) -> Job:
