@@ -38,6 +38,7 @@ class ReadIntervals:
     requests_per_s: float = 0.6  # of a watched job's logs; its state takes the rest of one request a second
     log: tuple[float, float] = (1.0, 10.0)  # between two requests for one log, at least and at most
     listing: tuple[float, float] = (3.0, 30.0)  # between two lists of the logs
+    unfinished_line: float = 3.0  # how long the end of a line is waited for
     telemetry: float = 5.0  # between two reads for a running job: its logs come first
     open_job: float = 4.0  # how long it may be shown
     ended_job: float = 60.0
@@ -48,7 +49,6 @@ INTERVALS = ReadIntervals()
 _BURST = 3.0  # requests that may be sent at once after a pause
 _PIECE_BYTES = 8 << 20  # of one request
 _BACKOFF = 1.5  # of an interval, without a change
-_UNFINISHED_LINE_S = 3.0  # how long the end of a line is waited for
 _LONE_PATHS = ("stdout-0.txt", "stdout-wk-0.txt")  # what tutorials stream, also of a lone process
 _MAX_JOBS = 256  # whose journals are kept
 CACHE_BYTES = 4 << 20  # of the end of the common log, for other readers of the job
@@ -265,7 +265,7 @@ class WatchedLogs:
         self._journals[path].add(log, data, written)
         now, schedule = self._clock(), self._schedules[log.name]
         schedule.note(now, has_changed=bool(data))
-        if schedule.is_quiet(now, _UNFINISHED_LINE_S):
+        if schedule.is_quiet(now, self._intervals.unfinished_line):
             self._journals[path].release(log.name)
         if self.has_ended and offset + len(data) >= size:
             self._drained.add(log.name)

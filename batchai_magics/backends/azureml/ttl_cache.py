@@ -26,13 +26,13 @@ class TtlCache(Generic[_Value]):
         max_size: int = 4096,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._life_s, self._max_size, self._clock = life_s, max_size, clock
+        self._life_s, self._max_size, self.clock = life_s, max_size, clock
         self._lock = threading.Lock()
         self._values: dict[str, tuple[float, _Value]] = {}  # with the time until which each is used
 
     def get(self, key: str, read: Callable[[], _Value]) -> _Value:
         """The value of a key, read if it is unknown or too old."""
-        now_s = self._clock()
+        now_s = self.clock()
         with self._lock:
             known = self._values.pop(key, None)
             if known and now_s < known[0]:

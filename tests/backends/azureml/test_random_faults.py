@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import threading
 from collections import defaultdict
+from dataclasses import replace
 from typing import cast
 
 import pytest
 
 from batchai_magics import follow
 from batchai_magics.backends.azure.arm_client import TIMING
-from batchai_magics.backends.azureml import job_logs
 from batchai_magics.backends.azureml.azureml_backend import AzureMLBackend
 from batchai_magics.follow import LogBytes, StateChanged
 from batchai_magics.models.states import ExecutionState
@@ -68,7 +68,7 @@ def test_fifty_random_faults_lose_and_repeat_no_byte(
 ) -> None:
     monkeypatch.setitem(cast("dict[str, float]", TIMING), "retry_backoff_factor", 0.0)
     # A rank falls silent for minutes of that clock at times: its line is not unfinished for that.
-    monkeypatch.setattr(job_logs, "_UNFINISHED_LINE_S", float("inf"))
+    backend.logs.intervals = replace(backend.logs.intervals, unfinished_line=float("inf"))
     now = 0.0
 
     def pause(_: float) -> None:
@@ -76,7 +76,7 @@ def test_fifty_random_faults_lose_and_repeat_no_byte(
         now += PAUSE_S
 
     backend.logs.clock = lambda: now
-    monkeypatch.setattr(backend.recent, "_clock", lambda: now)
+    backend.recent.clock = lambda: now
     job = start(
         resources={"instanceCount": 2, "instanceType": "Standard_DS3_v2"},
         distribution={"distributionType": "PyTorch", "processCountPerInstance": 2},

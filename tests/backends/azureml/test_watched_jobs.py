@@ -186,7 +186,7 @@ def test_states_are_asked_for_once_in_some_seconds_whoever_watches(
 ) -> None:
     now = [0.0]
     id = start()
-    backend.recent._clock = lambda: now[0]
+    backend.recent.clock = lambda: now[0]
     for now[0] in range(21):
         backend.status([id])
     asked = [exchange for exchange in azure.exchanges if exchange.request.path.endswith("/jobs/resnet")]
