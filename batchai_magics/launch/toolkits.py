@@ -61,8 +61,13 @@ def port_count(job: JobSpec) -> int:
 
 
 def server_count(job: JobSpec) -> int:
-    """The number of parameter servers, unless a single worker needs none."""
-    return (job.tensor_flow_settings.parameter_server_count or 1) if job.tensor_flow_settings else 0
+    """The number of parameter servers; a single node without counts has only the master."""
+    settings = job.tensor_flow_settings
+    if not settings or (
+        job.node_count == 1 and not (settings.worker_count or settings.parameter_server_count)
+    ):
+        return 0
+    return settings.parameter_server_count or 1
 
 
 def topology(job: JobSpec, site: JobSite) -> Topology:
@@ -193,13 +198,10 @@ def _torch_rank(rank: int, node: int, placement: Sequence[int], site: JobSite) -
 
 
 def _tensorflow(settings: settings_of.TensorFlowSettings, job: JobSpec, site: JobSite) -> Topology:
-    """Worker 0 is the master. On one node without counts there is only the master."""
+    """Worker 0 is the master."""
     worker_count = settings.worker_count or job.node_count  # including the master
-    server_count = settings.parameter_server_count or 1
-    if job.node_count == 1 and not settings.worker_count and not settings.parameter_server_count:
-        server_count = 0
     tasks = [(Role.WORKER if i else Role.MASTER, i) for i in range(worker_count)]
-    tasks += [(Role.PARAMETER_SERVER, i) for i in range(server_count)]
+    tasks += [(Role.PARAMETER_SERVER, i) for i in range(server_count(job))]
     hosts = [
         joined([site.addresses[index % job.node_count], ":", _port(site, position)])
         for position, (_, index) in enumerate(tasks)

@@ -101,3 +101,7 @@ def test_the_size_of_a_plan_grows_with_its_nodes_alone() -> None:
 def test_a_name_in_braces_is_the_whole_name_and_a_bare_one_the_longest_that_fits() -> None:
     variables = {"A": "1", "AB": "2", "ABCD": "3"}
     assert expand("$ABC ${ABC} ${AB}C $ABCDE $$A $ $1", variables) == "2C ${ABC} 2C 3E $1 $ $1"
+
+
+def test_a_single_worker_without_parameter_servers_is_one_process() -> None:
+    JobBounds(processes=1).check(spec(1, tensorFlowSettings=SCRIPT_ALONE), gpus_per_node=0)
