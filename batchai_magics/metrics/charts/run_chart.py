@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import cycle
 from math import isfinite
 from typing import TYPE_CHECKING, Any, cast
@@ -55,34 +54,6 @@ _FAINT = 0.3
 _MAX_LINES, _BAND = 16, 0.16  # ranks with a line each; the opacity of the band that stands for more
 
 
-@dataclass(frozen=True)
-class ChartOptions:
-    """How a run is drawn.
-
-    Attributes:
-        metrics: The metrics to draw; by default the first four charts.
-        x: One of AXES; by default the one that suits the run.
-        smooth: The weight of earlier values in an exponential moving average, from 0 (none) to less than 1.
-        preferences: What the user has said of metrics.
-    """
-
-    metrics: Sequence[str] = ()
-    x: str = ""
-    smooth: float = 0.0
-    preferences: MetricPreferences = NO_PREFERENCES
-
-    def __post_init__(self) -> None:
-        """Check the options.
-
-        Raises:
-            UsageError: One of them is invalid.
-        """
-        if self.x and self.x not in AXES:
-            raise UsageError(f"x: {self.x!r} must be one of {', '.join(AXES)}")
-        if not 0 <= self.smooth < 1:
-            raise UsageError(f"smooth: {self.smooth!r} is not at least 0 and less than 1")
-
-
 Chart = Sequence[Metric]
 
 
@@ -120,7 +91,7 @@ def plot(
     names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     if hasattr(source, "itertuples"):
         source = records_of_frame(cast("DataFrame", source))
-    drawing = _Drawing(source, ChartOptions(names, x, smooth, preferences))
+    drawing = _Drawing(source, metrics=names, x=x, smooth=smooth, preferences=preferences)
     return _drawn_on(ax, drawing) if ax is not None else _drawn_in_panels(drawing)
 
 
@@ -140,7 +111,7 @@ def _drawn_in_panels(drawing: _Drawing) -> Axes:
 
 def is_drawable(records: Iterable[Record]) -> bool:
     """Whether `plot` has anything to draw for these records."""
-    return bool(_Drawing(records, ChartOptions()).charts)
+    return bool(_Drawing(records).charts)
 
 
 def _drawn_on(ax: Axes, drawing: _Drawing) -> Axes:
@@ -160,12 +131,25 @@ def _drawn_on(ax: Axes, drawing: _Drawing) -> Axes:
 class _Drawing:
     """The charts of one run, and how they are drawn."""
 
-    def __init__(self, records: Iterable[Record], options: ChartOptions) -> None:
-        self._options = options
-        self._metrics = RunMetrics(records, options.preferences)
-        self.axis = options.x or self._metrics.axis
-        self._start = self._metrics.start or 0.0
-        self.charts = _charts(self._metrics, options)
+    def __init__(
+        self,
+        records: Iterable[Record],
+        *,
+        metrics: Sequence[str] = (),
+        x: str = "",
+        smooth: float = 0.0,
+        preferences: MetricPreferences = NO_PREFERENCES,
+    ) -> None:
+        if x and x not in AXES:
+            raise UsageError(f"x: {x!r} must be one of {', '.join(AXES)}")
+        if not 0 <= smooth < 1:
+            raise UsageError(f"smooth: {smooth!r} is not at least 0 and less than 1")
+        self._metrics = RunMetrics(records, preferences)
+        self.axis = x or self._metrics.axis
+        self._smooth, self._start = smooth, self._metrics.start or 0.0
+        self.charts = (
+            _chosen(self._metrics, metrics) if metrics else _charts(self._metrics, preferences.asked)
+        )
 
     def draw(self, ax: Axes, chart: Chart) -> None:
         """Draw one chart: a line for each rank, and one over all ranks, of each phase."""
@@ -229,19 +213,17 @@ class _Drawing:
     def _draw_segment(self, ax: Axes, curve: Curve, **style: Any) -> None:
         xs, values, _ = curve
         marker = "." if len(xs) == 1 else ""
-        if self._options.smooth:
+        if self._smooth:
             ax.plot(xs, values, **{**style, "alpha": _FAINT, "label": "_raw", "linewidth": 1.0})
-            values = list(smoothed(values, self._options.smooth))
+            values = list(smoothed(values, self._smooth))
         ax.plot(xs, values, marker=marker, **style)
 
 
-def _charts(metrics: RunMetrics, options: ChartOptions) -> list[Chart]:
-    """The charts to draw; only those with a finite value."""
-    if options.metrics:
-        return _chosen(metrics, options.metrics)
+def _charts(metrics: RunMetrics, asked: Collection[str]) -> list[Chart]:
+    """The first charts with a finite value, and those of the metrics of the user's patterns."""
     every: list[Chart] = [chart for chart in metrics.charts if _is_finite(chart)]
     default = [chart for chart in every if is_default([metric.traits for metric in chart])][:MAX_PANELS]
-    own = [chart for chart in every if any(metric.name in options.preferences.asked for metric in chart)]
+    own = [chart for chart in every if any(metric.name in asked for metric in chart)]
     return [*default, *(chart for chart in own if chart not in default)] or every[:MAX_PANELS]
 
 
