@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -114,9 +113,7 @@ def metrics_of(backend: Backend, job: JobResource, patterns: Mapping[str, str]) 
         metrics = RunMetrics(Job(backend, job.id, patterns=patterns).records(), metric_preferences())
     except NotFoundError:
         return {}
-    summaries = {name: metric.summary for name, metric in metrics.items()}
-    values = {name: summary.headline_value for name, summary in summaries.items() if summary}
-    return {name: math.nan if value is None else value for name, value in values.items()}
+    return {name: metric.summary.headline_value for name, metric in metrics.items() if metric.summary}
 
 
 def _condition(text: str) -> StopCondition | TextCondition:

@@ -29,7 +29,7 @@ from batchai_magics.metrics.runs.number_frames import (
     tidy_row,
 )
 from batchai_magics.metrics.runs.scaling import Scaling
-from batchai_magics.metrics.runs.timeline import on_timeline
+from batchai_magics.metrics.runs.timeline import Timeline
 
 if TYPE_CHECKING:
     from batchai_magics.metrics.runs.metric_traits import MetricPreferences
@@ -170,7 +170,7 @@ def _rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
 
 
 def _tidy_rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
-    return map(tidy_row, numbers(on_timeline(log.table)))
+    return map(tidy_row, numbers(Timeline().add(log.table)))
 
 
 @dataclass(frozen=True)

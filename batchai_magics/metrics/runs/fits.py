@@ -68,19 +68,16 @@ class Segments:
         begins = not self.number or position < self._last or is_repeated
         self._last, self._fit = position, fit
         if begins:
-            self._begin(fit)
+            self.number += 1
+            has_own = self.number == 1 or fit.number != self._first_fit.number
+            name = fit.name if has_own else ""
+            if not name and self.number > 1:
+                name = str(self.number)
+            self.name = f"{name}, {self.number}" if name in self._names else name
+            self._names.add(self.name)
+            self._first_fit = fit
         return begins
 
     def follow(self, position: float) -> None:
         """Go on to a later position below the same heading."""
         self._last = position
-
-    def _begin(self, fit: Fit) -> None:
-        self.number += 1
-        has_own = self.number == 1 or fit.number != self._first_fit.number
-        name = fit.name if has_own else ""
-        if not name and self.number > 1:
-            name = str(self.number)
-        self.name = f"{name}, {self.number}" if name in self._names else name
-        self._names.add(self.name)
-        self._first_fit = fit

@@ -55,35 +55,27 @@ def _records_of(
         return parser.feed(first.data, rank, offset=first.offset, clock=clock)
     data = b"".join(part.data for part in parts)
     ends = [*accumulate((len(part.data) for part in parts), initial=first.offset)][1:]
-    concatenation = _Concatenation(ends, [part.end for part in parts])
-    records = parser.feed(
-        data, rank, offset=first.offset, clock=clock and _ConcatenationClock(clock, concatenation)
-    )
+    concatenation = _Concatenation(ends, [part.end for part in parts], clock)
+    records = parser.feed(data, rank, offset=first.offset, clock=concatenation if clock else None)
     parser.feed(b"", rank, offset=parts[-1].end, clock=clock)  # later bytes are at their own offsets
     return [record._replace(offset=concatenation.offset(record.offset)) for record in records]
 
 
 class _Concatenation(NamedTuple):
-    """Parts of a file that are parsed as one text: their ends in that text, and in the file."""
+    """Parts of a file that are parsed as one text: their ends in that text, and in the file; write times."""
 
     ends: Sequence[int]
     file_ends: Sequence[int]
+    clock: WriteTimes | None
 
     def offset(self, end: int) -> int:
         """The file offset for an offset in the text."""
         part = bisect_left(self.ends, end)
         return end - self.ends[part] + self.file_ends[part]
 
-
-class _ConcatenationClock(NamedTuple):
-    """Write times for offsets in the concatenated text."""
-
-    clock: WriteTimes
-    concatenation: _Concatenation
-
     def at(self, end: int) -> float | None:
-        """When the line that ends at this offset was written."""
-        return self.clock.at(self.concatenation.offset(end))
+        """When the line that ends at this offset of the text was written."""
+        return self.clock.at(self.offset(end)) if self.clock else None
 
 
 class RankPart(NamedTuple):

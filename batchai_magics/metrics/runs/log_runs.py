@@ -8,7 +8,7 @@ from itertools import pairwise
 from batchai_magics.metrics.measurement import ATTEMPT, LENGTH, TOTAL, Fact, Measurement, Record
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable
 from batchai_magics.metrics.runs.mean_rates import with_ranks
-from batchai_magics.metrics.runs.timeline import on_timeline
+from batchai_magics.metrics.runs.timeline import Timeline
 
 RUN_KEYS = (ATTEMPT, "tensorflow", "model")
 """The keys of facts that may start a run."""
@@ -39,7 +39,7 @@ def runs(records: Iterable[Record]) -> list[MeasurementTable]:
         whole[-1:] = [continued(part, whole[-1])] if is_resumed else [whole[-1], part]
     lengths, found = list[Fact](), list[MeasurementTable]()
     for run in whole:
-        found.append(with_ranks(on_timeline(run, above=lengths)))
+        found.append(with_ranks(Timeline(above=lengths).add(run)))
         lengths += (fact for _, fact in run.facts if fact.key == LENGTH)
     return found
 

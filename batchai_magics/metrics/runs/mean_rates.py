@@ -63,11 +63,11 @@ MEAN_RATES = ("images_per_sec", "uncertainty", "jitter")
 
 def has_mean_rates(run: MeasurementTable) -> bool:
     """Whether lines tell the mean rate of all steps so far, as those of tf_cnn_benchmarks do."""
-    return any(map(_tell_mean_rates, run.lines))
+    return bool(_lines_with_mean_rates(run))
 
 
-def _tell_mean_rates(lines: LineColumns) -> bool:
-    return is_mean_rate(lines.metrics)
+def _lines_with_mean_rates(run: MeasurementTable) -> list[LineColumns]:
+    return [lines for lines in run.lines if is_mean_rate(lines.metrics)]
 
 
 def is_mean_rate(line: Iterable[MetricName | Measurement]) -> bool:
@@ -82,7 +82,7 @@ def mean_rates(records: Iterable[Record]) -> RatesByRank:
     rate or a loss has the running mean.
     """
     run = MeasurementTable.of(records)
-    means = [*filter(_tell_mean_rates, run.lines)]
+    means = _lines_with_mean_rates(run)
     told = ((lines, [lines.steps[0], *map(lines.value, MEAN_RATES)]) for lines in means)
     found: dict[Any, Sequence[MeanRate]] = {
         rank: MeanRates(*columns) for rank, columns in by_rank(told, unknown=0).items()
@@ -130,17 +130,21 @@ class ProcessNumbers:
 
     def add(self, lines: MeasurementTable) -> MeasurementTable:
         """Add the next lines of the run; gives them with their ranks."""
-        parts = [*filter(_tell_mean_rates, lines.lines)]
+        parts = _lines_with_mean_rates(lines)
         if not any(None in part.ranks for part in parts):
             if parts:
                 self._latest = max(parts, key=lambda part: part.rows[-1]).steps[0][-1] or 0
             return lines
-        if not self._are_numbered:
-            for _, step, rank in _in_order(parts):
-                is_new = rank is None and self._latest is not None
-                self.are_several |= is_new and (step or 0) <= (self._latest or 0)
-                self._latest = step or 0
-            return lines
+        if self._are_numbered:
+            return self._numbered(lines, parts)
+        for _, step, rank in _in_order(parts):
+            is_new = rank is None and self._latest is not None
+            self.are_several |= is_new and (step or 0) <= (self._latest or 0)
+            self._latest = step or 0
+        return lines
+
+    def _numbered(self, lines: MeasurementTable, parts: Sequence[LineColumns]) -> MeasurementTable:
+        """The lines, of which those in some parts may lack ranks, with ranks."""
         ranks: list[list[int]] = [[] for _ in parts]
         for place, step, rank in _in_order(parts):
             ranks[place].append(self._repetitions[step] if rank is None else rank)

@@ -21,7 +21,7 @@ from batchai_magics.metrics.measurement import (
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable
 from batchai_magics.metrics.runs.mean_rates import MEAN_RATES
 from batchai_magics.metrics.runs.metric_traits import traits_of
-from batchai_magics.metrics.runs.timeline import on_timeline
+from batchai_magics.metrics.runs.timeline import Timeline
 
 if TYPE_CHECKING:
     import pandas
@@ -166,7 +166,7 @@ def tidy(records: Iterable[Record]) -> pandas.DataFrame:
     import numpy as np
     import pandas as pd
 
-    table = on_timeline(records)
+    table = Timeline().add(records)
     parts = [
         (lines, place) for lines in (*table.lines, _totals(table)) for place in range(len(lines.metrics))
     ]

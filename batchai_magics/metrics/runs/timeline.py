@@ -105,11 +105,6 @@ class Timeline:
             self._ranks[fact.rank].learn_length(fact.value)
 
 
-def on_timeline(records: Iterable[Record], above: Iterable[Fact] = ()) -> MeasurementTable:
-    """The records of a run, which are in the order of writing, with the steps of the timeline."""
-    return Timeline(above).add(records)
-
-
 class _LineRun(NamedTuple):
     """Lines of a rank that follow each other, with the same metrics and epoch, whose steps never fall.
 

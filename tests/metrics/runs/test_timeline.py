@@ -10,7 +10,7 @@ from batchai_magics.metrics import Parser, plot
 from batchai_magics.metrics.measurement import FIT, LENGTH, Fact, Measurement
 from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.metrics.runs.log_runs import runs
-from batchai_magics.metrics.runs.timeline import EpochCounter, Timeline, on_timeline
+from batchai_magics.metrics.runs.timeline import EpochCounter, Timeline
 
 
 def number(step=None, epoch=None, *, name="loss", phase="train", rank=None):
@@ -18,7 +18,7 @@ def number(step=None, epoch=None, *, name="loss", phase="train", rank=None):
 
 
 def steps(*records):
-    placed = on_timeline(records)
+    placed = Timeline().add(records)
     return [record.step for record in placed if isinstance(record, Measurement)]
 
 
@@ -146,7 +146,7 @@ def test_ranks_are_counted_apart():
 def test_placing_again_changes_nothing():
     run = [number(step, epoch) for _ in range(2) for epoch in (1, 2) for step in (1, 2)]
     run.append(number(epoch=2, name="acc"))
-    assert [*on_timeline(on_timeline(run))] == [*on_timeline(run)]
+    assert [*Timeline().add(Timeline().add(run))] == [*Timeline().add(run)]
 
 
 def test_a_timeline_tells_when_numbers_have_moved():
