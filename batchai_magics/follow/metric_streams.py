@@ -9,20 +9,18 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from batchai_magics.backends.base import Chunk
 from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.measurement import Measurement, Record, lines_of
+from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.metrics.reading.bar_steps import BarCount, BarSteps, UnplacedDict
 from batchai_magics.metrics.reading.user_patterns import PatternMismatch
 from batchai_magics.metrics.runs.log_records import PrintedNumbers, clock_of, parts_of, records_in
 from batchai_magics.metrics.runs.mean_rates import is_mean_rate
 from batchai_magics.models.job_execution import ERR, OUT
-
-if TYPE_CHECKING:
-    from batchai_magics.metrics.measurement_table import MeasurementTable
 
 METRICS_FILES = (OUT, ERR, TRAINER_LOG)
 
@@ -201,8 +199,6 @@ def parse_metrics(chunk: Chunk, parser: Parser) -> tuple[Record, ...] | Measurem
     """The records of a chunk, with the rank and time of each line."""
     if len(chunk.data) < MIN_COLUMN_BYTES:
         return tuple(records_in(chunk, parser))
-    from batchai_magics.metrics.measurement_table import MeasurementTable
-
     table, clock, parts = MeasurementTable(), clock_of(chunk), list(parts_of(chunk))
     if all(len(part.data) < MIN_COLUMN_BYTES for part in parts):
         return MeasurementTable.of(records_in(chunk, parser))
