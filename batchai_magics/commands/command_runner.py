@@ -114,8 +114,8 @@ def with_live_source(invocation: Invocation, result: Result, context: Context) -
         id = result.value.id
     else:
         return result
-    live = LiveResult(result.value, is_summary=result.is_summary, backend=context.backend, id=id)
-    return replace(live, selected=selected)
+    is_summary, backend = result.is_summary, context.backend
+    return LiveResult(result.value, is_summary=is_summary, backend=backend, id=id, selected=selected)
 
 
 def _selected_jobs(arguments: Namespace, result: Result) -> SelectedJobs | None:

@@ -14,7 +14,6 @@ from batchai_magics.errors import BatchAIError, UsageError, did_you_mean, quoted
 from batchai_magics.options.option import Option, ValueKind
 
 _BRACES = re.compile(r"\{\{|\}\}|\{(?P<name>[^{}]*)\}|[{}]")
-
 _UNENCODABLE = re.compile(r"[\0\ud800-\udfff]")
 
 

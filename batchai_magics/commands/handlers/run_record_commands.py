@@ -108,19 +108,17 @@ def test(context: Context, arguments: Namespace) -> TableResult:
     reason = "it was sent by batchai notify test"
     notification = Notification(id, NotificationKind.TEST, "test", "test", time.time(), reason)
     results: list[tuple[str, str]] = []
+    has_failed = False
     for channel in channels(addresses):
-        result = _NOT_SENT
+        result = "not sent: an MLflow run is told of its end only"
         if channel.kind is not ChannelKind.MLFLOW:
             try:
                 deliver(channel, notification)
-                result = _DELIVERED
+                result = "delivered"
             except DeliveryError as error:
-                result = str(error)
+                result, has_failed = str(error), True
         results.append((channel.label, result))
-    if any(result not in (_DELIVERED, _NOT_SENT) for _, result in results):
+    if has_failed:
         raise ServiceError("; ".join(f"{label}: {result}" for label, result in results))
     data = [{"channel": label, "result": result} for label, result in results]
     return TableResult(data, Table(("Channel", "Result"), tuple(results)))
-
-
-_DELIVERED, _NOT_SENT = "delivered", "not sent: an MLflow run is told of its end only"

@@ -67,7 +67,8 @@ def list_all(context: Context, arguments: Namespace) -> ValueWithNotes:
         except NotFoundError:  # it was deleted meanwhile
             continue
         except BatchAIError as error:
-            rows.append({**_UNREADABLE, "name": name})
+            counts = dict.fromkeys(("trials", "ended", "failed"), 0)
+            rows.append({"name": name, "state": "unreadable", **counts, "search": "", "parameters": []})
             notes.append(f"Warning: {error}")
     titles = ("name", "state", "trials", "ended", "failed", "search")
     table = Table(titles, tuple(tuple(row[title] for title in titles) for row in rows))
@@ -104,17 +105,6 @@ def _progress(sweep: Sweep) -> StreamParts:
         if (text := sweep.summary) != printed:
             yield Message(text)
         printed = text
-
-
-_UNREADABLE: dict[str, Any] = {
-    "name": "",
-    "state": "unreadable",
-    "trials": 0,
-    "ended": 0,
-    "failed": 0,
-    "search": "",
-    "parameters": [],
-}
 
 
 def _rounded(value: Any) -> Any:

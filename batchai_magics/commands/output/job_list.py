@@ -184,11 +184,10 @@ class JobList(list[JobResource]):
 
     def _progress(self) -> dict[str, str]:
         # the newest running and failed jobs, whose logs are read for progress
-        running = [job for job in self if job.is_running][-MAX_RUNNING_READ:]
-        ended = [job for job in self if job.state is ExecutionState.FAILED and job.has_begun]
-        telling = running + ended[-MAX_FAILED_READ:]
+        failed = [job for job in self if job.state is ExecutionState.FAILED]
+        telling = [job for job in self if job.is_running][-MAX_RUNNING_READ:]
+        telling += [job for job in failed if job.has_begun][-MAX_FAILED_READ:]
         saving = [job for job in self if job.state is ExecutionState.TERMINATING]
-        failed = (job for job in self if job.state is ExecutionState.FAILED)
         lost = {job.id.key: why.partition(",")[0] for job in failed if (why := job.lost_predecessor)}
         if not (telling or saving):
             return lost
