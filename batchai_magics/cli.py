@@ -290,14 +290,10 @@ def _print_result(result: Result, invocation: Invocation) -> None:
         from batchai_magics.commands.output.shell_output import print_text
 
         return print_text(result, sys.stdout, scope=_scope_of(invocation))
-    output = output or "json"
+    text = result.to_text(output or "json")
     is_colored = output == "jsonc" and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    is_empty = True
-    for piece in filter(None, result.text_parts(output)):
-        sys.stdout.write(colored(piece) if is_colored else piece)
-        is_empty = False
-    if not is_empty:
-        print()
+    if text:
+        print(colored(text) if is_colored else text)
 
 
 def _scope_of(invocation: Invocation) -> str:

@@ -135,7 +135,7 @@ def test_the_users_price_comes_before_the_backends_own() -> None:
 def test_lists_and_json_show_the_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BATCHAI_PRICES", "Standard_NC6=2")
     listed = JobList([ended(), ended(nodes=1)], Priced(machines()))
-    (first, second) = json.loads("".join(Result(listed).text_parts("json")))
+    (first, second) = json.loads(Result(listed).to_text("json"))
     assert (first["cost"], first["currency"], second["cost"]) == (6.0, "USD", 3.0)
     assert [item["cost"] for item in Result(listed).data] == [6.0, 3.0]
     table = listed.to_table()

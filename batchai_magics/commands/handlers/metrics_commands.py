@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -77,12 +76,6 @@ class MetricsResult:
         if len(self.logs) == 1:
             return self._data(self.logs[0][1])
         return [{"file": name, **self._data(log)} for name, log in self.logs]
-
-    def json_pieces(self) -> Iterator[str]:
-        """Yields the JSON text of `to_data`, for a single log in chunks."""
-        if len(self.logs) == 1 and not self.is_tidy:
-            return self.logs[0][1].json_pieces()
-        return iter([json.dumps(self.to_data(), indent=2, ensure_ascii=False)])
 
     def to_table(self) -> Table:
         """Lines and totals in file order, then the summary; with `is_tidy`, one row per number."""

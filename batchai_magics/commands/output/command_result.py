@@ -78,14 +78,6 @@ class ResourceHandle(Protocol):
 
 
 @runtime_checkable
-class ChunkedJson(Protocol):
-    """A value whose JSON may be too large for one string."""
-
-    def json_pieces(self) -> Iterator[str]:
-        """Yields the text of `-o json`."""
-
-
-@runtime_checkable
 class Summarized(Protocol):
     """Jobs that are printed as their summaries where `az`'s JSON is not asked for."""
 
@@ -167,14 +159,6 @@ class Result:
         items = list(self.resolved) if isinstance(self.resolved, (list, tuple)) else [self.resolved]
         columns = columns_of(items[0]) if items else ()
         return table_of(items, [*columns, *extra_columns(items)]) if columns else table_of_data(self.data)
-
-    def text_parts(self, output: str) -> Iterator[str]:
-        """Yields the text of `to_text`, in chunks where the value supports it."""
-        is_whole = not (self.query or self.is_summary)
-        if output == "json" and is_whole and isinstance(self.value, ChunkedJson):
-            yield from self.value.json_pieces()
-        else:
-            yield self.to_text(output)
 
     def to_text(self, output: str) -> DisplayText:
         """The result in one of the formats of `-o`, without a trailing newline."""

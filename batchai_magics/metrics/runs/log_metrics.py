@@ -101,22 +101,12 @@ class LogMetrics:
         A record is a line with numbers: its step, rank and epoch, None if unknown, and its numbers by name.
         Those that are not finite are "NaN", "Infinity" or "-Infinity".
         """
-        return {"records": [json_value(row) for row in line_rows(self.table)], **self._results()}
-
-    def json_pieces(self) -> Iterator[str]:
-        """Yield `to_dict` as JSON text indented by two spaces, in chunks if the log is large."""
-        begin = '{\n  "records": ['
-        for row in line_rows(self.table):
-            text = json.dumps(json_value(row), indent=2, ensure_ascii=False).replace("\n", "\n    ")
-            yield f"{begin}\n    {text}"
-            begin = ","
-        yield ("\n  ]" if begin == "," else f"{begin}]") + ",\n"
-        yield json.dumps(self._results(), indent=2, ensure_ascii=False)[2:]
-
-    def _results(self) -> dict[str, object]:
         summary = self.summary()
-        total = json_value(summary.total_images_per_sec)
-        return {"total_images_per_sec": total, "summary": summary.to_dict()}
+        return {
+            "records": [json_value(row) for row in line_rows(self.table)],
+            "total_images_per_sec": json_value(summary.total_images_per_sec),
+            "summary": summary.to_dict(),
+        }
 
     def to_json(self, *, indent: int | None = None) -> str:
         """`to_dict` as JSON text."""

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.cli import main
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.command_runner import run
 from batchai_magics.commands.handlers.metrics_commands import ComparisonResult
@@ -38,6 +39,14 @@ def test_csv_has_lines_totals_and_the_summary_in_file_order(do, log):
     assert rows[0] == "step,rank,epoch,images_per_sec,uncertainty,jitter,loss,kind"
     assert [row.rpartition(",")[2] for row in rows[1:]] == ["line", "line", "line", "total", "summary"]
     assert rows[-1] == "20,,,100.0,0.5,1.0,1.0,summary"
+
+
+def test_json_escapes_what_a_terminal_would_not_show(tmp_path, capsys):
+    (tmp_path / "odd.log").write_text('{"step": 1, "loss": 0.5, "a\u202eb": 3}\n')
+    assert main(["metrics", "read", str(tmp_path / "odd.log"), "-o", "json"]) == 0
+    printed = capsys.readouterr().out
+    assert "\u202e" not in printed
+    assert json.loads(printed)["records"][0]["a\u202eb"] == 3
 
 
 def test_a_table_ends_with_the_summary(do, log):

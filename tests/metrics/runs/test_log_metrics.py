@@ -84,20 +84,6 @@ def test_the_summary_of_columns_is_that_of_their_records(ranks):
     assert repr(metrics.summary()) == repr(summarize(Parser().feed(big_log(ranks))))
 
 
-LOGS = {
-    "a header": HEADER.encode(),
-    "another program's": b'{"step": 1, "loss": 0.5}\n',
-    "nothing": b"",
-    "big": big_log(),
-}
-
-
-@pytest.mark.parametrize("log", LOGS.values(), ids=LOGS)
-def test_json_in_pieces_is_json_at_once(log):
-    metrics = read_metrics(log)
-    assert "".join(metrics.json_pieces()) == json.dumps(metrics.to_dict(), indent=2)
-
-
 UNREAD = "".join(f"after {i} rounds: {27 - i / 3:.2f} dB\n" for i in range(5)).encode()
 
 
