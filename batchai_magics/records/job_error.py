@@ -54,9 +54,7 @@ def raised_in(lines: Sequence[str]) -> RaisedError | None:
     for at, prefix in reversed(fatal or starts):
         if error := _raised([line.removeprefix(prefix) for line in lines[at + 1 :]]):
             return error
-    # A script that Python cannot read has no heading.
-    ends = [at for at, line in enumerate(lines) if not starts and _UNREADABLE.match(line)]
-    return _raised(lines[max(0, ends[-1] - 4) : ends[-1] + 1]) if ends else None
+    return None if starts else _syntax_error(lines)
 
 
 def _raised(lines: Sequence[str]) -> RaisedError | None:
@@ -77,6 +75,12 @@ def _message(lines: Sequence[str]) -> str:
     if _LAST_ERROR in others[:-1]:
         return f"{first}: {others[others.index(_LAST_ERROR) + 1]}"
     return f"{first} {others[0]}" if others and first.endswith(":") else first
+
+
+def _syntax_error(lines: Sequence[str]) -> RaisedError | None:
+    """The error of a script that Python cannot read, which has no heading."""
+    ends = [at for at, line in enumerate(lines) if _UNREADABLE.match(line)]
+    return _raised(lines[max(0, ends[-1] - 4) : ends[-1] + 1]) if ends else None
 
 
 class SourcePaths(NamedTuple):

@@ -122,9 +122,7 @@ def _check_types(made: SweepDefinition) -> None:
         all(isinstance(count, int) and 0 <= count <= MAX_TRIALS for count in counts),
         isinstance(options.seed, int) and 0 <= options.seed <= _MAX_SEED,
         isinstance(made.since, int | float) and 0 <= made.since < _LAST_S,
-        isinstance(rows, list)
-        and len(rows) <= MAX_TRIALS
-        and all(isinstance(row, dict) and all(map(is_parameter, row.values())) for row in rows),
+        isinstance(rows, list) and len(rows) <= MAX_TRIALS and all(map(_is_trial, rows)),
         isinstance(goal.metric, str) and isinstance(goal.is_max, bool | None),
         template is None or all(isinstance(template.get(key), kind) for key, kind in _TEMPLATE.items()),
     )
@@ -133,6 +131,10 @@ def _check_types(made: SweepDefinition) -> None:
     if template is not None:
         ResourceId.parse(template["job"])
     _ = made.search_space
+
+
+def _is_trial(row: object) -> bool:
+    return isinstance(row, dict) and all(map(is_parameter, row.values()))
 
 
 @dataclass(frozen=True)

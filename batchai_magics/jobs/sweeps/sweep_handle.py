@@ -215,16 +215,18 @@ class Sweep:
             yield trials
             if state_of(definition, trials) != RUNNING and not any(trial.is_open for trial in trials):
                 return
-            # until a trial ends, or for a while, in which metrics may have changed
-            until = min(time.monotonic() + STEP_INTERVAL_S, deadline)
-            open_ids = [trial.runs[-1].id for trial in trials if trial.is_open]
-            for ended in endings(self.backend, open_ids, wait=time.sleep):
-                if ended or time.monotonic() > until:
-                    break
-            else:
-                time.sleep(POLL_S)  # no trial is open: another process starts the next one
+            self._wait_for_change(trials, deadline)
             if time.monotonic() > deadline:
                 raise TimeoutError(f"the sweep {self.name} has not ended after {timeout_s:g} s")
+
+    def _wait_for_change(self, trials: Sequence[Trial], deadline: float) -> None:
+        """Waits until a trial ends, or for a while, in which metrics may have changed."""
+        until = min(time.monotonic() + STEP_INTERVAL_S, deadline)
+        open_ids = [trial.runs[-1].id for trial in trials if trial.is_open]
+        for ended in endings(self.backend, open_ids, wait=time.sleep):
+            if ended or time.monotonic() > until:
+                return
+        time.sleep(POLL_S)  # no trial is open: another process starts the next one
 
     def cancel(self) -> None:
         """Cancels all trials that have not ended, and starts no others; the same cell continues the sweep.

@@ -231,8 +231,6 @@ class ComparisonModel(FigureModel):
         """The runs (`RunRow` in frontend/core/messages.d.ts)."""
         value = Comparison(self.runs, self.preferences)
         parameters = list(value.parameters)
-        models = [self._models.get(index) for index in range(len(self.runs))]
-        progress = [progress_fields(model.progress) if model and model.progress else None for model in models]
         return [
             {
                 **{name: json_number(row[name]) for name in _ROW_FIELDS},
@@ -241,11 +239,16 @@ class ComparisonModel(FigureModel):
                 "workers": workers(run) if run.process_count or run.summary.device_count else None,
                 "parameters": {name: row[name] for name in parameters if row[name] is not None},
                 "tags": list(run.labels.tags),
-                "progress": progress[index] if state not in WITHOUT_PROGRESS else None,
+                "progress": self._progress_of(index),
                 "values": {metric.name: _figures(metric, row) for metric in run.metrics},
             }
             for index, (run, row, state) in enumerate(zip(self.runs, value.rows(), self.states, strict=True))
         ]
+
+    def _progress_of(self, index: int) -> PageData | None:
+        model = self._models.get(index)
+        progress = model.progress if model else None
+        return progress_fields(progress) if progress and self.states[index] not in WITHOUT_PROGRESS else None
 
     def bundle(self) -> Bundle:
         """The table as HTML and text."""
@@ -399,9 +402,7 @@ class ComparisonStream(DashboardStream):
         """The lines of the next runs for which the page is out of date, as many as fit."""
         runs: list[PageData] = []
         size, limit = 0, min(limit_bytes, MESSAGE_BYTES)
-        # The first charts are shown unless a page says otherwise.
-        charts = [chart for chart in self.state["facts"]["charts"] if chart["is_default"]][:FIRST_CHARTS]
-        names = self._drawn or tuple(line["name"] for chart in charts for line in chart["lines"])
+        names = self._drawn or self._first_metrics()
         for index, version in enumerate(self._model.line_versions):
             stale = [name for name in names if self._sent.get((index, name)) != version]
             if not stale:
@@ -413,6 +414,11 @@ class ComparisonStream(DashboardStream):
             if size >= limit:
                 break
         return Batch({"kind": "lines", "runs": runs}) if runs else None
+
+    def _first_metrics(self) -> tuple[str, ...]:
+        """The metrics of the first charts, which a page shows unless it says otherwise."""
+        charts = [chart for chart in self.state["facts"]["charts"] if chart["is_default"]][:FIRST_CHARTS]
+        return tuple(line["name"] for chart in charts for line in chart["lines"])
 
 
 class ComparisonView(ComparisonStream, DashboardView):

@@ -256,13 +256,16 @@ class SweepModel(FigureModel):
 
     def bundle(self) -> Bundle:
         """The best trials as a table, in HTML and text."""
-        now, names = self.update, list(self.update.parameters) if self.update else []
+        now, metric = self.update, ""
+        names: list[str] = []
+        others: list[str] = []
+        cost: list[str] = []
+        if now:
+            names, metric, others = [*now.parameters], now.metric, [other.label for other in now.metrics]
+            cost = [f"cost {now.cost.text}"] if now.cost else []
         trials = self.trials.values()  # the best ones first, those without a value last
         ranked = sorted(trials, key=lambda row: (row.best is None, self.sign * (row.best or 0.0), row.number))
-        metric = now.metric if now else ""
-        others = [other.label for other in now.metrics] if now else []
         sentence = [f"{count} {state}" for state, count in self.counts.items()]
-        cost = [f"cost {now.cost.text}"] if now and now.cost else []
         rest = len(ranked) - MAX_SAVED
         card = TableCard(
             name=self.name,
@@ -336,11 +339,7 @@ class _SweepReader:
             direction = Direction.RISES if is_max else Direction.FALLS
         metrics, state = tuple(self._metrics.values()), state_of(definition, trials)
         is_over = is_complete and state != RUNNING and not any(trial.is_open for trial in trials)
-        cost = None
-        if self._costs.has_prices:
-            open_costs = (self._costs.of_jobs(trial.runs) for trial in trials if trial.is_open)
-            cost = total([*self._ended_costs.values(), *filter(None, open_costs)])
-        head = (state, definition.note, names, metric, direction, metrics, cost)
+        head = (state, definition.note, names, metric, direction, metrics, self._cost(trials))
         if not rows and head == self._head and not is_over:
             return None
         self._head = head
@@ -405,6 +404,13 @@ class _SweepReader:
             parameters=tuple(trial.parameters.get(name) for name in names),
             **parts,
         )
+
+    def _cost(self, trials: Sequence[Trial]) -> Cost | None:
+        """What all trials have cost."""
+        if not self._costs.has_prices:
+            return None
+        open_costs = (self._costs.of_jobs(trial.runs) for trial in trials if trial.is_open)
+        return total([*self._ended_costs.values(), *filter(None, open_costs)])
 
 
 def curve_of(values: Sequence[float]) -> tuple[float, ...]:

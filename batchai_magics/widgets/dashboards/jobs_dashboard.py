@@ -93,20 +93,22 @@ class JobsModel(DashboardModel):
         """
         version = self.version
         if self._due_at is None or self._clock() >= self._due_at:
-            is_first, listed = self._due_at is None, self._listed()
-            pace = self.backend.capabilities.pace
-            self._due_at = self._clock() + self._requests * pace.poll_interval_s
-            chosen = self._selected.names if self._selected else None
-            named = {self.name_of(job.id): job for job in listed if chosen is None or job.id.name in chosen}
-            for name, job in self._named.items():
-                if named.get(name) == job:
-                    named[name] = job  # the same object keeps its row
-            self.version += is_first or [*named.items()] != [*self._named.items()]
-            self._named = named
+            self._list()
         jobs = self._visible
         self._read_labels(jobs)
         has_values = self._read_rates({name: job for name, job in jobs.items() if job.execution})
         return has_values or self.version > version
+
+    def _list(self) -> None:
+        is_first, listed = self._due_at is None, self._listed()
+        self._due_at = self._clock() + self._requests * self.backend.capabilities.pace.poll_interval_s
+        chosen = self._selected.names if self._selected else None
+        named = {self.name_of(job.id): job for job in listed if chosen is None or job.id.name in chosen}
+        for name, job in self._named.items():
+            if named.get(name) == job:
+                named[name] = job  # the same object keeps its row
+        self.version += is_first or [*named.items()] != [*self._named.items()]
+        self._named = named
 
     @property
     def jobs(self) -> tuple[JobResource, ...]:

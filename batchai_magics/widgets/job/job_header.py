@@ -28,9 +28,6 @@ def facts_of(model: JobModel) -> PageData:
     if job is None:
         return {}
     failures, error = [] if job.is_cancelled else job.failures, model.error
-    before = [attempt.sentence for attempt in job.attempts if attempt.reason]
-    if job.attempts and job.waiting:
-        before.append(f"it waits again: {job.waiting}")
     charts = charts_fields(model)  # without any, the option that would read something stands in their place
     return {
         **execution_of(job),
@@ -47,7 +44,7 @@ def facts_of(model: JobModel) -> PageData:
         and {"cause": f"{error.cause[:1].upper()}{error.cause[1:]}", "hints": list(error.hints)},
         "problem": model.problem,
         "attempt": len(job.attempts),
-        "before": before,
+        "before": _before(job),
         "log_faults": model.faults,
         "max_s": int(duration(job.spec.constraints.max_wall_clock_time).total_seconds()),
         "script": paths_of(job).script,
@@ -127,6 +124,12 @@ def progress_fields(progress: Progress) -> PageData:
         "ends": progress.ends_at and int(progress.ends_at * 1000),
         "is_of_epoch": progress.is_of_epoch,
     }
+
+
+def _before(job: JobResource) -> list[str]:
+    """The outcomes of earlier attempts, and what the next one waits for."""
+    waits = job.attempts and job.waiting and f"it waits again: {job.waiting}"
+    return [*(attempt.sentence for attempt in job.attempts if attempt.reason), *([waits] if waits else [])]
 
 
 def execution_of(job: JobResource) -> PageData:
