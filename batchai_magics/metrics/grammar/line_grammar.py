@@ -40,19 +40,6 @@ _REFUSED = re.compile(
     rb'|[ ]is \w*\(\w+: |^\s*\[?\{"|^\s*"|"\w+":| - PARAMETER |Traceback|\w(?:Error|Exception): |Best Iter\('
     rb"|\) at [\w./+-]+:\d+\s*\Z"  # a frame of gdb's
 )
-_REFUSED_PARTS = (
-    b"sec: ",
-    b" : ",
-    b" is ",
-    b") at ",
-    b"=",
-    b"://",
-    b'"',
-    b" - PARAMETER ",
-    b"Traceback",
-    b"Error: ",
-    b"Exception: ",
-)
 _JSON_NAME = re.compile(
     rb"(?i)[\w ]{0,30}(?:(?:stats|metrics?|logs?|results?):|(?:train|valid|eval|test)\w* \|)[ \t]*(?=\{\")"
 )
@@ -186,7 +173,7 @@ def _read_edge(text: bytes, prefixes: Prefixes, row: int) -> LineReading | None:
 
 def _read_message(text: bytes, prefixes: Prefixes) -> LineReading | None:
     """Read a line whose message names its numbers or positions."""
-    if any(part in text for part in _REFUSED_PARTS) and _REFUSED.search(text):
+    if _REFUSED.search(text):
         return None
     scan, label = scan_line(text, prefixes), prefixes.label
     # only a rank in brackets touches the message: `[0]Valid average MRR: 0.6`
