@@ -179,22 +179,20 @@ def _option(
     line: str, places: Sequence[tuple[int, int]], number: int, name: re.Match[str], step: int | None
 ) -> str:
     """The option that parses a number, with its step if there is one."""
-    own = line[name.start() : places[number][0]]
-    behind = ""
-    if step is None or step > number:
-        left = places[number - 1][1] if number else 0
-        between = line[left : places[number][0]].lstrip()
-        pattern = _escape(own if line.count(own) == 1 else between)
-        if step is not None:
-            behind = _between(line, places[number : step + 1]) + _STEP
+    first = number if step is None else min(number, step)
+    left = places[first - 1][1] if first else 0
+    between = line[left : places[first][0]]
+    words = [name] if first == number else [*_NAME.finditer(line, left, places[first][0])]
+    own = line[words[-1].start() : places[first][0]] if words else between.lstrip()
+    pattern = _escape(own if line.count(own) == 1 else between.lstrip())
+    if step is None:
+        pattern += _VALUE
+    elif step > number:
+        pattern += _VALUE + _between(line, places[number : step + 1]) + _STEP
     else:
-        between = line[places[step - 1][1] if step else 0 : places[step][0]]
-        words = list(_NAME.finditer(between))
-        own = between[words[-1].start() :] if words else between.lstrip()
-        before = _escape(own if line.count(own) == 1 else between.lstrip())
-        pattern = before + _STEP + _between(line, places[step : number + 1])
+        pattern += _STEP + _between(line, places[step : number + 1]) + _VALUE
     metric = name[0].lower().replace("-", "_") if name[0].isascii() else "metric"
-    return f"--metric '{metric}={pattern}{_VALUE}{behind}'"
+    return f"--metric '{metric}={pattern}'"
 
 
 def _between(line: str, places: Sequence[tuple[int, int]]) -> str:

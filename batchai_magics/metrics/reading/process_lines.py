@@ -58,8 +58,7 @@ class ProcessLines:
             return number
         if number > block.counted:
             self._pass(lines, number)
-            between = self._owners[block.counted - self._first : number - self._first]
-            block.foreign += len(between) - between.count(None) - between.count(rank)
+            self._count(block, rank, number)
             block.counted = number + 1
         return number - block.foreign
 
@@ -93,13 +92,17 @@ class ProcessLines:
             return
         self._checked = end
         for rank, block in [*self._blocks.items()]:
-            between = self._owners[block.counted - self._first :]
-            block.foreign += len(between) - between.count(None) - between.count(rank)
+            self._count(block, rank, self._passed)
             block.counted = self._passed
             is_far = end - block.touched > _MAX_FILE_LINES
             if is_far or self._is_ended(rank, block.counted - block.foreign):
                 del self._blocks[rank]
         self._owners, self._first = [], self._passed
+
+    def _count(self, block: _Block, rank: int, end: int) -> None:
+        """Count the lines of other processes up to a number that was passed."""
+        between = self._owners[block.counted - self._first : end - self._first]
+        block.foreign += len(between) - between.count(None) - between.count(rank)
 
     def _pass(self, lines: Lines, end: int) -> None:
         """Find out whose the lines up to a number are, as far as they were not passed."""
