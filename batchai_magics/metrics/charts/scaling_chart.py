@@ -112,7 +112,8 @@ def draw_scaling(curves: Sequence[ScalingCurve], *, ax: Axes | None = None) -> A
 def _legend(ax: Axes, curves: Sequence[ScalingCurve], *, is_outside: bool) -> None:
     """Add the legend of models above the figure; its title is what all curves have in common."""
     handles, labels = ax.get_legend_handles_labels()
-    title, names = _title_and_names(labels, curves)
+    title, long_labels = _title_and_names(curves)
+    names = [long_labels.get(label, label) for label in labels]
     style: dict[str, Any] = {"title": title, "fontsize": "small", "title_fontsize": "small", "frameon": False}
     figure = ax.get_figure(root=True)
     if is_outside and figure is not None:
@@ -122,18 +123,18 @@ def _legend(ax: Axes, curves: Sequence[ScalingCurve], *, is_outside: bool) -> No
         colour_legend(ax.legend(handles, names, loc="upper left", **style))
 
 
-def _title_and_names(labels: Sequence[str], curves: Sequence[ScalingCurve]) -> tuple[str, list[str]]:
-    """What all curves have in common, and each label with what the title does not say."""
+def _title_and_names(curves: Sequence[ScalingCurve]) -> tuple[str, dict[str, str]]:
+    """What all curves have in common, and the label of each with what the title does not say."""
     kinds, batches = {curve.kind for curve in curves}, {curve.batch for curve in curves}
     title = ", ".join(next(iter(words)) for words in (kinds, batches) if len(words) == 1 and any(words))
-    by_label, names = {curve.label: curve for curve in curves}, []
-    for label in labels:
-        parts, curve = [label], by_label.get(label)
-        if curve and len(batches) > 1 and not label.endswith(curve.batch):
+    names = {}
+    for curve in curves:
+        parts = [curve.label]
+        if len(batches) > 1 and not curve.label.endswith(curve.batch):
             parts.append(curve.batch)
-        if curve and len(kinds) > 1:
+        if len(kinds) > 1:
             parts.append(curve.kind)
-        names.append(", ".join(parts))
+        names[curve.label] = ", ".join(parts)
     return title, names
 
 
