@@ -69,7 +69,7 @@ def _row(job: ListedJob, now: datetime) -> tuple[str, ...]:
     )
 
 
-def to_html(card: TableCard) -> str:
+def to_html(card: TableCard, jobs: Sequence[ListedJob]) -> str:
     """The card as one self-contained HTML element, in few columns for narrow pages, the rest below."""
     rows = []
     for name, state, nodes, toolkit, cluster, lasted, code, metric, curve, *progress in card.rows:
@@ -77,5 +77,5 @@ def to_html(card: TableCard) -> str:
         ended = f"exit code {code}" if code not in ("", "0") else ""
         below = ", ".join(filter(None, (*progress, ended)))
         rows.append((f"{name}\n{hardware}", f"{state}\n{below}", lasted, f"{metric}\n{curve}"))
-    width = len(SHORT_TITLES) if any(row[7] for row in card.rows) else len(SHORT_TITLES) - 1
+    width = len(SHORT_TITLES) if any(job.values for job in jobs) else len(SHORT_TITLES) - 1
     return table_card_html(replace(card, titles=SHORT_TITLES[:width], rows=[row[:width] for row in rows]))

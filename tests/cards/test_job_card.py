@@ -76,9 +76,10 @@ def test_a_cancelled_job_is_no_failure():
 
 def test_a_list_tells_why_a_job_failed():
     job, why = resource(ExecutionState.FAILED, **FAILURE), "rank 2: KeyError: 'labels'"
-    card = job_list_card("e", [ListedJob(job, failure=why)], NOW)
+    jobs = [ListedJob(job, failure=why)]
+    card = job_list_card("e", jobs, NOW)
     assert why in card_parts.table_card_text(card)
-    assert html.escape(why) in list_html(card)
+    assert html.escape(why) in list_html(card, jobs)
 
 
 @pytest.mark.parametrize(

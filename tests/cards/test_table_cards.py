@@ -27,9 +27,16 @@ def cluster(place, **changes):
     return cluster_card.cluster_card(made, place.nodes(CLUSTER), START + timedelta(minutes=2), "%again")
 
 
-def jobs(place, now=START, label="", **rates):
-    listed = [ListedJob(job, rates.get(name, ()), label) for name, job in place.jobs.items()]
-    return jobs_card.job_list_card("default", listed, now, "%again")
+def listed(place, label="", **rates):
+    return [ListedJob(job, rates.get(name, ()), label) for name, job in place.jobs.items()]
+
+
+def jobs(place, now=START, **more):
+    return jobs_card.job_list_card("default", listed(place, **more), now, "%again")
+
+
+def html_of(place, **more):
+    return jobs_card.to_html(jobs(place, **more), listed(place, **more))
 
 
 def test_a_cluster_tells_its_nodes_and_for_how_long_they_are_so(place):
@@ -49,16 +56,22 @@ def test_a_page_gets_the_nodes_by_the_names_of_the_live_view(place):
 
 def test_a_page_gets_a_column_of_rates_where_some_job_has_any(place):
     place.run("quiet")
-    assert ">metric<" not in jobs_card.to_html(jobs(place))
-    assert ">metric<" not in jobs_card.to_html(jobs(place, quiet=[]))
-    assert ">metric<" in jobs_card.to_html(jobs(place, quiet=[10.0]))
+    assert ">metric<" not in html_of(place)
+    assert ">metric<" not in html_of(place, quiet=[])
+    assert ">metric<" in html_of(place, quiet=[10.0])
+
+
+def test_a_page_gets_a_column_of_rates_where_only_a_job_that_is_not_listed_has_any(place):
+    for number in range(jobs_card.MAX_JOBS + 1):
+        place.run(f"job-{number}", ExecutionState.QUEUED)
+    assert ">metric<" in html_of(place, **{f"job-{jobs_card.MAX_JOBS}": [10.0]})
 
 
 def test_a_value_in_the_list_of_jobs_has_the_name_of_its_metric(place):
     place.run("quiet")
-    card = jobs(place, label="val_loss", quiet=[0.5, 0.412])
-    assert "val_loss 0.412" in table_card_text(card)
-    assert "val_loss 0.412" in jobs_card.to_html(card)
+    told = {"label": "val_loss", "quiet": [0.5, 0.412]}
+    assert "val_loss 0.412" in table_card_text(jobs(place, **told))
+    assert "val_loss 0.412" in html_of(place, **told)
 
 
 def test_a_cluster_that_grows_tells_how_many_nodes_there_should_be(place):
@@ -122,7 +135,7 @@ def test_jobs_tell_their_state_and_images_per_sec(place):
     assert "1 running, 1 failed" in text
     assert "20      ▅█" in text
     assert [line.split()[6] for line in text.splitlines() if "two" in line] == ["3"]
-    assert "<script" not in jobs_card.to_html(jobs(place))
+    assert "<script" not in html_of(place)
 
 
 def test_a_job_that_ended_ran_until_its_end(place):
@@ -145,7 +158,7 @@ def test_many_jobs_are_counted_not_listed(place):
         place.run(f"job-{number}", ExecutionState.QUEUED)
     card = jobs(place)
     assert card.omitted == "and 950 older jobs"
-    assert len(jobs_card.to_html(card)) < 100_000
+    assert len(html_of(place)) < 100_000
 
 
 @pytest.mark.parametrize(
@@ -162,7 +175,7 @@ def test_free_bars_count_from_the_least_value():
 
 def test_a_page_gets_a_list_of_jobs_in_few_columns_with_what_matters_less_below(place):
     place.run("one", ExecutionState.FAILED, exit_code=3)
-    html = jobs_card.to_html(jobs(place, one=[10.0, 20.0]))
+    html = html_of(place, one=[10.0, 20.0])
     assert re.findall("<th[^>]*>([^<]*)</th>", html) == ["job", "state", "ran for", "metric"]
     below = re.findall("<br><span[^>]*>([^<]*)</span>", html)
     assert below == ["2 nodes · python · nc6", "exit code 3", "▅█"]

@@ -214,7 +214,7 @@ class JobsModel(DashboardModel):
             else:
                 listed.append(ListedJob(job))
         card = job_list_card(self.id.name, listed, datetime.now(timezone.utc), self.way_back)
-        return {"text/html": to_html(card), "text/plain": table_card_text(card)}
+        return {"text/html": to_html(card, listed), "text/plain": table_card_text(card)}
 
 
 def _jobs_in(backend: Backend, experiment: ResourceId) -> list[JobResource]:
