@@ -17,8 +17,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.azureml.connection import EXPIRED
-from batchai_magics.backends.azureml.rank_logs import RankLog, other_logs, rank_logs
-from batchai_magics.backends.azureml.run_details import RunDetails
+from batchai_magics.backends.azureml.run_details import RankLog, RunDetails, other_logs, rank_logs
 from batchai_magics.backends.azureml.ttl_cache import TtlCache
 from batchai_magics.backends.base import Chunk, Span, WriteTime
 from batchai_magics.backends.base.file_chunks import BEFORE_BYTES

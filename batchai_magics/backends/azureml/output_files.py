@@ -20,7 +20,7 @@ from batchai_magics.backends.azureml.connection import BlobRange, Connection
 from batchai_magics.backends.azureml.job_logs import WatchedLogs
 from batchai_magics.backends.azureml.jobs import AzureJob
 from batchai_magics.backends.azureml.node.node_setup import SHARE_OUTPUT
-from batchai_magics.backends.azureml.rank_logs import other_logs, rank_logs
+from batchai_magics.backends.azureml.run_details import other_logs, rank_logs
 from batchai_magics.backends.azureml.ttl_cache import TtlCache
 from batchai_magics.backends.base import Chunk, api_errors
 from batchai_magics.errors import NotFoundError, ServiceError

@@ -19,8 +19,7 @@ from batchai_magics.backends.azure.arm_protocol import check_inside
 from batchai_magics.backends.azureml.job_logs import JobLogs, WatchedLogs
 from batchai_magics.backends.azureml.job_names import labels_of, tags_of
 from batchai_magics.backends.azureml.jobs import AzureJob, Jobs
-from batchai_magics.backends.azureml.rank_logs import attempt_count, rank_logs
-from batchai_magics.backends.azureml.run_details import RunDetails
+from batchai_magics.backends.azureml.run_details import RunDetails, attempt_count, rank_logs
 from batchai_magics.backends.azureml.ttl_cache import TtlCache
 from batchai_magics.backends.node.outcome import process_failed
 from batchai_magics.backends.service.runner import RunStatus

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.backends.azureml.job_logs import CACHE_BYTES, LogJournal
-from batchai_magics.backends.azureml.rank_logs import RankLog
+from batchai_magics.backends.azureml.run_details import RankLog
 
 ALONE = RankLog("user_logs/std_log.txt", 0, 0)
 RANKS = [RankLog(f"user_logs/std_log_process_{rank}.txt", 0, rank, str(rank)) for rank in range(3)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.backends.azureml.rank_logs import (
+from batchai_magics.backends.azureml.run_details import (
     RankLog,
     attempt_count,
     other_logs,
