@@ -29,9 +29,10 @@ Value = TypeVar("Value")
 BackendSettings = TypeVar("BackendSettings")
 
 
-def setting(default: Value, help: str, *, is_secret: bool = False) -> Value:
-    """Declare a setting with its default and description."""
-    made: Value = field(default=default, repr=not is_secret, metadata={"help": help})
+def setting(default: Value, help: str, *, is_secret: bool = False, may_be_zero: bool = False) -> Value:
+    """Declare a setting with its default and description; an integer is positive, unless it may be 0."""
+    metadata = {"help": help, "may_be_zero": may_be_zero}
+    made: Value = field(default=default, repr=not is_secret, metadata=metadata)
     return made
 
 
@@ -66,7 +67,9 @@ class Settings:
     notify: str = setting("", "where notifications go: URLs or commands, one per line", is_secret=True)
     notify_link: str = setting("", "link in notifications; {name} and {experiment} are the job's")
     notify_lines: bool = setting(False, "whether notifications have the last lines of a process that failed")
-    notify_stalled: int = setting(10, "minutes without output that count as no progress; 0: never")
+    notify_stalled: int = setting(
+        10, "minutes without output that count as no progress; 0: never", may_be_zero=True
+    )
     pass_env: str = setting("", "more variables that jobs inherit: DATA_*, MY_FLAG; never secrets")
     grace: str = setting(DEFAULT_GRACE, "how long processes may take to save when a job is told to end: 2m")
     ui: str = setting("auto", "how jobs are shown: auto, widget, html, text")
@@ -293,7 +296,7 @@ def _typed(item: Field[Any], value: Any, what: str, choices: Collection[str] | N
     if choices is not None:
         return _choice(text, choices, what)
     if isinstance(item.default, int):
-        return _count(text, what)
+        return _count(text, what, may_be_zero=item.metadata.get("may_be_zero", False))
     if isinstance(item.default, float):
         return _number(text, what)
     return Path(text).expanduser().absolute() if item.default is MISSING else text
@@ -313,9 +316,9 @@ def _truth(value: Any, what: str) -> bool:
     return _TRUTHS[text]
 
 
-def _count(text: str, what: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text)):
-        raise UsageError(f"{what}: {text!r} is not a positive integer")
+def _count(text: str, what: str, *, may_be_zero: bool) -> int:
+    if not (text.isascii() and text.isdigit() and (int(text) or may_be_zero)):
+        raise UsageError(f"{what}: {text!r} is not a positive integer{' or 0' * may_be_zero}")
     return int(text)
 
 

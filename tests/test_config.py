@@ -154,6 +154,13 @@ def test_a_bad_count_names_the_setting_and_its_variable(count, file):
     assert "not a positive integer" in told
 
 
+def test_zero_is_a_count_where_it_means_none_or_any(file):
+    file.write_text("notify_stalled: 0\nray:\n  cpus: 0\n")
+    settings = load({"BATCHAI_LOCAL_MAX_RUNNING_JOBS": "0"}, path=file)
+    assert settings.notify_stalled == settings.for_backend(LocalSettings).max_running_jobs == 0
+    assert "'-1' is not a positive integer or 0" in refused(file, BATCHAI_NOTIFY_STALLED="-1")
+
+
 def test_a_bad_value_in_the_file_names_the_setting_and_the_file(file):
     assert f"setting cluster_nodes in {file}" in refused(file, "cluster_nodes: many")
 

@@ -25,8 +25,10 @@ class LocalSettings:
     host_preparation: bool = setting(
         False, "run the preparation of a job here whose image nothing here can run"
     )
-    max_running_jobs: int = setting(0, "jobs per user that may run at the same time; 0: any number")
-    max_queued_jobs: int = setting(0, "jobs per user that may be queued; 0: any number")
+    max_running_jobs: int = setting(
+        0, "jobs per user that may run at the same time; 0: any number", may_be_zero=True
+    )
+    max_queued_jobs: int = setting(0, "jobs per user that may be queued; 0: any number", may_be_zero=True)
     disk_grace_s: float = setting(60.0, "seconds that a job on a full disk waits for room")
 
     # BATCHAI_HOME and its like, from before backends had settings of their own.

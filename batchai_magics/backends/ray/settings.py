@@ -24,7 +24,9 @@ class RaySettings:
     )
     ray_python: str = setting("", "the Python here that has Ray; the one that submits the job when empty")
     python: str = setting("", "the Python of the ranks; the one that submits the job when empty")
-    cpus: int = setting(0, "CPUs that a job takes of each node; 0: all, or as large a part as of its GPUs")
+    cpus: int = setting(
+        0, "CPUs that a job takes of each node; 0: all, or as large a part as of its GPUs", may_be_zero=True
+    )
     core_quota: int = setting(1000, "total number of cores of all clusters")
     disk_grace_s: float = setting(60.0, "seconds that a job on a full disk waits for room")
 
