@@ -79,7 +79,7 @@ _EPOCH_BEGINS = re.compile(rb"(?i)(?:(?:start(?:ing)?|begin(?:ning)?)[ ])?epoch"
 _MOST_COMMENT_WORDS = 3
 _HAS_DIGIT = re.compile(r"\d")
 _ENVIRONMENT = re.compile(rb"(?:[A-Z][A-Z0-9_]*=[^\s=]*(?:[ ;]+|\Z))+")
-_ARROW = re.compile(rb"[ \t]*[-=]>[ \t]*[A-Za-z]")  # from a position to what is set there
+_RATE_SET = re.compile(rb"(?i)[ \t]*[-=]>[ \t]*(?:lr|learning[ _-]rate)")  # at a position
 _REWARD = re.compile(r"reward|return|score")
 _EPISODE = re.compile(rb"(?i)\bep\.?[ :=#]*\Z")
 _JSON_MEMBER = re.compile(rb'[ \t]{2,4}"[^"\n]{1,80}": [^\s"\[{]{1,40}')  # of an object over several lines
@@ -313,12 +313,13 @@ def _tells_settings(scan: LineScan) -> bool:
     """
     names = [each.name for each in scan.numbers]
     qualities = [scan.digits_of(each) for each in scan.numbers if is_quality(each.name)]
-    if _ENVIRONMENT.fullmatch(scan.text, scan.begin, scan.end):
+    is_timed = any(is_timer(name) or is_rate(name) for name in names)
+    if names and not is_timed and _ENVIRONMENT.fullmatch(scan.text, scan.begin, scan.end):
         return all(map(bytes.isdigit, qualities))
     if qualities:
         return False
     is_repeated = len({*names}) < len(names) and sum(each.noun == "epoch" for each in scan.positions) > 1
-    if is_repeated or any(_ARROW.match(scan.text, each.end) for each in scan.positions):
+    if is_repeated or any(_RATE_SET.match(scan.text, each.end) for each in scan.positions):
         return True
     is_dict = scan.text[scan.begin : scan.begin + 2] == b"{'"
     return is_dict and bool(scan.positions) and scan.excluded > 0 and not any(map(is_rate, names))

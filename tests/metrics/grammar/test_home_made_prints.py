@@ -170,6 +170,21 @@ def test_settings_that_name_an_epoch_are_no_metrics(text):
     assert rows_of(text) == []
 
 
+def test_upper_case_and_arrows_do_not_make_settings_of_measurements():
+    text = "EPOCH=3 STEP=10 LOSS=0.5\nstep 11 -> speed: 120.5 it/s\nEPOCH=4\nval loss: 0.25\n"
+    assert rows_of(text) == [
+        {"epoch": 3, "step": 10, "loss": 0.5},
+        {"epoch": 3, "step": 11, "speed": 120.5},
+        {"epoch": 4, "val_loss": 0.25},
+    ]
+
+
+def test_training_goes_on_below_an_evaluation_without_a_bar():
+    bar = " 5{0}%|##  | 5{0}/100 [00:05<00:05,  9.5it/s, loss=0.{0}]\n"
+    text = bar.format(1) + "Evaluating...\n" + bar.format(2)
+    assert [row.get("loss") for row in rows_of(text)] == [0.1, 0.2]
+
+
 def test_numbers_below_a_counter_are_read_from_the_first_loss_on():
     block = "Epoch: {0}\n  loss: 0.{0}\n  lr: 0.0{0}\n"
     assert rows_of(block.format(1) + block.format(2)) == [
