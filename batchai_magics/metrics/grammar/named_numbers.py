@@ -115,15 +115,18 @@ def take_pair(scan: LineScan) -> bool:
     if _is_no_pair(scan, raw, found) or not (is_signed or _is_name_without_sign(raw)):
         return False
     scan.assigned += found["sign"] == b"="
-    if not is_signed:
-        head, _, letter = raw.rpartition(" ")  # `MAE e 0.11  f 0.21`: several letters behind a quality
-        if len(letter) == 1 and head and " " not in head and is_quality(head):
-            scan.head = head
-        raw = f"{scan.head} {raw}" if len(raw) == 1 and scan.head else raw
-    elif _is_sentence(raw):
+    if is_signed and _is_sentence(raw):
         scan.stray_words += 1
-    add_number(scan, raw, found, is_signed=is_signed)
+    add_number(scan, raw if is_signed else _headed(scan, raw), found, is_signed=is_signed)
     return True
+
+
+def _headed(scan: LineScan, name: str) -> str:
+    """The name, with the quality of which several letters are behind it: `MAE e 0.11  f 0.21`."""
+    head, _, letter = name.rpartition(" ")
+    if len(letter) == 1 and head and " " not in head and is_quality(head):
+        scan.head = head
+    return f"{scan.head} {name}" if len(name) == 1 and scan.head else name
 
 
 def _is_no_pair(scan: LineScan, name: str, found: re.Match[bytes]) -> bool:
