@@ -101,23 +101,25 @@ def _record_parameters(params: Mapping[str, Any]) -> None:
         return
 
 
-def _parameter(value: Any) -> Any:
-    """A parameter as JSON: numbers of numpy and tensors as numbers, anything else as text."""
-    if hasattr(value, "item") and not isinstance(value, float):
-        with contextlib.suppress(TypeError, ValueError, RuntimeError):  # not of one element
-            value = value.item()
-    return value if value is None or isinstance(value, (bool, int, float)) else str(value)
-
-
 def _without_secrets(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters as JSON, without what is named or looks like a secret, and without the job's own."""
+    """Parameters as JSON, without what is named or looks like a secret, and without the job's own.
+
+    Numbers of numpy and tensors are numbers; what is none is text.
+    """
     try:
         masking = importlib.import_module("batchai_secret_masking")  # beside the copy of this module
     except ImportError:
         masking = importlib.import_module("batchai_magics.models.secret_masking")
     names = os.environ.get("BATCHAI_SECRET_NAMES", "").split()
     mask = masking.SecretMask(os.environ.get(name, "") for name in names)
-    values = {str(name): _parameter(value) for name, value in params.items()}
+    values: dict[str, Any] = {}
+    for name, given in params.items():
+        value = given
+        if hasattr(given, "item") and not isinstance(given, float):
+            with contextlib.suppress(TypeError, ValueError, RuntimeError):  # not of one element
+                value = given.item()
+        is_plain = value is None or isinstance(value, (bool, int, float))
+        values[str(name)] = value if is_plain else str(value)
     return dict(masking.without_secrets(values, mask))
 
 

@@ -6,6 +6,7 @@ them, so such commands run with this machine's Open MPI.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -103,16 +104,12 @@ def find_open_mpi() -> str:
     """The path of this machine's Open MPI `mpirun`; empty without one."""
     names = ("mpirun.openmpi", "mpirun")
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    programs = [Path(folder) / name for name in names for folder in folders]
-    return next((str(program) for program in programs if program.exists() and _is_open_mpi(program)), "")
-
-
-def _is_open_mpi(mpirun: Path) -> bool:
-    try:
-        done = subprocess.run([mpirun, "--version"], capture_output=True, timeout=10, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return b"Open MPI" in done.stdout or b"OpenRTE" in done.stdout
+    for program in (Path(folder) / name for name in names for folder in folders):
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):  # it is not there, or cannot be run
+            done = subprocess.run([program, "--version"], capture_output=True, timeout=10, check=False)
+            if b"Open MPI" in done.stdout or b"OpenRTE" in done.stdout:
+                return str(program)
+    return ""
 
 
 def with_own_launcher(plan: Plan, *, programs: Path, hosts: Path) -> Plan:

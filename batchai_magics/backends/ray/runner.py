@@ -189,28 +189,24 @@ class RayRunner(Runner):
 
     def status(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
         """The status of each run; one whose supervising actor is gone has the end that will be recorded."""
-        statuses = self._statuses(runs)
-        self._undelivered.observe(runs, statuses)
-        return statuses
-
-    def _statuses(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
         files = [self._files(run) for run in runs]
         supervised = [each for each in files if each.supervised.exists() and not each.outcome]
+        lost, elsewhere, doubts = set[str](), set[str](), NO_DOUBTS
         try:
             lost, elsewhere = self._missing(supervised)
         except BatchAIError as error:
-            doubt = {UNAVAILABLE: error.message}
-            return [_status(run, each, doubts=doubt) for run, each in zip(runs, files, strict=True)]
-        doubts = dict.fromkeys(elsewhere, ELSEWHERE)
-        return [
+            doubts = {UNAVAILABLE: error.message}
+        statuses = [
             _status(
                 run,
                 each,
                 is_lost=each.name in lost and not each.copies.exists(),  # else its logs still grow
-                doubts=doubts.get(each.name, NO_DOUBTS),
+                doubts=ELSEWHERE if each.name in elsewhere else doubts,
             )
             for run, each in zip(runs, files, strict=True)
         ]
+        self._undelivered.observe(runs, statuses)
+        return statuses
 
     def _missing(self, runs: Sequence[SupervisedFiles]) -> tuple[set[str], set[str]]:
         """The names of the supervising actors that are gone, and of those on another cluster."""

@@ -114,7 +114,8 @@ def sweep_segments() -> None:
     """Deletes this user's segments that no process uses, if that can be determined."""
     files = SHARED_MEMORY.iterdir() if SHARED_MEMORY.is_dir() else ()
     own = [path.name for path in files if re.fullmatch(_NAME, path.name) and _is_own(path)]
-    left = {name for name in own if not _is_of_a_living_process(name)}
+    # libfabric names a segment after a process, whose peers open it on first contact
+    left = {name for name in own if not (PROCESSES / name.partition(":")[0]).exists()}
     for name in left - used if left and (used := _used()) is not None else set():
         with contextlib.suppress(OSError):  # another process was faster
             (SHARED_MEMORY / name).unlink()
@@ -124,12 +125,6 @@ def _is_own(path: Path) -> bool:
     with contextlib.suppress(OSError):
         return path.stat().st_uid == os.getuid()
     return False
-
-
-def _is_of_a_living_process(name: str) -> bool:
-    """Whether a libfabric segment names a live process; peers open it on first contact."""
-    process = name.partition(":")[0]
-    return process.isdecimal() and (PROCESSES / process).exists()
 
 
 def _used() -> set[str] | None:

@@ -136,7 +136,11 @@ class RunSupervisor:
                 if outcome := self._stop_request():
                     yield [], outcome
                     return
-                self._note_waiting(bundle)
+                wanted = " and ".join(f"{count:g} free {kind}s" for kind, count in bundle.items())
+                there, count = len(cluster.nodes()), self._request.node_count
+                text = f"Ray has {there} nodes, and none or too few with {wanted}: it asks for {count}"
+                with private_files.left_for_later_if_full():
+                    private_files.write(self._files.waiting, text)
             self._files.waiting.unlink(missing_ok=True)
             yield self._started(group, bundle)
         finally:
@@ -167,13 +171,6 @@ class RunSupervisor:
         share = max(1, all_cpus * gpus // all_gpus) if gpus and all_gpus else all_cpus
         bundle = {"CPU": float(max(1, cpus or share))}
         return {**bundle, "GPU": float(gpus or all_gpus)} if gpus or all_gpus else bundle
-
-    def _note_waiting(self, bundle: dict[str, float]) -> None:
-        wanted = " and ".join(f"{count:g} free {kind}s" for kind, count in bundle.items())
-        count, there = self._request.node_count, len(cluster.nodes())
-        text = f"Ray has {there} nodes, and none or too few with {wanted}: it asks for {count}"
-        with private_files.left_for_later_if_full():
-            private_files.write(self._files.waiting, text)
 
     def _started(self, group: Any, bundle: dict[str, float]) -> tuple[list[RunNode], Outcome | None]:
         """The nodes with a running actor on each; the outcome if they cannot be used."""
