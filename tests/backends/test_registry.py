@@ -40,6 +40,12 @@ OWN_SETTINGS = MoonSettings
 def open_backend(settings):
     return settings.for_backend(MoonSettings)
 """
+WITHOUT_UNIX = """
+import asyncio, signal, subprocess, sys, tempfile
+sys.modules |= dict.fromkeys(("fcntl", "grp", "pwd", "resource", "termios"))
+for name in ("SIGCHLD", "SIGHUP", "SIGKILL", "SIGUSR1"):
+    delattr(signal, name)
+"""
 JOB = {"nodeCount": 1, "stdOutErrPathPrefix": "x", "customToolkitSettings": {"commandLine": "true"}}
 POINTS = """
 [batchai_magics.backends]
@@ -160,4 +166,11 @@ def test_packages_are_not_looked_through_for_what_is_ours(file, tmp_path, monkey
 def test_loading_the_magics_or_the_commands_needs_no_backend(module):
     loaded = "[name for name in sys.modules if name.startswith('batchai_magics.backends')]"
     program = f"import sys, batchai_magics.{module}; assert not {loaded}, {loaded}"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", ["arm.arm_backend", "azureml.azureml_backend"])
+def test_a_client_of_a_service_is_loaded_where_signals_and_modules_of_unix_are_missing(module):
+    program = f"{WITHOUT_UNIX}\nimport batchai_magics.backends.{module}"
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import signal
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,7 +19,7 @@ STOP_IF = "stop-if "  # prefix of the reason when a stop condition was met
 MAX_LINE = 1000  # bytes of the last line of a setup task's log
 LOST, NODE_LOST = "JobNodeLost", "A node of the job was lost"
 NO_CODE = 255  # exit code of a job whose processes reported none, such as those of a lost node
-KILLED = 128 + signal.SIGKILL  # exit code of a process that was killed
+KILLED = 128 + 9  # exit code of a process that was killed; Windows, which reads outcomes too, has no SIGKILL
 
 
 class Fault(NamedTuple):
