@@ -104,7 +104,8 @@ def find_open_mpi() -> str:
     """The path of this machine's Open MPI `mpirun`; empty without one."""
     names = ("mpirun.openmpi", "mpirun")
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    for program in (Path(folder) / name for name in names for folder in folders):
+    # absolute, as a folder of PATH may be empty: a name without a folder would be looked up anew
+    for program in (Path(folder).absolute() / name for name in names for folder in folders):
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):  # it is not there, or cannot be run
             done = subprocess.run([program, "--version"], capture_output=True, timeout=10, check=False)
             if b"Open MPI" in done.stdout or b"OpenRTE" in done.stdout:

@@ -204,7 +204,7 @@ def test_the_mpirun_named_after_open_mpi_goes_before_any_other(tmp_path: Path, m
         place.parent.mkdir()
         place.write_text("#!/bin/sh\necho Open MPI\n")
         place.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path / 'a'}{os.pathsep}{tmp_path / 'b'}")
+    monkeypatch.setenv("PATH", os.pathsep.join(["", str(tmp_path / "a"), str(tmp_path / "b")]))
     assert mpi_launchers.find_open_mpi() == str(tmp_path / "b" / "mpirun.openmpi")
     (tmp_path / "b" / "mpirun.openmpi").write_text("#!/bin/sh\necho HYDRA\n")
     assert mpi_launchers.find_open_mpi() == str(tmp_path / "a" / "mpirun")
