@@ -214,7 +214,8 @@ def _create_admitted(context: HomeContext, jobs: Sequence[AdmittedJob]) -> list[
                 context.runner.submit(planned)
         fresh = [job.record for job in new]
     finally:
-        for record in (job.record for job in jobs if job.record not in fresh):
+        guids = {record.guid for record in fresh}
+        for record in (job.record for job in jobs if job.record.guid not in guids):
             context.repository.remove_open_job(record)
             context.repository.remove_runs([record.guid])
     for record in fresh:
