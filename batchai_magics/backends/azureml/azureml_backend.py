@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -30,6 +32,7 @@ from batchai_magics.backends.base import (
     Patch,
     Spec,
     StatusSnapshot,
+    api_errors,
 )
 from batchai_magics.backends.base.protocol import MAX_RUNS, run_names
 from batchai_magics.config import Settings
@@ -124,28 +127,32 @@ class AzureMLBackend(Backend):
         """The resources of a kind inside `parent`, oldest first."""
         if kind is not Kind.WORKSPACE:
             self._check_workspace(parent)
-        # The list is always read whole; a page starts after the name in its token.
-        resources = self._list(parent, kind)
-        keys = [item.id.key for item in resources]
-        start = keys.index(page.after) + 1 if page and page.after in keys else 0
+        # The list is always read whole; a page starts after the resource of its token.
+        entries = self._list(parent, kind)
+        start = _start(entries, page.after) if page and page.after else 0
+        resources = [item for _, item in entries]
         if page is None or page.size is None:
             return Listing(resources[start:])
-        shown = resources[start : start + page.size]
-        has_more = start + page.size < len(resources)
-        return Listing(shown, replace(page, after=shown[-1].id.key) if has_more else None)
+        end = start + page.size
+        following = replace(page, after=_token(*entries[end - 1])) if end < len(entries) else None
+        return Listing(resources[start:end], following)
 
-    def _list(self, parent: ResourceId, kind: Kind) -> Sequence[Resource]:
-        if kind is Kind.JOB:
-            return self.jobs.list(parent)
-        if kind is Kind.CLUSTER:
-            return self.clusters.list(parent)
+    def _list(self, parent: ResourceId, kind: Kind) -> Sequence[tuple[datetime, Resource]]:
+        """The resources of a kind, each with the time that it is listed by."""
         if kind is Kind.EXPERIMENT:
-            return [self.show(id) for id in self.jobs.experiments(parent)]
-        return [self.show(self._workspace)] if kind is Kind.WORKSPACE else []
+            return [(first, self.show(id)) for id, first in self.jobs.experiments(parent).items()]
+        resources: Sequence[Resource] = ()
+        if kind is Kind.JOB:
+            resources = self.jobs.list(parent)
+        elif kind is Kind.CLUSTER:
+            resources = self.clusters.list(parent)
+        elif kind is Kind.WORKSPACE:
+            resources = [self.show(self._workspace)]
+        return [(item.provisioning.created, item) for item in resources]
 
     def names(self, parent: ResourceId, kind: Kind, prefix: str = "") -> Sequence[str]:
         """The names inside `parent` with a prefix, matched case-insensitively."""
-        names = [item.id.name for item in self._list(parent, kind)]
+        names = [item.id.name for _, item in self._list(parent, kind)]
         return [name for name in names if name.lower().startswith(prefix.lower())]
 
     def status(
@@ -262,3 +269,24 @@ class AzureMLBackend(Backend):
         if isinstance(resource, JobResource):
             return self.intervals.ended_job if resource.state.is_final else self.intervals.open_job
         return self.intervals.cluster
+
+
+_TOKEN = re.compile(r"(?P<created_us>\d{1,17}) (?P<key>.+)", re.ASCII)
+
+
+def _token(created: datetime, resource: Resource) -> str:
+    """The token of the page behind a resource."""
+    return f"{round(created.timestamp() * 1e6)} {resource.id.key}"
+
+
+def _start(entries: Sequence[tuple[datetime, Resource]], token: str) -> int:
+    """Where the page of a token starts: where its resource was, if that was deleted meanwhile."""
+    match = _TOKEN.fullmatch(token)
+    if not match:
+        raise api_errors.unknown_page(token)
+    keys = [item.id.key for _, item in entries]
+    if match["key"] in keys:
+        return keys.index(match["key"]) + 1
+    created_us = int(match["created_us"])
+    later = (n for n, (created, _) in enumerate(entries) if round(created.timestamp() * 1e6) >= created_us)
+    return next(later, len(entries))

@@ -269,9 +269,12 @@ class Jobs:
         key = experiment.key
         return [job for job in self.all(experiment.parent) if job.id.parent.key == key]
 
-    def experiments(self, workspace: ResourceId) -> Sequence[ResourceId]:
-        """The experiments that have jobs, in the order of their first ones."""
-        return list({job.id.parent.key: job.id.parent for job in self.all(workspace)}.values())
+    def experiments(self, workspace: ResourceId) -> Mapping[ResourceId, datetime]:
+        """The experiments that have jobs, each with the creation of its first one, in that order."""
+        firsts: dict[str, AzureJob] = {}
+        for job in self.all(workspace):
+            firsts.setdefault(job.id.parent.key, job)
+        return {job.id.parent: job.provisioning.created for job in firsts.values()}
 
     def terminate(self, id: ResourceId) -> None:
         """Cancels a job; no effect on one that has ended."""

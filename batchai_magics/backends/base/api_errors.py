@@ -118,6 +118,11 @@ def share_not_written(share: str, error: OSError) -> ServiceError:
     return StorageError(f"{text}: {error.strerror}", code="ShareUnavailable", hint="Try again in a moment.")
 
 
+def unknown_page(token: str) -> ServiceError:
+    """The token of a page is of no list of ours."""
+    return ServiceError(f"The $skiptoken {token!r} is not from this service.", code="InvalidSkipToken")
+
+
 def damaged_upload(share: str, path: str) -> StorageError:
     """The data received differs from the data sent."""
     return StorageError(f"{path!r} was corrupted in transit to {share!r}", hint="Upload it again.")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -23,6 +24,7 @@ from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.untrusted_files import read_json, read_text
 
 READ_INTERVAL_S = 30.0  # between reads, the time elapsed here is added
+_MARK = re.compile(r"\d{13}\.\d{6} .+", re.ASCII)  # of a record, and so the token of the page behind it
 _TICK_S = 0.02  # file times are usually rounded down by less than this
 
 
@@ -135,6 +137,8 @@ class FileRepository(Repository):
 
     def children(self, parent: ResourceId, kind: Kind, page: Page) -> RecordPage:
         """A page of the records of a kind inside `parent` (workspaces: in its group), oldest first."""
+        if page.after and not _MARK.fullmatch(page.after):
+            raise api_errors.unknown_page(page.after)
         rest = [record for record in self._children(parent, kind) if record.mark > page.after]
         shown = rest[: page.size]
         return RecordPage(shown, None if len(shown) == len(rest) else Page(page.size, shown[-1].mark))

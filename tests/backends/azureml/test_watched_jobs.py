@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
+
 from batchai_magics import follow
 from batchai_magics.backends.azureml.azureml_backend import AzureMLBackend
-from batchai_magics.backends.base import FileRef
+from batchai_magics.backends.base import FileRef, Page
+from batchai_magics.errors import ServiceError
 from batchai_magics.follow import LogBytes, StateChanged
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import ProcessExit
@@ -121,6 +124,28 @@ def test_a_restart_by_the_service_is_an_attempt(
     assert [(attempt.number, bool(attempt.reason)) for attempt in attempts] == [(1, True), (2, False)]
     assert "attempt 1: the service started it again" in attempts[0].sentence
     assert log_of(backend, id) == b"first\nsecond\n"
+
+
+@pytest.mark.parametrize("kind", [Kind.JOB, Kind.EXPERIMENT])
+def test_a_list_continues_behind_a_resource_that_was_deleted_meanwhile(
+    backend: AzureMLBackend, start: Starter, experiment: ResourceId, kind: Kind
+) -> None:
+    parent = experiment if kind is Kind.JOB else experiment.parent
+    for name in "cabd":
+        start(name, experimentName=experiment.name if kind is Kind.JOB else name)
+    first = backend.list(parent, kind, Page(2))
+    backend.delete(parent.child(kind, "a"))
+    rest = backend.list(parent, kind, first.next)
+    assert [[item.id.name for item in page] for page in (first, rest)] == [["c", "a"], ["b", "d"]]
+    assert rest.next is None
+
+
+@pytest.mark.parametrize("token", ["x", "7", "-1 /subscriptions/s"])
+def test_a_page_that_no_list_has_is_refused(
+    backend: AzureMLBackend, experiment: ResourceId, token: str
+) -> None:
+    with pytest.raises(ServiceError, match="is not from this service"):
+        backend.list(experiment, Kind.JOB, Page(1, token))
 
 
 def test_a_queued_job_says_what_its_cluster_and_the_quota_lack(

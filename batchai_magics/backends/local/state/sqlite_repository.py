@@ -16,7 +16,6 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state.job_table import IS_OPEN
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.service.repository import OWNER, Record, RecordPage, Repository
-from batchai_magics.errors import ServiceError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 
 LAST_CHARACTER = "\U0010ffff"  # after every other character
@@ -140,7 +139,7 @@ class SqliteRepository(Repository):
         size = -1 if page.size is None else page.size + 1
         after = page.after or "0"
         if not (after.isascii() and after.isdigit() and len(after) < 19):
-            raise ServiceError(f"The $skiptoken {after!r} is not from this service.", code="InvalidSkipToken")
+            raise api_errors.unknown_page(after)
         values = (_listed_under(parent, kind), kind.value, int(after), size)
         with self._store.read() as db:
             rows = db.execute(query, values).fetchall()

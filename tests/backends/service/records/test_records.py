@@ -8,7 +8,7 @@ import pytest
 
 from batchai_magics.backends.base import Page
 from batchai_magics.backends.service.repository import CLUSTER_GUID, OWNER, Record, Repository
-from batchai_magics.errors import NotFoundError
+from batchai_magics.errors import NotFoundError, ServiceError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from tests.backends.service.records.homes import (
     CLUSTER,
@@ -85,6 +85,14 @@ def test_pages_make_up_the_list(records: Repository) -> None:
         seen.append([each.name for each in found])
     assert seen == [["e", "d"], ["c", "b"], ["a"]]
     assert records.children(EXPERIMENT, Kind.JOB, Page(size=5)) == (made, None)
+
+
+@pytest.mark.parametrize("token", ["x", "-1", "\u00b2", "9" * 19, "0001700000000.000001"])
+def test_a_page_that_no_list_has_is_refused(records: Repository, token: str) -> None:
+    insert(records, JOB)
+    with pytest.raises(ServiceError, match="is not from this service") as caught:
+        records.children(EXPERIMENT, Kind.JOB, Page(after=token))
+    assert caught.value.code == "InvalidSkipToken"
 
 
 def test_names_begin_with_a_prefix_in_any_letter_case(records: Repository) -> None:
