@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timezone
 from types import SimpleNamespace
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
 from batchai_magics.backends.base import Listing, Page
+from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError
-from batchai_magics.models.resource_ids import Kind
+from batchai_magics.models.resource_ids import Kind, workspace_id
+from batchai_magics.models.resources import Workspace
+from batchai_magics.models.response_object import Provisioning
 from batchai_magics.server.api_call import ApiCall, parse_query
 from batchai_magics.server.batchai import resource_handlers
 from batchai_magics.server.batchai.batchai_responses import (
@@ -66,6 +70,23 @@ def test_the_next_page_begins_where_the_backend_says(mark: str) -> None:
     query = parse_query(urlsplit(answer.data["nextLink"]).query.encode())
     resource_handlers.list_in(Kind.WORKSPACE, Kind.EXPERIMENT, context, replace(call, query=query))
     assert asked == [Page(2, ""), Page(2, mark)]
+
+
+def test_pages_of_workspaces_go_on_behind_one_whose_creation_is_unknown() -> None:
+    first, second = (
+        Workspace(workspace_id(Settings(workspace=name)), "eastus", Provisioning(made, made))
+        for name, made in (("a", datetime.fromtimestamp(0, timezone.utc)), ("b", datetime.now(timezone.utc)))
+    )
+    backend = SimpleNamespace(list=lambda parent, kind: [second, first])
+    operations = SimpleNamespace(is_deleting=lambda id: False)
+    context = SimpleNamespace(backend=backend, subscription="s", operations=operations)
+    call, pages = ApiCall("GET", "/", {"maxresults": "1"}, parts={"group": "g"}), []
+    for _ in range(2):
+        data = resource_handlers.list_workspaces_in_group(context, call).data
+        pages.append([item["name"] for item in data["value"]])
+        query = parse_query(urlsplit(data.get("nextLink", "")).query.encode())
+        call = replace(call, query=query)
+    assert (pages, query) == ([["a"], ["b"]], {})
 
 
 def test_the_link_to_the_next_page_asks_for_it_as_this_one_was_asked_for() -> None:

@@ -186,8 +186,8 @@ def _workspace_page(context: HandlerContext, call: ApiCall, workspaces: Sequence
     """One page; its token is the creation time of its last workspace, in microseconds."""
     page = requested_page(call)
     ordered = sorted(workspaces, key=_creation_order)
-    after = page_number(page) or -1
-    rest = [item for item in ordered if _creation_order(item)[0] > after]
+    after = page_number(page)
+    rest = [item for item in ordered if after is None or _creation_order(item)[0] > after]
     chosen = list(islice(rest, page.size))
     is_last = len(chosen) == len(rest)
     token = None if is_last else str(_creation_order(chosen[-1])[0])
