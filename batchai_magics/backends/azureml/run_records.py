@@ -60,7 +60,8 @@ class RunStatuses:
         if job.state is ExecutionState.QUEUED:  # the only status that takes other requests than for its run
             return RunStatus(job.state, created, waiting=self._waiting(job))
         watched = self._logs.watched(job.id)
-        watched.has_ended |= job.state.is_final
+        if job.state.is_final:  # else it stays what another reader has found
+            watched.has_ended = True
         try:
             details = watched.details()
         except NotFoundError:  # run history knows nothing of it yet, or no more
