@@ -8,6 +8,7 @@ from typing import Any
 from typing_extensions import Self
 
 from batchai_magics.models.response_object import ResponseObject
+from batchai_magics.models.states import WARNINGS
 from batchai_magics.models.wire_model import WireModel
 
 
@@ -16,21 +17,6 @@ class NameValue(WireModel):
 
     name: str
     value: str
-
-
-WARNINGS = frozenset(  # codes that do not make a job fail
-    {
-        "ExportIncomplete",
-        "FilesLeftBehind",
-        "ImageNotUsed",
-        "JobNotRequeued",
-        "MpiNotUsed",
-        "RayUnavailable",
-        "RunWarning",
-        "SlurmUnavailable",
-        "StopConditionNotChecked",
-    }
-)
 
 
 class ErrorDetail(WireModel):

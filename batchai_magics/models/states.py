@@ -25,6 +25,19 @@ TERMINATED = "JobTerminated"  # its error code
 STOPPED = "stopped"  # displayed state of a failed job whose stop condition was met
 CONDITION_MET = "JobStopConditionMet"  # its error code
 DEPENDENCY_FAILED = "DependencyFailed"  # the error code of one that was to start after a job which failed
+WARNINGS = frozenset(  # the codes of errors that do not make a job fail
+    {
+        "ExportIncomplete",
+        "FilesLeftBehind",
+        "ImageNotUsed",
+        "JobNotRequeued",
+        "MpiNotUsed",
+        "RayUnavailable",
+        "RunWarning",
+        "SlurmUnavailable",
+        "StopConditionNotChecked",
+    }
+)
 
 
 class NodeState(enum.Enum):

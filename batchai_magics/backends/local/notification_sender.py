@@ -22,7 +22,7 @@ from batchai_magics.backends.local import process
 from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.node.job_layout import JobLayout
-from batchai_magics.models.states import ExecutionState
+from batchai_magics.models.states import WARNINGS
 
 MODULE = "notification_sender"
 CREDENTIALS = "MLFLOW_TRACKING_"  # prefix of the variables that deliveries may need
@@ -37,9 +37,8 @@ def main() -> None:
     with Store(layout.database, may_make=False).read() as db:
         run = job_table.find(db, guid)
     if run and run.outcome:
-        has_failed = run.state is not ExecutionState.SUCCEEDED  # else what is told are warnings
-        end = run.outcome if has_failed else run.outcome._replace(errors=())
-        for notification in end_notifications(layout.job(guid), end):
+        failures = tuple(error for error in run.outcome.errors if error["code"] not in WARNINGS)
+        for notification in end_notifications(layout.job(guid), run.outcome._replace(errors=failures)):
             box.put(notification)
     is_all_sent = Sender(box, by=socket.gethostname()).send()
     if run and run.is_open:

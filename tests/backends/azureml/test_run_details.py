@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 import pytest
 
 from batchai_magics.backends.azureml.run_details import RunDetails
-from batchai_magics.models.error_details import WARNINGS
+from batchai_magics.models.states import WARNINGS
 
 TEXT = "Process 'worker 1' exited with code 3 and error message ''"
 FAILED = {

@@ -67,6 +67,14 @@ def test_a_channel_of_the_settings_is_told_of_every_job_with_the_headline_and_li
     assert "lines" in body["first_failure"]
 
 
+def test_a_warning_is_no_reason_of_a_failure(world: World, webhook: Webhook) -> None:
+    job = world.run(f'r --stop-if "nope > 10" --notify {webhook.url}', "raise SystemExit(3)")
+    assert [warning.code for warning in job.show().warnings] == ["StopConditionNotChecked"]
+    until(lambda: sent(world))
+    (body,) = webhook.received
+    assert (body["state"], "nope" in body["reason"]) == ("failed", False)
+
+
 def test_a_job_stopped_for_its_loss_says_so(world: World, webhook: Webhook) -> None:
     headline = "os.environ['BATCHAI_ARTIFACT_DIR'] + '/../records/headline.json'"
     script = (
