@@ -32,6 +32,7 @@ WARNINGS = frozenset(  # the codes of errors that do not make a job fail
         "ImageNotUsed",
         "JobNotRequeued",
         "MpiNotUsed",
+        "RayClusterDiffers",
         "RayUnavailable",
         "RunWarning",
         "SlurmUnavailable",
