@@ -45,8 +45,10 @@ def read(path: str, offset: int, limit: int, head: int = 0) -> "Any":
     """[metadata, size of head]; the first `head` bytes followed by a range of a regular file."""
     with os.fdopen(_open_regular(path), "rb") as file:
         info = os.fstat(file.fileno())
-        file.seek(offset)
-        data = file.read(max(0, limit))
+        data = b""
+        if offset <= info.st_size:  # a client may ask for more than a file system seeks to
+            file.seek(offset)
+            data = file.read(max(0, limit))
         first = os.pread(file.fileno(), head, 0)  # only now: it shows whether the file was replaced meanwhile
         return [_status(info), len(first)], first + data
 

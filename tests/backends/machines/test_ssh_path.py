@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.folders import private_files
+from batchai_magics.backends.folders import entries, private_files
 from batchai_magics.backends.machines import agent_files
 from batchai_magics.backends.machines.ssh_connection import SshConnection
 
@@ -110,6 +110,12 @@ def test_a_large_file_is_read_from_anywhere(far: Path, tmp_path: Path) -> None:
         for at in (0, 3 << 20, 17, len(data) - 3, len(data)):
             file.seek(at)
             assert file.read(10) == data[at : at + 10]
+
+
+def test_however_far_beyond_its_end_a_file_has_nothing(far: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("text")
+    found = [entries.read_slice(far / "file", at, 10).data for at in (3, 4, 5, 1 << 62)]
+    assert found == [b"t", b"", b"", b""]
 
 
 # what is written together
