@@ -85,6 +85,8 @@ def _row_text(name: str, row: Mapping[str, Any]) -> str:
 def _row(file: Path) -> dict[str, Any] | None:
     with refusing_damaged(file):
         row: dict[str, Any] = dict(read_json(file))
+        if "name" not in row:
+            raise ValueError("it has no name")
         return row
     return None
 

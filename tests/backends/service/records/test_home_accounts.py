@@ -70,12 +70,13 @@ def test_a_group_with_half_a_character_is_refused_with_its_field(groups: HomeGro
     assert [(group.name, group.tags) for group in groups.list()] == [("g", {"a": "b"})]
 
 
+@pytest.mark.parametrize("damage", ["{", '{"tags": {}}'])
 def test_a_damaged_group_is_left_out_of_lists_with_a_warning_and_named_when_it_is_shown(
-    home: Home, groups: HomeGroups
+    home: Home, groups: HomeGroups, damage: str
 ) -> None:
     for name in ("damaged", "whole"):
         groups.create(name, "here")
-    (home.opened().layout.home / "groups" / "=damaged.json").write_text("{")
+    (home.opened().layout.home / "groups" / "=damaged.json").write_text(damage)
     with pytest.warns(RuntimeWarning, match=r"=damaged.json is damaged"):
         assert [group.name for group in groups.list()] == ["whole"]
     with pytest.raises(StorageError, match=r"=damaged.json is damaged"):
