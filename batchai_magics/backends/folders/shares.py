@@ -211,9 +211,8 @@ class FolderStorage:
                 part.touch(mode=private_files.FILE)
                 digest = part.digest(sync=True)
             else:
-                with open(
-                    part, "ab+", opener=private_files.opener
-                ) as file:  # none was written if it is empty
+                # of an empty file, no part was written
+                with open(part, "ab+", opener=private_files.opener) as file:
                     os.fsync(file.fileno())
                     file.seek(0)
                     digest = _sha256(file)
