@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,12 +14,13 @@ import pytest
 
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.models.resource_ids import Kind, ResourceId
-from batchai_magics.models.resources import ExperimentSpec
+from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
 from batchai_magics.server.access.access_control import UNKNOWN_OWNER, Owners
 from batchai_magics.server.api_call import ApiCall, ApiResponse
 from batchai_magics.server.batchai import batchai_responses
 from batchai_magics.server.handler_context import HandlerContext
-from batchai_magics.server.operations import DELETE, RETENTION_S, TERMINATE, Operations
+from batchai_magics.server.operations import DELETE, DELETE_GROUP, RETENTION_S, TERMINATE, Operations
+from tests.patience import PATIENCE_S
 from tests.server.running import SUBSCRIPTION, WORKSPACE
 from tests.world import World, until
 
@@ -55,6 +58,40 @@ def test_a_deletion_goes_on_with_the_next_server(world: World, tmp_path: Path) -
     with pytest.raises(NotFoundError):
         world.backend.show(id)
     assert owners.of(f"{id.key}/jobs/j") == UNKNOWN_OWNER  # not of whoever had it before
+    operations.close()
+
+
+@pytest.mark.slow
+def test_the_deletion_of_a_group_goes_on_and_what_was_in_it_belongs_to_nobody(
+    world: World, tmp_path: Path
+) -> None:
+    group = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/Old"
+    id = ResourceId.parse(f"{group}/providers/Microsoft.BatchAI/workspaces/w")
+    world.backend.groups.create("Old", "eastus")
+    world.backend.create(id, WorkspaceSpec(location="eastus"))
+    owners = Owners(tmp_path / "owners.jsonl")
+    for key in (group.lower(), id.key):
+        owners.record(key, "ann")
+    name = left_behind(tmp_path / "operations", group, kind=DELETE_GROUP)
+    operations = Operations(tmp_path / "operations", world.backend, owners)
+    operations.resume()
+    until(lambda: operations.find(name).status == "Succeeded")
+    with pytest.raises(NotFoundError):
+        world.backend.groups.show("Old")
+    assert (owners.of(group.lower()), owners.of(id.key)) == (UNKNOWN_OWNER, UNKNOWN_OWNER)
+    operations.close()
+
+
+def test_what_is_in_a_group_that_is_being_deleted_is_being_deleted(tmp_path: Path) -> None:
+    may_end, groups = threading.Event(), SimpleNamespace(delete=lambda name: may_end.wait(PATIENCE_S))
+    operations = Operations(tmp_path, SimpleNamespace(groups=groups), Owners(tmp_path / "owners.jsonl"))
+    id = ResourceId.parse(WORKSPACE)
+    operation = operations.start(DELETE_GROUP, f"/subscriptions/{id.subscription}/resourceGroups/{id.group}")
+    assert operations.is_deleting(id)
+    assert not operations.is_deleting(replace(id, group=f"{id.group}-2"))
+    may_end.set()
+    until(lambda: operations.find(operation.name).status == "Succeeded")
+    assert not operations.is_deleting(id)
     operations.close()
 
 
