@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.slurm.node import allocation
+from batchai_magics.launch.plan import Limits
 
 pytestmark = pytest.mark.slow
 
@@ -55,3 +56,25 @@ def test_slurm_may_end_the_job_before_scontrol_has_the_answer_to_its_requeue(
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     scontrol.write_text('#!/bin/sh\nkill -TERM $$\n[ "$*" = "requeue 7" ]\n')
     assert allocation.requeue() == ""
+
+
+@pytest.mark.parametrize(
+    ("own", "limit", "left_s"),
+    [
+        ({"max_restarts": 1}, "00:01:10", 45),  # a quarter of its minute before Slurm's end
+        ({"max_restarts": 1}, "01:00:10", 3570),
+        ({"max_restarts": 1, "grace_s": 120.0}, "01:00:10", 3480),
+        ({"max_restarts": 1, "wall_s": 50.0}, "01:00:10", 50),
+        ({"max_restarts": 1}, "UNLIMITED", 604_800),
+        ({"warn_s": 44.0}, "00:01:10", 60),
+        ({}, "00:01:10", 604_800),  # Slurm ends it
+    ],
+)
+def test_an_attempt_that_is_continued_or_warned_ends_before_slurms_own_limit(
+    scontrol: Path, monkeypatch: pytest.MonkeyPatch, own: dict[str, float], limit: str, left_s: float
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    scontrol.write_text(f"#!/bin/sh\necho JobId=7 RunTime=00:00:10 TimeLimit={limit} Partition=all\n")
+    found = allocation.deadline(Limits(**own))
+    assert found.left_s == pytest.approx(left_s, abs=9)
+    assert found.end.errors[0]["code"] == "JobMaxWallClockTimeReached"
