@@ -97,7 +97,8 @@ class LineContext:
             return False
         if step is None:
             return epoch is not None and line - self.phase_line <= _MAX_PHASE_GAP
-        return reading.is_bar and step < self.step and line - self.phase_line == 1
+        is_of_epoch = epoch in (None, self.epoch)  # unlike the next bar of training
+        return reading.is_bar and is_of_epoch and step < self.step and line - self.phase_line == 1
 
     def enter_member(self, plan: LinePlan, line: int) -> bool:
         """Enter a line with a number of the block right above it, which has no phase; whether it is one."""

@@ -185,6 +185,14 @@ def test_training_goes_on_below_an_evaluation_without_a_bar():
     assert [row.get("loss") for row in rows_of(text)] == [0.1, 0.2]
 
 
+@pytest.mark.parametrize("result", ["", "val_loss: 0.25\n"])
+def test_a_bar_of_the_next_epoch_below_an_evaluation_is_of_training(result):
+    bar = "Epoch {0}:  {1}0%|##  | {1}0/100 [00:05<00:05,  9.5it/s, loss=0.{1}]\n"
+    text = bar.format(1, 9) + "Evaluating...\n" + result + bar.format(2, 1) + bar.format(2, 2)
+    rows = [(row["epoch"], row["step"], row["loss"]) for row in rows_of(text) if "loss" in row]
+    assert rows == [(1, 90, 0.9), (2, 10, 0.1), (2, 20, 0.2)]
+
+
 def test_numbers_below_a_counter_are_read_from_the_first_loss_on():
     block = "Epoch: {0}\n  loss: 0.{0}\n  lr: 0.0{0}\n"
     assert rows_of(block.format(1) + block.format(2)) == [
