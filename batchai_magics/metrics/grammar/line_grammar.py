@@ -38,7 +38,7 @@ _MAX_STRAY_WORDS = 6
 _REFUSED = re.compile(
     rb"(?:(?<![\d.])(?<!step )(?<!Step )\d+[ \t]+|total )images/sec: |^Step \d+/\d+ : [A-Z]+ |\w\([a-z_]\w*=|://"
     rb'|[ ]is \w*\(\w+: |^\s*\[?\{"|^\s*"|"\w+":| - PARAMETER |Traceback|\w(?:Error|Exception): |Best Iter\('
-    rb"|\) at [\w./+-]+:\d+\s*\Z"  # a frame of gdb's
+    rb"|\) at [\w./+-]*\.[A-Za-z]\w*:\d+\s*\Z"  # a frame of gdb's
 )
 _JSON_NAME = re.compile(
     rb"(?i)[\w ]{0,30}(?:(?:stats|metrics?|logs?|results?):|(?:train|valid|eval|test)\w* \|)[ \t]*(?=\{\")"
@@ -312,10 +312,10 @@ def _tells_settings(scan: LineScan) -> bool:
     `{'epoch': 100, 'batch_size': 64, 'lr': 0.1}`, `epoch 10 -> lr 0.01`, `EPOCH=3 LR=0.1 LOSS_SCALE=1024`.
     """
     names = [each.name for each in scan.numbers]
-    qualities = [scan.digits_of(each) for each in scan.numbers if is_quality(each.name)]
+    qualities = [each for each in scan.numbers if is_quality(each.name)]
     is_timed = any(is_timer(name) or is_rate(name) for name in names)
     if names and not is_timed and _ENVIRONMENT.fullmatch(scan.text, scan.begin, scan.end):
-        return all(map(bytes.isdigit, qualities))
+        return all("_" in each.name and scan.digits_of(each).isdigit() for each in qualities)
     if qualities:
         return False
     is_repeated = len({*names}) < len(names) and sum(each.noun == "epoch" for each in scan.positions) > 1

@@ -172,7 +172,10 @@ def test_settings_that_name_an_epoch_are_no_metrics(text):
 
 def test_upper_case_and_arrows_do_not_make_settings_of_measurements():
     text = "EPOCH=3 STEP=10 LOSS=0.5\nstep 11 -> speed: 120.5 it/s\nEPOCH=4\nval loss: 0.25\n"
-    assert rows_of(text) == [
+    whole = "EPOCH=2 STEP=10 LOSS=5 LR=0.1\nEPOCH=2 VAL_ACC=95\n"
+    assert rows_of(whole + text) == [
+        {"epoch": 2, "step": 10, "loss": 5.0, "lr": 0.1},
+        {"epoch": 2, "val_acc": 95.0},
         {"epoch": 3, "step": 10, "loss": 0.5},
         {"epoch": 3, "step": 11, "speed": 120.5},
         {"epoch": 4, "val_loss": 0.25},
@@ -191,6 +194,11 @@ def test_a_bar_of_the_next_epoch_below_an_evaluation_is_of_training(result):
     text = bar.format(1, 9) + "Evaluating...\n" + result + bar.format(2, 1) + bar.format(2, 2)
     rows = [(row["epoch"], row["step"], row["loss"]) for row in rows_of(text) if "loss" in row]
     assert rows == [(1, 90, 0.9), (2, 10, 0.1), (2, 20, 0.2)]
+
+
+def test_a_time_behind_brackets_is_no_stack_frame():
+    text = "step 10 loss 0.5 (saved) at 10:32\nstep 20 loss 0.4 (new best) at node1:32\n"
+    assert [(row["step"], row["loss"]) for row in rows_of(text)] == [(10, 0.5), (20, 0.4)]
 
 
 def test_numbers_below_a_counter_are_read_from_the_first_loss_on():
