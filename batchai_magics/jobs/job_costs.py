@@ -70,12 +70,13 @@ class JobCosts:
         return self._by_nodes[key]
 
     def _cluster_of(self, job: JobSpec) -> Cluster | None:
-        """The cluster of a job, with the nodes that it gets; None before it exists."""
+        """The cluster of a job, with the nodes that it gets; None before it exists, or for another's id."""
         try:
             cluster = self._backend.show(ResourceId.parse(job.cluster.id))
         except NotFoundError:
             return None
-        assert isinstance(cluster, Cluster), "the id is a cluster's"
+        if not isinstance(cluster, Cluster):
+            return None
         return self._backend.prices.nodes_of(job, cluster) if self._backend.prices else cluster
 
     @cached_property

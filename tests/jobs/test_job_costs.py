@@ -152,6 +152,16 @@ def test_a_condition_on_the_cost_needs_a_price() -> None:
     assert 'prices: {"Standard_NC6": 0.90}' in str(caught.value)
 
 
+def test_a_job_of_something_else_than_a_cluster_has_no_price() -> None:
+    spec, share = ended().spec, workspace_id(Settings()).child(Kind.FILE_SERVER, "nfs")
+    spec = spec.model_copy(update={"cluster": ResourceRef(id=str(share))})
+    backend = Priced()
+    backend.show = lambda _: resource()  # not a cluster
+    assert costs(backend, prices="Standard_NC6=2").node_price(spec) is None
+    with pytest.raises(UsageError, match="the price of"):
+        costs(backend).price_for_conditions(["cost > 5"], spec)
+
+
 def test_idle_nodes_that_cost_money_are_told_of() -> None:
     for found in (machines(idle=3), scaled(machines(idle=3), least=1)):
         (told,) = costs(Priced(), prices="Standard_NC6=2").idle_notes([found])
