@@ -31,15 +31,16 @@ def in_time_order(parts: Iterable[Iterable[Record]]) -> MeasurementTable:
     if len(tables) < 2:
         return tables[0] if tables else MeasurementTable()
     timed = [(time, file, row) for file, table in enumerate(tables) for row, time in _times(table)]
-    in_order = enumerate(sorted(timed, key=itemgetter(0)))
-    new_rows = {(file, row): new_row for new_row, (_, file, row) in in_order}
+    new_rows: list[dict[int, int]] = [{} for _ in tables]
+    for new_row, (_, file, row) in enumerate(sorted(timed, key=itemgetter(0))):
+        new_rows[file][row] = new_row
     lines = defaultdict[tuple[MetricName, ...], list[LineColumns]](list)
     facts = list[tuple[int, Fact]]()
-    for file, table in enumerate(tables):
+    for table, row_of in zip(tables, new_rows, strict=True):
         for columns in table.copy().lines:
-            columns.rows = Column([new_rows[file, row] for row in columns.rows])
+            columns.rows = Column([row_of[row] for row in columns.rows])
             lines[columns.metrics].append(columns)
-        facts += [(new_rows[file, row], fact) for row, fact in table.facts]
+        facts += [(row_of[row], fact) for row, fact in table.facts]
     joined = map(LineColumns.joined, lines.values())
     return MeasurementTable(joined, sorted(facts, key=itemgetter(0)), len(timed))
 
@@ -217,6 +218,7 @@ class _Counter:
     """The steps of one metric without epochs, in rounds: where they go back, the next round begins."""
 
     first: int = 0
+    ended: int = 0  # the last step of the rounds that have ended
     ends: list[int] = field(default_factory=list)  # the last step of each round
 
     def add(self, step: int) -> None:
@@ -225,6 +227,7 @@ class _Counter:
             self.ends[-1] = step
             return
         self.first = min(self.first, step) if self.ends else step
+        self.ended = max([self.ended, *self.ends[-1:]])
         self.ends.append(step)
 
     @property
@@ -234,7 +237,7 @@ class _Counter:
 
     def length(self, totals: Iterable[int]) -> int:
         """The steps of one of several rounds, which may be one of these totals."""
-        return _least(totals, max(self.ends)) or max(self.ends[:-1]) + (self.first == 0)
+        return _least(totals, max(self.ended, self.ends[-1])) or self.ended + (self.first == 0)
 
 
 class _Epochs:
