@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from batchai_magics.metrics import summarize
 from batchai_magics.metrics.column import Column
@@ -146,6 +146,18 @@ class LogNumbers:
             rows = chain.from_iterable(zip(lines.rows, lines.times, strict=True) for lines in part.lines)
             self._start = min(((row, time) for row, time in rows if time is not None), default=(0, None))[1]
         numbers = self._epochs.numbers(part)
+        grouped = _StepsByRank(Column(), Column(), ())
+        for metric, pieces in self._pieces(part).items():
+            steps, ranks, values, epochs, seconds = in_row_order(pieces)[1:]
+            if None in steps:
+                own = {rank: iter(each) for (name, rank), each in numbers.items() if name == metric.name}
+                steps = _numbered(own, steps, ranks, epochs)
+            if steps is not grouped.steps or ranks is not grouped.ranks:  # metrics of a line share them
+                grouped = _StepsByRank.of(steps, ranks)
+            self._add_values(metric, grouped, [steps, ranks, values, epochs, seconds])
+
+    def _pieces(self, part: MeasurementTable) -> Mapping[MetricName, Sequence[Sequence[Column]]]:
+        """The rows, steps, ranks, values, epochs and seconds of each metric that is drawn, in pieces."""
         series = defaultdict[MetricName, list[list[Column]]](list)
         metrics: dict[str, MetricName] = {}
         for lines in sorted(part.lines, key=lambda each: each.rows[0]):
@@ -155,12 +167,7 @@ class LogNumbers:
                     columns = [lines.rows, steps, lines.ranks, values, *rest]
                     series[metrics.setdefault(metric.name, metric)].append(columns)
                     self._has_epochs |= not lines.epochs.is_missing
-        for metric, pieces in series.items():
-            steps, ranks, values, epochs, seconds = in_row_order(pieces)[1:]
-            if None in steps:
-                own = {rank: iter(each) for (name, rank), each in numbers.items() if name == metric.name}
-                steps = _numbered(own, steps, ranks, epochs)
-            self._add_values(metric, [steps, ranks, values, epochs, seconds])
+        return series
 
     def _seconds(self, times: Column) -> Column:
         """Times since the start."""
@@ -169,16 +176,15 @@ class LogNumbers:
             return times
         return Column([None if time is None else time - start for time in times])
 
-    def _add_values(self, metric: MetricName, columns: Sequence[Column]) -> None:
+    def _add_values(self, metric: MetricName, grouped: _StepsByRank, columns: Sequence[Column]) -> None:
         """Adds values of a metric to the lines that they belong to: each segment has its own.
 
         `columns` are steps, ranks, values, epochs and seconds.
         """
         lines, segments_of = defaultdict[str, list[int]](list), self._segments[metric.name]
-        for rank, indices in indices_by_rank(columns[1]).items():
-            positions = columns[0].at(indices)
+        for rank, indices, positions, is_rising in grouped.of_each:
             segments, fit = segments_of[rank], self._headings.of(rank)
-            if never_falls(positions):
+            if is_rising:
                 lines[self._line_of(metric.name, segments, positions[0], fit)] += indices
                 if positions[-1] is not None:
                     segments.follow(positions[-1])
@@ -204,6 +210,29 @@ class LogNumbers:
         if first := self._first_names[name]:
             self.labels[name] = f"{name} ({first})"
         return f"{name} ({segments.name})"
+
+
+class _RankSteps(NamedTuple):
+    """The steps of a rank's values, which stand at these indices; whether they never fall."""
+
+    rank: Rank
+    indices: Sequence[int]
+    steps: Sequence[int | None]
+    is_rising: bool
+
+
+class _StepsByRank(NamedTuple):
+    """The steps and ranks of values, and the steps of each rank."""
+
+    steps: Column
+    ranks: Column
+    of_each: Sequence[_RankSteps]
+
+    @classmethod
+    def of(cls, steps: Column, ranks: Column) -> _StepsByRank:
+        """Groups steps by rank."""
+        own = ((rank, indices, steps.at(indices)) for rank, indices in indices_by_rank(ranks).items())
+        return cls(steps, ranks, [_RankSteps(*each, never_falls(each[-1])) for each in own])
 
 
 def _numbered(numbers: Mapping[Rank, Iterator[int]], steps: Column, ranks: Column, epochs: Column) -> Column:
