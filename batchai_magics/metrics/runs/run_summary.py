@@ -284,12 +284,12 @@ def _loss_text(summary: Summary) -> str:
     if summary.first_loss is None or summary.last_loss is None:
         return ""
     trend = f", {summary.loss_trend.value}" if summary.loss_trend else ""
-    text = f"{summary.first_loss:.3f} to {summary.last_loss:.3f}{trend}"
+    text = f"{number_text(summary.first_loss)} to {number_text(summary.last_loss)}{trend}"
     loss = next((metric for metric in summary.metrics if metric.name == "loss"), None)
     if loss is None or loss.best is None or loss.best in (loss.first, loss.last):
         return text
     place = "" if loss.best_step is None else f" at {loss.axis} {number_text(loss.best_step)}"
-    return f"{text}, best {loss.best:.3f}{place}"
+    return f"{text}, best {number_text(loss.best)}{place}"
 
 
 def _join_limited(items: Iterable[str]) -> str:

@@ -57,6 +57,18 @@ class TestFrame:
 
 
 class TestSummary:
+    @pytest.mark.parametrize(
+        ("losses", "text"),
+        [
+            ((1.0, 0.00001), "1 to 1e-05"),
+            ((0.12345, 0.0004, 0.0123), "0.1235 to 0.0123, best 0.0004 at step 2"),
+        ],
+    )
+    def test_a_small_loss_is_not_rounded_to_zero(self, losses, text):
+        lines = "".join(f"step {step} loss {loss:.8f}\n" for step, loss in enumerate(losses, 1))
+        rows = dict(row.split(maxsplit=1) for row in str(summary(lines)).splitlines())
+        assert rows["loss"] == text
+
     def test_the_header_is_told(self):
         result = summary(run(ranks=4))
         assert (result.model, result.dataset, result.variable_update) == (
