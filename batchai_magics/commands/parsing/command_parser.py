@@ -214,10 +214,16 @@ def _unknown_word(path: Sequence[str], words: Sequence[str]) -> UsageError:
 
 
 def _guess(path: Sequence[str], word: str, known: Sequence[str]) -> str:
-    """What a wrong word may stand for: another program's word, a command deeper down, or a similar one."""
+    """What a wrong word may stand for: another program's word, a command elsewhere, or a similar one."""
     meant = "" if path else SYNONYMS.get(word.lower()) or _deeper_command(word)
     near = did_you_mean(word, (*known, *(() if path else SHELL_WORDS), *legacy_words(path)))
-    return _meant(meant) or near
+    return _meant(meant) or near or (_meant(_short_command(word)) if path == ("job",) else "")
+
+
+def _short_command(word: str) -> str:
+    """The command for a job that has this word without `job`: `batchai logs` of `job logs`."""
+    words = SYNONYMS.get(word.lower(), word)
+    return next((f"{PROGRAM} {words}" for command in COMMANDS if command.words == words), "")
 
 
 def _meant(words: str | None) -> str:

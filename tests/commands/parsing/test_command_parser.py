@@ -58,6 +58,19 @@ def test_a_wrong_word_is_answered_with_a_guess():
     assert "'jbo' is not in the 'batchai' command group." in complaint("jbo list")
 
 
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("job logs -n x", "batchai logs"),
+        ("job cancel -n x", "batchai cancel"),
+        ("job download -n x", "batchai download"),
+        ("job tail x", "batchai logs"),
+    ],
+)
+def test_a_command_without_job_is_guessed_from_one_with_it(line, meant):
+    assert f'Did you mean "{meant}"?' in complaint(line)
+
+
 def test_a_word_like_nothing_is_answered_with_the_list():
     assert "Commands: create, show, list, delete." in complaint("workspace qqqqqq")
 
