@@ -97,6 +97,8 @@ def _hint(context: Context, id: ResourceId, known: str) -> str:
         names = [sibling.id.name for sibling in context.backend.list(id.parent, id.kind)]
     except NotFoundError:
         return known or _hint(context, id.parent, known)
+    if not names and id.kind is Kind.WORKSPACE:
+        return f"There are none in resource group {id.group}."
     if not names:
         return f"There are none in {id.parent.kind.noun} {id.parent.name}."
     return did_you_mean(id.name, names) or known or f"Available: {', '.join(names[-_MAX_HINT_NAMES:])}."

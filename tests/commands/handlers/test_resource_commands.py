@@ -95,6 +95,12 @@ def test_a_name_far_from_all_is_answered_with_those_that_there_are(do):
         do("file-server show -n srv")
 
 
+def test_an_unknown_resource_group_has_no_workspaces(do):
+    do("workspace create -n mine")
+    with pytest.raises(NotFoundError, match=r"WorkspaceNotFound.*\nThere are none in resource group other\."):
+        do("job show -n x -g other")
+
+
 def test_use_changes_only_what_it_names(do):
     settings = do("use -w mine -c big").value.settings
     assert (settings.workspace, settings.cluster, settings.experiment) == ("mine", "big", "default")
