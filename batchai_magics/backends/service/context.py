@@ -117,6 +117,10 @@ class HomeContext:
         """The open jobs of all clusters."""
         return self._open(list(self.repository.all_open_jobs()))
 
+    def busy_nodes(self, cluster_guid: str) -> dict[str, str]:
+        """The guid of the run on each busy node, by node name; none for an engine that knows them."""
+        return busy_nodes(() if self.facts.knows_busy_nodes else self.open_jobs(cluster_guid))
+
     def jobs_using(self, folders: Sequence[Path]) -> list[str]:
         """The names of the open jobs that use one of these folders of the home."""
         from batchai_magics.backends.folders import mounts

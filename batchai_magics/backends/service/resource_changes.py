@@ -13,7 +13,6 @@ from batchai_magics.backends.folders import mounts, private_files
 from batchai_magics.backends.service import resource_views, stored_descriptions
 from batchai_magics.backends.service.context import (
     HomeContext,
-    busy_nodes,
     cluster_of,
     run_of,
     scale_of,
@@ -84,8 +83,8 @@ def resize(context: HomeContext, id: ResourceId, patch: ClusterPatch) -> None:
     option = manual.node_deallocation_option if manual else DeallocationOption.WAIT_FOR_JOB_COMPLETION
     with context.repository.transaction():
         others = _within_quota(context, request, old.guid)
-        busy = busy_nodes(context.open_jobs(old.guid))
-        state = context.runner.check(replace(request, busy=busy, others=others), cluster_of(old))
+        request = replace(request, busy=context.busy_nodes(old.guid), others=others)
+        state = context.runner.check(request, cluster_of(old))
         more = {**state, CHANGED: context.repository.now()}
         cluster = context.repository.change(id, lambda record: record.changed(more, spec=text))
         runs = [(run_of(job), status) for job, status in context.open_jobs(cluster.guid)]

@@ -336,10 +336,8 @@ class Service(Backend):
         if record.kind is not Kind.CLUSTER:
             return resource_views.of_record(record, self.context.facts.file_server_address)
         cluster = cluster_of(record)
-        facts = self.context.facts
-        jobs = () if facts.knows_busy_nodes else self.context.open_jobs(record.guid)
-        nodes = self.context.runner.nodes(cluster, busy_nodes(jobs))
-        return resource_views.cluster(record, nodes, facts.warnings(cluster))
+        nodes = self.context.runner.nodes(cluster, self.context.busy_nodes(record.guid))
+        return resource_views.cluster(record, nodes, self.context.facts.warnings(cluster))
 
 
 @lru_cache(maxsize=1024)
