@@ -290,10 +290,14 @@ def _print_result(result: Result, invocation: Invocation) -> None:
         from batchai_magics.commands.output.shell_output import print_text
 
         return print_text(result, sys.stdout, scope=_scope_of(invocation))
-    text = result.to_text(output or "json")
+    output = output or "json"
     is_colored = output == "jsonc" and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    if text:
-        print(colored(text) if is_colored else text)
+    is_empty = True
+    for piece in filter(None, result.text_pieces(output)):
+        sys.stdout.write(colored(piece) if is_colored else piece)
+        is_empty = False
+    if not is_empty:
+        print()
 
 
 def _scope_of(invocation: Invocation) -> str:

@@ -73,9 +73,12 @@ class MetricsResult:
 
     def to_data(self) -> Any:
         """`records`, `total_images_per_sec` and `summary`; for several logs a list of these with `file`."""
-        if len(self.logs) == 1:
-            return self._data(self.logs[0][1])
-        return [{"file": name, **self._data(log)} for name, log in self.logs]
+        data = [{**streamed, "records": [*streamed["records"]]} for streamed in self._logs_data()]
+        return data[0] if len(data) == 1 else data
+
+    def streamed_data(self) -> Any:
+        """The same, with iterators of the records."""
+        return next(self._logs_data()) if len(self.logs) == 1 else self._logs_data()
 
     def to_table(self) -> Table:
         """Lines and totals in file order, then the summary; with `is_tidy`, one row per number."""
@@ -94,11 +97,12 @@ class MetricsResult:
     def _rows(self, log: LogMetrics) -> Iterator[dict[str, Any]]:
         return _tidy_rows(log) if self.is_tidy else _rows(log)
 
-    def _data(self, log: LogMetrics) -> dict[str, Any]:
-        if not self.is_tidy:
-            return log.to_dict()
-        records = [json_value(row) for row in _tidy_rows(log)]
-        return {**log.to_dict(), "records": records}
+    def _logs_data(self) -> Iterator[dict[str, Any]]:
+        """The data of each log, with an iterator of its records."""
+        for name, log in self.logs:
+            file = {"file": name} if len(self.logs) > 1 else {}
+            rows = _tidy_rows(log) if self.is_tidy else line_rows(log.table)
+            yield {**file, "records": map(json_value, rows), **log.totals()}
 
 
 def read(context: Context, arguments: Namespace) -> ValueWithNotes:

@@ -78,6 +78,14 @@ class ResourceHandle(Protocol):
 
 
 @runtime_checkable
+class StreamedData(Protocol):
+    """A value whose JSON may be too large to be in memory as a whole."""
+
+    def streamed_data(self) -> Any:
+        """JSON-ready data, in which iterators stand for long lists."""
+
+
+@runtime_checkable
 class Summarized(Protocol):
     """Jobs that are printed as their summaries where `az`'s JSON is not asked for."""
 
@@ -159,6 +167,14 @@ class Result:
         items = list(self.resolved) if isinstance(self.resolved, (list, tuple)) else [self.resolved]
         columns = columns_of(items[0]) if items else ()
         return table_of(items, [*columns, *extra_columns(items)]) if columns else table_of_data(self.data)
+
+    def text_pieces(self, output: str) -> Iterator[str]:
+        """Yields the text of `to_text`, the JSON of streamed data piece by piece."""
+        is_whole = not (self.query or self.is_summary)
+        if output == "json" and is_whole and isinstance(self.value, StreamedData):
+            yield from map(escaped_json, json_pieces(self.value.streamed_data()))
+        else:
+            yield self.to_text(output)
 
     def to_text(self, output: str) -> DisplayText:
         """The result in one of the formats of `-o`, without a trailing newline."""
@@ -253,6 +269,30 @@ class LiveResult(Result):
 
 def _json(result: Result) -> str:
     return escaped_json(json.dumps(result.data, indent=2, ensure_ascii=False))
+
+
+def json_pieces(data: Any, line: str = "\n") -> Iterator[str]:
+    """Yields the JSON of data; an iterator in it, or in its objects, is an array and read item by item.
+
+    Args:
+        data: JSON-ready data, with iterators.
+        line: What begins a line: a line break and the indentation of the data.
+    """
+    items: Iterator[tuple[str, Any]]
+    if isinstance(data, Iterator):
+        brackets, items = "[]", (("", item) for item in data)
+    elif isinstance(data, dict) and any(isinstance(value, Iterator) for value in data.values()):
+        brackets = "{}"
+        items = ((f"{json.dumps(key, ensure_ascii=False)}: ", value) for key, value in data.items())
+    else:
+        yield json.dumps(data, indent=2, ensure_ascii=False).replace("\n", line)
+        return
+    begin = brackets[0]
+    for name, value in items:
+        yield f"{begin}{line}  {name}"
+        yield from json_pieces(value, f"{line}  ")
+        begin = ","
+    yield f"{line}{brackets[1]}" if begin == "," else brackets
 
 
 def escaped_json(text: str) -> str:

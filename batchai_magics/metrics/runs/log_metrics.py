@@ -101,9 +101,12 @@ class LogMetrics:
         A record is a line with numbers: its step, rank and epoch, None if unknown, and its numbers by name.
         Those that are not finite are "NaN", "Infinity" or "-Infinity".
         """
+        return {"records": [json_value(row) for row in line_rows(self.table)], **self.totals()}
+
+    def totals(self) -> dict[str, object]:
+        """`to_dict` without the records."""
         summary = self.summary()
         return {
-            "records": [json_value(row) for row in line_rows(self.table)],
             "total_images_per_sec": json_value(summary.total_images_per_sec),
             "summary": summary.to_dict(),
         }

@@ -49,6 +49,16 @@ def test_json_escapes_what_a_terminal_would_not_show(tmp_path, capsys):
     assert json.loads(printed)["records"][0]["a\u202eb"] == 3
 
 
+@pytest.mark.parametrize("words", ["{0}", "{0} --tidy", "{0} {0}"])
+def test_json_of_a_long_log_is_written_line_by_line(do, tmp_path, words):
+    lines = (f"step {step} loss {1 / step:.4f} lr 0.001\n" for step in range(1, 301))
+    (tmp_path / "long.log").write_text("".join(lines))
+    result = do(f"metrics read {words.format(tmp_path / 'long.log')}")
+    pieces, text = [*result.text_pieces("json")], result.to_text("json")
+    assert "".join(pieces) == text
+    assert max(map(len, pieces)) < len(text) / 5
+
+
 def test_a_table_ends_with_the_summary(do, log):
     text = do(f"metrics read {log('a.log')}").to_text("table")
     assert "steady images/sec  100.0 ± 0.5" in text

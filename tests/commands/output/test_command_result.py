@@ -68,6 +68,25 @@ def test_json_is_indented_and_keeps_letters():
     assert Result({"a": "ü"}).to_text("json") == '{\n  "a": "ü"\n}'
 
 
+class Streamed:
+    def __init__(self, count):
+        self.rows = iter([{"n": number, "\u202e": ["é"]} for number in range(count)])
+
+    def streamed_data(self):
+        return {"rows": self.rows, "empty": iter(()), "rest": {"a\n": []}}
+
+
+def test_json_of_streamed_data_is_read_while_it_is_written():
+    streamed = Streamed(3)
+    pieces = Result(streamed).text_pieces("json")
+    first = next(pieces)
+    assert next(streamed.rows)["n"] == 0  # was not read yet
+    text = first + "".join(pieces)
+    rows = [{"n": number, "\u202e": ["é"]} for number in (1, 2)]
+    data = {"rows": rows, "empty": [], "rest": {"a\n": []}}
+    assert text == json.dumps(data, indent=2, ensure_ascii=False).replace("\u202e", "\\u202e")
+
+
 def test_tsv_has_a_line_a_thing():
     assert Result(DATA).to_text("tsv") == "a\t1\ttrue\tNone\nb\t12\tfalse\tNone"
     assert Result(DATA, "[].name").to_text("tsv") == "a\nb"
