@@ -135,7 +135,7 @@ def _admitted(
     context: HomeContext, record: Record, spec: JobSpec, engine: tuple[str, ...], records: Mapping[str, str]
 ) -> AdmittedJob:
     """The job, if its cluster can run it."""
-    cluster = context.repository.get(ResourceId.parse(spec.cluster.id))
+    cluster = context.repository.get(of_kind(ResourceId.parse(spec.cluster.id), Kind.CLUSTER))
     cluster_spec = resource_views.cluster_spec(cluster.spec)
     _check_size(context, spec, cluster.resource_id, cluster_spec)
     after = _predecessors(context, record, spec)

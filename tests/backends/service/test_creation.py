@@ -6,7 +6,7 @@ import pytest
 
 from batchai_magics.backends.folders import mounts
 from batchai_magics.backends.service.job_admission import AdmittedJob
-from batchai_magics.errors import ServiceError, SpecError
+from batchai_magics.errors import ServiceError, SpecError, UsageError
 from batchai_magics.models.cluster_spec import ClusterPatch
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import JobResource
@@ -37,6 +37,11 @@ def folders(home: EngineHome, kind: str) -> set[str]:
 def test_a_name_that_nothing_may_have_is_refused(home: EngineHome, name: str) -> None:
     with pytest.raises(SpecError):
         home.experiment(WORKSPACE.child(Kind.EXPERIMENT, name))
+
+
+def test_a_job_whose_cluster_is_another_kind_of_resource_is_refused(home: EngineHome) -> None:
+    with pytest.raises(UsageError, match="not of a cluster"):
+        home.job(cluster={"id": str(EXPERIMENT)})
 
 
 def test_what_users_of_the_cluster_have_to_know_is_told_in_the_log_of_the_job(home: EngineHome) -> None:
