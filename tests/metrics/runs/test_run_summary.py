@@ -183,10 +183,17 @@ def test_the_total_of_one_of_several_ranks_is_labelled_with_it():
 
 
 @pytest.mark.parametrize(
-    "log", [independent([700] * 2, [702, 706]), independent([700] * 4, [2795.5] * 4), tagged({0: 100})]
+    ("log", "shown", "last"),
+    [
+        (independent([700] * 2, [702, 706]), 1400, 1400),  # not the total of one rank alone
+        (independent([700] * 4, [2795.5] * 4), 2795.5, 2800),
+        (tagged({0: 100}), 400, 400),  # of four ranks, one of which is in the log
+    ],
 )
-def test_lists_and_cards_show_the_images_per_second_of_the_summary(log):
-    assert RunMetrics(records(log)).summaries == summary(log).metrics
+def test_lists_and_cards_show_the_images_per_second_of_the_summary(log, shown, last):
+    listed = RunMetrics(records(log))["images_per_sec"].summary
+    assert (listed.headline_value, listed.last) == (shown, last)
+    assert summary(log).metric("images/sec") == listed
 
 
 def test_a_total_that_all_ranks_share_has_no_label():
