@@ -84,10 +84,9 @@ def test_view_of_a_silent_page_is_not_polled_until_its_next_message(publisher, c
 def test_page_is_sent_rates_once_and_again_after_a_change(publisher, clock, place, page):
     say(opened(publisher, place, page, "jobs"), kind="ready")
     turns(publisher, clock, 2)
-    rates = sent(page, "rates")[0]["rates"]
-    assert {name: one["values"] for name, one in rates.items()} == {
-        "old": [50, 60],
-        "resnet": [100, 200, 300],
+    assert sent(page, "rates")[0]["rates"] == {
+        "old": {"values": [50, 60], "label": "images/sec", "failure": "exit code 1", "progress": None},
+        "resnet": {"values": [100, 200, 300], "label": "images/sec", "failure": "", "progress": None},
     }
     count = len(sent(page, "rates"))
     turns(publisher, clock, 10)
