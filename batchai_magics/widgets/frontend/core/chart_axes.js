@@ -68,7 +68,7 @@ export function tickText(tick, increment, largest) {
 }
 
 /**
- * A value with as many digits as tell it apart on an axis from `min` to `max`.
+ * A value with as many digits as tell it apart on an axis from `min` to `max`, and more if they are all 0.
  * @param {number | null | undefined} value
  * @param {number} min
  * @param {number} max
@@ -83,7 +83,8 @@ export function readText(value, min, max) {
     return value.toExponential(Math.max(1, Math.min(6, digits)));
   }
   const [size, name] = (largest >= READ_SHORTENED && UNITS.find(([each]) => largest >= each)) || [1, ""];
-  return `${fixed(value / size, Math.max(0, Math.min(9, Math.ceil(-Math.log10(resolution / size)))))}${name}`;
+  const text = fixed(value / size, Math.max(0, Math.min(9, Math.ceil(-Math.log10(resolution / size)))));
+  return value === 0 || Number.parseFloat(text) ? `${text}${name}` : quantity(value); // never 0 unless it is
 }
 
 /**

@@ -28,6 +28,12 @@ test("a value is read as exactly as its axis can show it", () => {
   assert.equal(readText(1.9e-4, 0, 3e-4), "1.9000e-4");
 });
 
+test("a value too small for its axis is not shown as 0", () => {
+  assert.equal(readText(3.86e-4, 0, 1.5), "3.86e-4");
+  assert.equal(readText(-1e-5, -1, 0), "-1.00e-5");
+  assert.equal(readText(0, 0, 1.5), "0.000");
+});
+
 test("a value without an axis, or that is none, is shown all the same", () => {
   assert.equal(readText(9, 9, 9), "9.000");
   assert.equal(readText(null, 0, 1), "–");
