@@ -296,6 +296,16 @@ class RunMetrics(Mapping[str, Metric]):
         return Speeds(self.rates, ranks=self.header.ranks, is_rate_global=self.header.is_rate_global)
 
     @property
+    def last_step(self) -> int:
+        """The last step of any process, from 1; lines with a rate or a loss are counted if they tell none.
+
+        A progress bar shows several losses at one step, so the lines are more, or fewer, than the steps.
+        """
+        curves = self["loss"].curves() if "loss" in self and self["loss"].axis == AXES[0] else []
+        steps = array("d", chain.from_iterable(curve.positions for curve in curves))
+        return int(max(steps)) + (min(steps) == 0) if steps else self.speeds.last_step
+
+    @property
     def total(self) -> Fact | None:
         """The last total that it has printed."""
         return next((fact for _, fact in reversed(self.table.facts) if fact.key == TOTAL), None)

@@ -154,7 +154,7 @@ def summarize(
     losses = array("d", chain.from_iterable(curve.values for curve in curves))
     found = Summary(
         **{**vars(header), "ranks": speeds.ranks},
-        steps=speeds.last_step,
+        steps=run.last_step,
         warm_up_steps=speeds.warm_up_steps,
         steady=speeds.total,
         images_per_sec=speeds.mean,

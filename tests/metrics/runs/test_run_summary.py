@@ -69,6 +69,11 @@ class TestSummary:
         rows = dict(row.split(maxsplit=1) for row in str(summary(lines)).splitlines())
         assert rows["loss"] == text
 
+    def test_steps_of_a_progress_bar_are_those_it_shows_not_its_lines(self):
+        places = [(n, n + part) for n in range(0, 20, 2) for part in (0.25, 0.5)]
+        bar = "".join(f"Epoch 0: {n}/20 [00:01<00:02, 9.1it/s, loss={loss}]\r" for n, loss in places)
+        assert summary(f"{bar}\n{bar.replace('Epoch 0', 'Epoch 1')}\n").steps == 39
+
     def test_the_header_is_told(self):
         result = summary(run(ranks=4))
         assert (result.model, result.dataset, result.variable_update) == (
