@@ -142,7 +142,9 @@ class LogNumbers:
 
     def _add_lines(self, part: MeasurementTable) -> None:
         """Adds lines that are below the same headings and of one run."""
-        self._find_start(part)
+        if self._start is None:
+            rows = chain.from_iterable(zip(lines.rows, lines.times, strict=True) for lines in part.lines)
+            self._start = min(((row, time) for row, time in rows if time is not None), default=(0, None))[1]
         numbers = self._epochs.numbers(part)
         grouped = _StepsByRank(Column(), Column(), ())
         for metric, pieces in self._pieces(part).items():
@@ -166,12 +168,6 @@ class LogNumbers:
                     series[metrics.setdefault(metric.name, metric)].append(columns)
                     self._has_epochs |= not lines.epochs.is_missing
         return series
-
-    def _find_start(self, part: MeasurementTable) -> None:
-        """Notes the time of the first line that has one."""
-        if self._start is None:
-            rows = chain.from_iterable(zip(lines.rows, lines.times, strict=True) for lines in part.lines)
-            self._start = min(((row, time) for row, time in rows if time is not None), default=(0, None))[1]
 
     def _seconds(self, times: Column) -> Column:
         """Times since the start."""
