@@ -90,15 +90,14 @@ class JobCardOutput(CellOutput):
             self.freeze()
 
     def _freeze(self) -> int:
-        card, chart = self._render_final(), chart_bundle(self.model)
+        return self._show_end(self._render(), chart_bundle(self.model))
+
+    def _show_end(self, card: Bundle, chart: Bundle) -> int:
+        """Shows what stays in the notebook; the caller holds the lock."""
         display.update(card, self.id)
         display.update(chart, self.second_id)
         self.is_frozen = True
         return bundle_bytes(card) + bundle_bytes(chart)
-
-    def _render_final(self) -> Bundle:
-        """Renders the card that stays in the notebook."""
-        return self._render()
 
     def _render(self) -> Bundle:
         card = card_bundle(self.model, f"%batchai job show -n {self.job.name}")
@@ -168,13 +167,11 @@ class LiveJobOutput(LiveOutput, JobCardOutput):
         return sent
 
     def _freeze(self) -> int:
+        card, chart = self._snapshot(), chart_bundle(self.model)
         self.view.is_hello_new = False
         if not self.is_closed and not self.view.is_detached:
             self.view.keep()
-        return super()._freeze()
-
-    def _render_final(self) -> Bundle:
-        return self._snapshot()
+        return self._show_end(card, chart)
 
     def _title(self) -> str:
         return f"job {self.job.name}"

@@ -2,10 +2,13 @@
 
 import re
 
+import pytest
+
 from batchai_magics.errors import NotFoundError
 from batchai_magics.widgets.core.cell_output import SNAPSHOT_INTERVAL_S
 from batchai_magics.widgets.core.display import HELLO_S
 from batchai_magics.widgets.core.publisher import MAX_FROZEN
+from batchai_magics.widgets.job import job_output
 from batchai_magics.widgets.job.job_output import LiveJobOutput
 from tests.widgets.core.recorded_page import live, say, turns
 from tests.widgets.scripted_job import FAILURE, ExecutionState, step_line
@@ -159,3 +162,18 @@ def test_a_page_that_keeps_the_view_of_an_ended_job_is_still_answered(publisher,
     say(output, kind="bye")
     turns(publisher, clock, 1)
     assert output.is_closed
+
+
+def test_a_page_is_told_to_keep_the_view_when_what_replaces_it_is_ready(
+    publisher, backend, page, clock, monkeypatch
+):
+    def undrawable(model):
+        raise MemoryError("no room for a figure")
+
+    monkeypatch.setattr(job_output, "chart_bundle", undrawable)
+    output = live(publisher, backend, page, clock)
+    say(output, kind="ready", have={})
+    backend.finish()
+    with pytest.raises(MemoryError):
+        output.freeze()
+    assert {"kind": "keep"} not in [content for content, _ in page.messages]
