@@ -158,11 +158,6 @@ def _with_settings(body: dict[str, Any], asked: CellOptions) -> dict[str, Any]:
     toolkit = next((kind for kind in Toolkit if isinstance(body.get(kind.wire_key), Mapping)), None)
     if toolkit is None:
         return body  # validation reports it
-    if toolkit in _COMMAND_LINES and asked.is_described:
-        for flag, value in (("--args", asked.args), ("--python", asked.python or None)):
-            if value is not None:
-                text = f"{flag} does not apply to toolkit {toolkit.value}: its command line is in the file"
-                raise UsageError(text)
     changes: dict[str, Any] = {}
     if asked.processes is not None:
         key = _PROCESSES_KEY.get(toolkit, "processCount")
@@ -170,16 +165,28 @@ def _with_settings(body: dict[str, Any], asked: CellOptions) -> dict[str, Any]:
             text = f"--processes does not apply to toolkit {toolkit.value}, which has no such number"
             raise UsageError(text)
         changes[key] = asked.processes
-    if toolkit not in _COMMAND_LINES:  # the command line has them
-        if asked.args is not None or asked.needs_program:
-            args = (
-                f"{INPUT}/{asked.script} {asked.args or ''}".rstrip() if asked.needs_program else asked.args
-            )
-            keys = _SERVER_ARGS if toolkit is Toolkit.TENSORFLOW else ("commandLineArgs",)
-            changes |= dict.fromkeys(keys, args)
-        if asked.python:
-            changes["pythonInterpreterPath"] = asked.python
+    if toolkit not in _COMMAND_LINES:
+        changes |= _program_settings(toolkit, asked)
+    elif asked.is_described:  # that of a script has them already
+        for flag, value in (("--args", asked.args), ("--python", asked.python or None)):
+            if value is not None:
+                text = f"{flag} does not apply to toolkit {toolkit.value}: its command line is in the file"
+                raise UsageError(text)
     return {**body, toolkit.wire_key: {**body[toolkit.wire_key], **changes}}
+
+
+def _program_settings(toolkit: Toolkit, asked: CellOptions) -> dict[str, Any]:
+    """The arguments and the Python of the options, in the settings of a toolkit that starts the script."""
+    settings: dict[str, Any] = {}
+    args = asked.args
+    if asked.needs_program:  # which is told the script
+        args = f"{INPUT}/{asked.script} {args or ''}".rstrip()
+    if args is not None:
+        keys = _SERVER_ARGS if toolkit is Toolkit.TENSORFLOW else ("commandLineArgs",)
+        settings |= dict.fromkeys(keys, args)
+    if asked.python:
+        settings["pythonInterpreterPath"] = asked.python
+    return settings
 
 
 def _merge(body: dict[str, Any], key: str, items: list[dict[str, str]], *, by: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 import shlex
+from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -271,16 +272,20 @@ def read_options(
         values["env"] = pairs("--env", _with_values(values["env"], env), form="NAME=VALUE")
     if "secrets" in values:
         values["secrets"] = _secrets(values["secrets"], env)
-    of_sweep = [option for option in _OF_SWEEP if getattr(given, option.name) is not None]
-    if of_sweep and not any(option in _SPACE for option in of_sweep):
-        text = f"{of_sweep[0].flags[0]} is given without --sweep or --seeds, which it belongs to"
+    sweep = _sweep_options(given, values)
+    return CellOptions(**values, backend_options=given_options(vars(given), declared), sweep=sweep)
+
+
+def _sweep_options(given: Namespace, values: dict[str, Any]) -> SweepOptions | None:
+    """The options of the sweep, which are taken out of the values; None without one."""
+    options = [option for option in _OF_SWEEP if getattr(given, option.name) is not None]
+    if not options:
+        return None
+    if not any(option in _SPACE for option in options):
+        text = f"{options[0].flags[0]} is given without --sweep or --seeds, which it belongs to"
         raise UsageError(text, hint=FORM)
-    sweep = {name: values.pop(name) for name in (option.field or option.name for option in of_sweep)}
-    return CellOptions(
-        **values,
-        backend_options=given_options(vars(given), declared),
-        sweep=SweepOptions(**sweep) if sweep else None,
-    )
+    names = [option.field or option.name for option in options]
+    return SweepOptions(**{name: values.pop(name) for name in names})
 
 
 def help_text(declared: Iterable[BackendOption] = ()) -> str:

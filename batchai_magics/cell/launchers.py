@@ -231,17 +231,27 @@ class LauncherCounts:
             UsageError: The hosts have different numbers of slots, or the line leaves the number open.
         """
         slots = self._slots()
-        nodes = self.nodes or len(self.chosen or self.hosts)
+        nodes = self.nodes or len(self._used_hosts)
         if launcher.is_total:
             total = self.processes or slots * len(self.hosts)
             nodes = self._nodes_for(total, slots) or nodes
         else:
-            per_node = self.processes or slots or launcher.default_processes or 0
-            per_node = 0 if self.processes is None else per_node
-            total = per_node * (asked.nodes or nodes or 1)
-        if launcher.needs_count and not (total or asked.processes):
+            total = self._on_each_node(launcher, slots) * (asked.nodes or nodes or 1)
+        counts = JobCounts(asked.nodes or nodes, asked.processes or total)
+        if launcher.needs_count and not counts.processes:
             raise UsageError("the number of processes is missing", hint="Write -np N.")
-        return JobCounts(asked.nodes or nodes, asked.processes or total)
+        return counts
+
+    @property
+    def _used_hosts(self) -> Mapping[str, int]:
+        """The hosts that are chosen, or else all, with their slots."""
+        return {name: count or self.hosts.get(name, 0) for name, count in self.chosen.items()} or self.hosts
+
+    def _on_each_node(self, launcher: LauncherSyntax, slots: int) -> int:
+        """The processes of a node; 0: one per GPU."""
+        if self.processes is None:
+            return 0
+        return self.processes or slots or launcher.default_processes or 0
 
     def _nodes_for(self, total: int, slots: int) -> int:
         """The nodes that take a total number of processes, if the line says how many each takes."""
@@ -252,7 +262,7 @@ class LauncherCounts:
 
     def _slots(self) -> int:
         """The slots of each host; 0 if they are not said."""
-        hosts = {name: count or self.hosts.get(name, 0) for name, count in self.chosen.items()} or self.hosts
+        hosts = self._used_hosts
         slots = set(list(hosts.values())[: self.nodes or None])
         if len(slots) > 1:
             listed = ", ".join(f"{name} {count}" for name, count in hosts.items())

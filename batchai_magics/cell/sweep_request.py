@@ -102,23 +102,12 @@ def parse_sweep(line: str, body: str, *, settings: Settings, notebook: Notebook)
     cell = _Cell(shlex.join(words), body, settings, notebook, line)
     first = cell.request(lowest)
     assert first.sweep is not None  # the line has --sweep or --seeds
-    if sent := [name for name in names if first.source and name in first.source.uses]:
-        hint = f"T{_variable_hint(sent[0])[1:]}."
-        raise UsageError(f"--use {sent[0]}: this is a parameter of the sweep", hint=hint)
-    options = replace(first.sweep, space=text)
-    search, trials, count = _trials(options, space, rows)
-    options = replace(options, search=search)
+    _check_uses(first, names)
+    search, trials, count = _trials(first.sweep, space, rows)
+    options = replace(first.sweep, space=text, search=search)
     template = cell.template(names)
-    if template is None:
-        if search == TPE:
-            text = f"--search {TPE}: an option of this line that takes a number has a parameter"
-            raise UsageError(text, hint="They can be in --args, --env and the script.")
-        cells = [cell.request(trial) for trial in trials]
-        return SweepRequest(first.name, first, None, options, trials, count, cells)
-    for trial in trials:
-        if not all(map(is_plain, trial.values())):
-            with_parameters(template, trial)  # the job of each is made later, and must be possible
-    return SweepRequest(first.name, first, template, options, trials, count)
+    cells = _cells(cell, template, search, trials)
+    return SweepRequest(first.name, first, template, options, trials, count, cells)
 
 
 def _space_or_rows(text: str, notebook: Notebook) -> tuple[SearchSpace | None, Trials]:
@@ -128,6 +117,27 @@ def _space_or_rows(text: str, notebook: Notebook) -> tuple[SearchSpace | None, T
     if text not in notebook.names:
         raise UsageError(f"--sweep {text}: there is no variable {text} with the rows of a sweep", hint=FORM)
     return None, listed_trials(notebook.names[text])
+
+
+def _check_uses(first: CellRequest, names: Sequence[str]) -> None:
+    """Raises UsageError if `--use` sends a parameter, which has another value in each trial."""
+    sent = [name for name in names if first.source and name in first.source.uses]
+    if sent:
+        hint = f"T{_variable_hint(sent[0])[1:]}."
+        raise UsageError(f"--use {sent[0]}: this is a parameter of the sweep", hint=hint)
+
+
+def _cells(cell: _Cell, template: CellRequest | None, search: str, trials: Trials) -> list[CellRequest]:
+    """The job of each trial if there is no template; else the job of each is made later, and checked here."""
+    if template is None:
+        if search == TPE:
+            text = f"--search {TPE}: an option of this line that takes a number has a parameter"
+            raise UsageError(text, hint="They can be in --args, --env and the script.")
+        return [cell.request(trial) for trial in trials]
+    for trial in trials:
+        if not all(map(is_plain, trial.values())):
+            with_parameters(template, trial)
+    return []
 
 
 @dataclass(frozen=True)

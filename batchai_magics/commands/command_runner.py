@@ -24,6 +24,8 @@ from batchai_magics.commands.output.command_result import (
 from batchai_magics.errors import BatchAIError, SpecError, translate_file_errors
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from batchai_magics.commands.command_context import Context
     from batchai_magics.commands.parsing.command_parser import Invocation
 
@@ -44,7 +46,7 @@ class PendingCommand:
 
     def result(self, value: Any) -> Result:
         """The command's result once the operation has returned `value`; `notes` were printed before."""
-        return _result(value, self.query)
+        return _result([value], self.query)
 
 
 def run(invocation: Invocation, context: Context) -> Result | Stream | PendingCommand:
@@ -54,9 +56,8 @@ def run(invocation: Invocation, context: Context) -> Result | Stream | PendingCo
     translation = invocation.notes(context.settings)
     notes = translation if invocation.is_az else ()
     check_query(arguments.query)
-    lines, ids = [arguments], getattr(arguments, "ids", None)
-    if ids:
-        lines = [Namespace(**{**vars(arguments), "ids": [id]}) for id in ids]
+    ids = getattr(arguments, "ids", None)
+    lines = [Namespace(**{**vars(arguments), "ids": [id]}) for id in ids] if ids else [arguments]
     try:
         with translate_file_errors():
             values = [handler(context, line) for line in lines]
@@ -73,12 +74,8 @@ def run(invocation: Invocation, context: Context) -> Result | Stream | PendingCo
         return replace(stream, parts=json_lines(parts) if is_json else parts)
     if isinstance(values[0], Operation):
         return PendingCommand(values[0], arguments.query, notes)
-    plain = [_result(value, arguments.query) for value in values]
-    notes = (*notes, *(note for result in plain for note in result.notes))
-    given = [result.value for result in plain]
-    value = given[0] if len(given) == 1 else [value for value in given if value is not None] or None
     is_summary = invocation.command.prints_summaries and not invocation.is_az
-    return Result(value, arguments.query, notes, is_summary=is_summary)
+    return _result(values, arguments.query, notes, is_summary=is_summary)
 
 
 def confirmation_preview(invocation: Invocation, context: Context) -> str:
@@ -89,10 +86,17 @@ def confirmation_preview(invocation: Invocation, context: Context) -> str:
     return f"This would be removed:\n{tell(context, invocation.arguments).to_table().to_text()}"
 
 
-def _result(value: Any, query: str | None) -> Result:
-    if isinstance(value, ValueWithNotes):
-        return Result(value.value, query, value.notes)
-    return Result(value, query)
+def _result(
+    values: Sequence[Any], query: str | None, notes: tuple[str, ...] = (), *, is_summary: bool = False
+) -> Result:
+    """The value of a handler, or the list of those for several ids; its notes stand behind the others."""
+    given: list[Any] = []
+    for value in values:
+        is_noted = isinstance(value, ValueWithNotes)
+        notes = (*notes, *value.notes) if is_noted else notes
+        given.append(value.value if is_noted else value)
+    result = given[0] if len(given) == 1 else [value for value in given if value is not None] or None
+    return Result(result, query, notes, is_summary=is_summary)
 
 
 def _joined(notes: tuple[str, ...], streams: list[Stream]) -> StreamParts:
