@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from batchai_magics.widgets.core.publisher import Publisher
 
 MAX_SAVED = 20  # trials in a saved notebook: the best ones
+MAX_CAUSES = 3  # of failures in a saved notebook
 ROWS_PER_MESSAGE = 300  # about 100 KB
 READ_S = 0.3  # for metrics of trials, per poll
 INTERVAL_S = 1.0  # between two polls
@@ -274,7 +275,7 @@ class SweepModel(FigureModel):
             rows=[self._cells(row, has_metric=bool(metric)) for row in ranked[:MAX_SAVED]],
             colours=_COLOURS,
             sentences=self.seeds.sentences(),
-            problems=[now.note] if now and now.note else [],
+            problems=[*([now.note] if now and now.note else []), *_failures(ranked)],
             omitted=f"and {card_parts.pluralize(rest, 'more trial')}" if rest > 0 else "",
             reopen_command=self.way_back,
         )
@@ -302,6 +303,19 @@ def _number(value: float | None) -> str:
 
 
 _COLOURS = {**card_parts.JOB_COLOURS, "waiting": card_parts.GREY, "pruned": card_parts.PURPLE}
+
+
+def _failures(rows: Iterable[TrialRow]) -> list[str]:
+    """Why trials failed, each cause once: `lr-t2 and 3 more: rank 0: exit code 2`."""
+    by_cause: defaultdict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        if row.failure:
+            by_cause[row.failure].append(row.name)
+    causes = []
+    for cause, (first, *more) in list(by_cause.items())[:MAX_CAUSES]:
+        others = f" and {len(more)} more" if more else ""
+        causes.append(f"{first}{others}: {cause}")
+    return causes
 
 
 class _SweepReader:

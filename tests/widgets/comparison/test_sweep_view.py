@@ -117,6 +117,17 @@ def test_a_trial_that_failed_tells_why(followed):
     assert told == ["rank 2: exit code 1: KeyError: 'labels'", ""]
 
 
+def test_the_saved_table_tells_once_why_trials_failed(followed):
+    backend = followed.sweep.backend
+    for trial in followed.sweep.trials[:3]:
+        backend.run(trial.name, ExecutionState.FAILED, exit_code=1)
+        trial.runs = (dataclasses.replace(backend.jobs[trial.name], ranks=(RankExit(0, "node-1", 1),)),)
+        (backend.folder / trial.name / "stderr.txt").write_text("NameError: name 'lr' is not defined\n")
+    followed.poll()
+    problems = [line for line in followed.model.bundle()["text/plain"].splitlines() if "  ! " in line]
+    assert problems == ["  ! lr-t1 and 2 more: rank 0: exit code 1: NameError: name 'lr' is not defined"]
+
+
 def test_a_curve_has_its_ends_and_only_what_can_be_drawn():
     assert curve_of([1.0, math.nan, 2.00004]) == (1.0, 2.0)
     curve = curve_of([float(n) for n in range(1000)])
