@@ -199,10 +199,14 @@ class BatchAIMagics(Magics):
         if waits_at_end(self._source):
             print(repr(job))
             return
+        from batchai_magics.errors import NotFoundError
         from batchai_magics.widgets import show
 
         names = [name for name, value in self._namespace.items() if value is job and name[:1] != "_"]
-        show(job, ui=self.context.settings.ui, names=names)
+        try:
+            show(job, ui=self.context.settings.ui, names=names)
+        except NotFoundError:  # IPython would print it once per format
+            print(repr(job))
 
     def show_sweep(self, sweep: Sweep) -> None:
         """Display a sweep below the cell, live if possible; one that was waited for, as one line."""

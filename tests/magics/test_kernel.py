@@ -80,6 +80,17 @@ def test_tab_offers_options_values_and_names(kernel):
     assert offers(kernel, "%%batchai_job x\nimport o")[:1] != ["--nodes"]
 
 
+@pytest.mark.parametrize("ui", ["text", "html", "widget"])
+def test_a_deleted_job_is_shown_as_one_line(kernel, ui):
+    execute(kernel, f"%%batchai_job gone-{ui}\nprint('hi')")
+    execute(kernel, "job.wait(); None")
+    execute(kernel, f"%batchai job delete -n gone-{ui} --yes")
+    execute(kernel, f"import os; os.environ['BATCHAI_UI'] = '{ui}'")
+    told = execute(kernel, "job")
+    execute(kernel, "os.environ['BATCHAI_UI'] = 'text'")
+    assert told == ("ok", f"<Job gone-{ui}: deleted>\n")
+
+
 def test_one_interrupt_detaches_and_says_how_to_come_back(kernel):
     status, printed = execute(kernel, LONG.format("left"), on_output=interrupts(kernel, "left"))
     assert status == "error"
