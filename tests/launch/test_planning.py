@@ -245,6 +245,16 @@ def test_a_job_that_says_how_many_threads_it_wants_gets_them() -> None:
     assert [env[name] for name in THREADS] == ["7,2", "5", "7", "7", "7"]
 
 
+def test_variables_and_secrets_of_the_job_go_before_those_of_its_processes() -> None:
+    variables = [{"name": "ROLE_NAME", "value": "mine"}]
+    given = spec(pyTorchSettings=SCRIPT, environmentVariables=variables, secrets=[{"name": "MASTER_PORT"}])
+    made = plan(given, plan_nodes(), site())
+    assert {node.env["ROLE_NAME"] for node in made.nodes} == {"mine"}
+    assert not [process for process in made.processes if {"ROLE_NAME", "MASTER_PORT"} & process.env.keys()]
+    assert not [node for node in made.nodes if "MASTER_PORT" in node.env]
+    assert made.secrets == ("MASTER_PORT",)
+
+
 def test_a_dry_run_says_how_many_threads_a_process_has() -> None:
     assert "its node's cores, shared by 4 processes (OMP_NUM_THREADS" in describe_threads({}, 4)
     assert (
