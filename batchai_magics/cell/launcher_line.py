@@ -309,7 +309,7 @@ class OptionReader:
         name, of = flag.lstrip("-").replace("_", "-"), self._launcher
         known = (*of.counts, *of.hosts, *of.host_files, *of.dropped, *of.environment)
         if name in of.variables:
-            self._read_variable(rest, has_two=name == "genv")
+            self._read_variable(rest, flag, has_two=name != "x")
         elif name in of.modules:
             self.is_module = True
         elif not sign and self._is_switch(name, flag):
@@ -317,12 +317,18 @@ class OptionReader:
         elif name in of.refused:
             text = f"{self._name}: {flag} cannot be translated"
             raise UsageError(text, hint=of.refused[name])
+        elif name in of.pairs:
+            self.dropped.append(f"{flag} {self._next(rest, flag)} {self._next(rest, flag)}")
         elif name in known or name.startswith(tuple(of.prefixes)):
             self._keep(name, flag, value if sign else self._next(rest, flag))
         else:
-            counts = [each for each, kind in of.counts.items() if kind != "per_node"]
-            hint = did_you_mean(name, counts) or "leave it out, or give the job's own option"
-            raise UsageError(f"{self._name}: {flag} cannot be translated", hint=hint)
+            raise self._unknown(name, flag)
+
+    def _unknown(self, name: str, flag: str) -> UsageError:
+        """The error for an option that is not in the table of the launcher."""
+        counts = [each for each, kind in self._launcher.counts.items() if kind != "per_node"]
+        hint = did_you_mean(name, counts) or "leave it out, or give the job's own option"
+        return UsageError(f"{self._name}: {flag} cannot be translated", hint=hint)
 
     def _is_switch(self, name: str, flag: str) -> bool:
         """Whether it is an option without a value, which is then read."""
@@ -390,11 +396,11 @@ class OptionReader:
         except ValueError:
             raise UsageError(f"{self._name}: {flag} {value}: expected HOST:SLOTS,…") from None
 
-    def _read_variable(self, rest: list[str], *, has_two: bool) -> None:
+    def _read_variable(self, rest: list[str], flag: str, *, has_two: bool) -> None:
         """Reads `-x NAME=VALUE`, `-x NAME` or `-genv NAME VALUE`."""
-        name, sign, value = self._next(rest, "-x").partition("=")
+        name, sign, value = self._next(rest, flag).partition("=")
         if sign or has_two:
-            value = self._next(rest, "-genv") if has_two else value
+            value = self._next(rest, flag) if has_two else value
             check_no_secret(name, value)
             self.env[name] = value
         elif name in os.environ:

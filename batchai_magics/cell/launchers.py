@@ -21,6 +21,7 @@ class LauncherSyntax:
         hosts: Options with a list of hosts (`a:2,b:2`).
         host_files: Options with a file that lists hosts and their slots.
         dropped: Other options with a value, which the job's launcher replaces.
+        pairs: The same with a name and a value.
         switches: The same without a value.
         environment: Options with a value that the script's library reads from this variable.
         flags: Options without a value, as variables that the script's library reads.
@@ -39,6 +40,7 @@ class LauncherSyntax:
     hosts: tuple[str, ...] = ()
     host_files: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
+    pairs: tuple[str, ...] = ()
     switches: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     flags: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -167,14 +169,14 @@ MPIRUN = LauncherSyntax(
         **dict.fromkeys(("ppn", "npernode", "N", "perhost"), "per_node"),
     },
     modules=(),
-    variables=("x", "genv"),
+    variables=("x", "genv", "env"),
     hosts=("host", "H", "hosts"),
     host_files=("hostfile", "machinefile", "f"),
     dropped=(
         *("bind-to", "rank-by", "iface", "launcher", "bootstrap", "start-timeout", "network-interface"),
-        "mca",
         "map-by",  # but for ppr:N:node, a count
     ),
+    pairs=("mca", "gmca"),
     switches=(
         *("oversubscribe", "allow-run-as-root", "verbose", "v", "tag-output", "prepend-rank", "gloo", "mpi"),
         *("l", "display-map", "report-bindings"),
@@ -233,7 +235,7 @@ class LauncherCounts:
         slots = self._slots()
         nodes = self.nodes or len(self._used_hosts)
         if launcher.is_total:
-            total = self.processes or slots * len(self.hosts)
+            total = self.processes or (self.per_node or slots) * len(self.hosts)
             nodes = self._nodes_for(total, slots) or nodes
         else:
             total = self._on_each_node(launcher, slots) * (asked.nodes or nodes or 1)

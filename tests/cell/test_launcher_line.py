@@ -58,6 +58,8 @@ def options_of(line, counts=None):
         ("mpirun -H a:2,b:2 python train.py", "--toolkit horovod --nodes 2 --processes 4"),
         ("mpirun -np 2 -H a:2,b:2 python train.py", "--toolkit horovod --nodes 1 --processes 2"),
         ("mpirun -np 2 -H a,b python train.py", "--toolkit horovod --nodes 2 --processes 2"),
+        ("mpirun -npernode 2 -H a,b python train.py", "--toolkit horovod --nodes 2 --processes 4"),
+        ("mpirun -npernode 2 -H a:4,b:4 python train.py", "--toolkit horovod --nodes 2 --processes 4"),
         ("mpiexec -n 4 -ppn 2 python train.py", "--toolkit horovod --nodes 2 --processes 4"),
         ("mpirun -np 4 --map-by ppr:2:node python train.py", "--toolkit horovod --nodes 2 --processes 4"),
         ("horovodrun -np 4 python train.py", "--toolkit horovod --processes 4"),
@@ -235,13 +237,21 @@ def test_what_a_library_reads_from_variables_is_kept(monkeypatch):
     read = translated("mpirun -x LR=1 -x DATA -x NOT_SET -n 2 t.py")
     assert (read.env, read.passed) == ({"LR": "1"}, ("DATA",))
     assert read.note.endswith("--env LR=1 --env DATA; left out: -x NOT_SET (not set here)")
-    assert translated("mpiexec -genv LR 1 -n 2 t.py").env == {"LR": "1"}
+    assert translated("mpiexec -genv LR 1 -env GAMMA 2 -n 2 t.py").env == {"LR": "1", "GAMMA": "2"}
 
 
 def test_the_note_says_what_was_left_out():
     note = translated("torchrun --standalone --nproc_per_node=2 train.py").note
     assert note == "torchrun: runs as --toolkit pytorch --processes 2; left out: --standalone"
     assert "--requeue N" in translated("torchrun --max-restarts 3 train.py").note
+
+
+def test_parameters_of_open_mpi_have_a_name_and_a_value():
+    line = (
+        "mpirun -np 2 -bind-to none -mca pml ob1 --mca btl ^openib python train.py"  # as Horovod's docs say
+    )
+    left_out = "left out: -bind-to none -mca pml ob1 --mca btl ^openib"
+    assert translated(line).note == f"mpirun: runs as --toolkit horovod --processes 2; {left_out}"
 
 
 @pytest.mark.parametrize(
