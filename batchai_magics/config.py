@@ -191,17 +191,29 @@ def save(values: Mapping[str, Any], env: Mapping[str, str] | None = None, *, bac
         The path of the file.
 
     Raises:
-        UsageError: The existing file cannot be read; nothing is written then.
+        UsageError: The existing file cannot be read, or not be changed line by line; nothing is written then.
     """
+    import yaml
+
     file = _file(os.environ if env is None else env)
-    _read(file, backends)
+    before = _read(file, backends)
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     kept = [line for line in lines if line.partition(":")[0].rstrip() not in values]
     added = [f"{name}: {json.dumps(value)}" for name, value in values.items()]
+    text = "\n".join([*kept, *added]) + "\n"
+    try:
+        is_changed = yaml.safe_load(text) == {**before, **values}
+    except yaml.YAMLError:  # such as behind `{workspace: mine}`, or where a value had several lines
+        is_changed = False
+    if not is_changed:
+        hint = (
+            "Write each setting on a line of its own, such as `workspace: mine`, or change the file yourself."
+        )
+        raise UsageError(f"{file} cannot be changed: {', '.join(values)}", hint=hint)
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_name(f".{file.name}.part")
     part.touch(mode=0o600)
-    part.write_text("\n".join([*kept, *added]) + "\n", encoding="utf-8")
+    part.write_text(text, encoding="utf-8")
     return part.replace(file)
 
 

@@ -230,6 +230,23 @@ def test_a_name_within_a_table_or_section_is_kept(file):
     assert (settings.cluster, settings.prices) == ("big", "cluster=0.9; gpu=3")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{cluster: old, workspace: mine}\n",
+        "  workspace: mine\n",
+        "cluster:\n  old\n",
+        "workspace: mine\n...\n",
+    ],
+)
+def test_a_file_that_would_be_broken_is_not_written_to(file, text):
+    file.write_text(text)
+    before = file.read_text()
+    with pytest.raises(UsageError, match="cannot be changed: cluster"):
+        save({"cluster": "big"}, {"BATCHAI_CONFIG": str(file)})
+    assert file.read_text() == before
+
+
 def test_a_broken_file_is_not_written_to(file):
     file.write_text("a: [")
     with pytest.raises(UsageError):
