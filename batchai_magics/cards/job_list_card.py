@@ -20,13 +20,17 @@ PROGRESS = "progress"  # column present if any job reports progress, or why it f
 
 @dataclass(frozen=True)
 class ListedJob:
-    """A job with the values of its headline metric, which `label` names, its progress, and why it failed."""
+    """A job with its progress, why it failed, and its headline metric, which `label` names.
+
+    `values` are the finite ones, `last` is the last one in words if it is not finite.
+    """
 
     resource: JobResource
     values: Sequence[float] = ()
     label: str = ""
     progress: Progress | None = None
     failure: str = ""
+    last: str = ""
 
 
 def job_list_card(
@@ -54,6 +58,7 @@ def job_list_card(
 def _row(job: ListedJob, now: datetime) -> tuple[str, ...]:
     resource, values = job.resource, job.values
     exit_code = resource.execution.exit_code if resource.execution else None
+    value = job.last or (number_text(values[-1]) if values else "")
     reached = progress_text(resource, job.progress, now.timestamp()) if job.progress else ""
     return (
         resource.id.name,
@@ -63,7 +68,7 @@ def _row(job: ListedJob, now: datetime) -> tuple[str, ...]:
         resource.spec.cluster_name,
         resource.elapsed(now) if resource.execution else "",
         "" if exit_code is None else str(exit_code),
-        f"{job.label} {number_text(values[-1])}".strip() if values else "",
+        f"{job.label} {value}".strip() if value else "",
         sparkline(values),
         ": ".join(filter(None, (reached, job.failure))),
     )
@@ -77,5 +82,5 @@ def to_html(card: TableCard, jobs: Sequence[ListedJob]) -> str:
         ended = f"exit code {code}" if code not in ("", "0") else ""
         below = ", ".join(filter(None, (*progress, ended)))
         rows.append((f"{name}\n{hardware}", f"{state}\n{below}", lasted, f"{metric}\n{curve}"))
-    width = len(SHORT_TITLES) if any(job.values for job in jobs) else len(SHORT_TITLES) - 1
+    width = len(SHORT_TITLES) if any(job.values or job.last for job in jobs) else len(SHORT_TITLES) - 1
     return table_card_html(replace(card, titles=SHORT_TITLES[:width], rows=[row[:width] for row in rows]))

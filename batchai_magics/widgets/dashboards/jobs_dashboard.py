@@ -210,7 +210,9 @@ class JobsModel(DashboardModel):
         for name, job in self._named.items():
             if known := rates.get(name):
                 job_progress = progress.get(name)
-                listed.append(ListedJob(job, known.values, known.label, job_progress, known.failure))
+                listed.append(
+                    ListedJob(job, known.values, known.label, job_progress, known.failure, known.last)
+                )
             else:
                 listed.append(ListedJob(job))
         card = job_list_card(self.id.name, listed, datetime.now(timezone.utc), self.way_back)
@@ -314,7 +316,8 @@ class JobRates:
         cpu_time: Callable[[], float] = time.thread_time,
     ) -> None:
         self.run = job.output_path_segment
-        self.values: list[float] = []
+        self.values: list[float] = []  # the finite ones
+        self.last = ""  # the last value if it is not finite: `nan`, `inf`
         self.label = ""  # of the metric
         self.progress: Progress | None = None
         self.failure = ""
@@ -367,6 +370,7 @@ class JobRates:
     def _update(self, model: JobModel) -> None:
         headline = model.metrics.headline
         values = list(headline.last_segment().values()) if headline else []
+        self.last = str(values[-1]) if values and not math.isfinite(values[-1]) else ""
         if len(values) > MAX_VALUES:
             stride = (len(values) - 1) / (MAX_VALUES - 1)
             values = [values[round(i * stride)] for i in range(MAX_VALUES)]
@@ -404,6 +408,7 @@ class JobsStream(DashboardStream):
         rates = {
             name: {
                 "values": known[name].values,
+                "last": known[name].last,
                 "label": known[name].label,
                 "failure": known[name].failure,
                 "progress": progress_fields(progress[name]) if name in progress else None,

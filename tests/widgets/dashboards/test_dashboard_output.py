@@ -85,8 +85,20 @@ def test_page_is_sent_rates_once_and_again_after_a_change(publisher, clock, plac
     say(opened(publisher, place, page, "jobs"), kind="ready")
     turns(publisher, clock, 2)
     assert sent(page, "rates")[0]["rates"] == {
-        "old": {"values": [50, 60], "label": "images/sec", "failure": "exit code 1", "progress": None},
-        "resnet": {"values": [100, 200, 300], "label": "images/sec", "failure": "", "progress": None},
+        "old": {
+            "values": [50, 60],
+            "last": "",
+            "label": "images/sec",
+            "failure": "exit code 1",
+            "progress": None,
+        },
+        "resnet": {
+            "values": [100, 200, 300],
+            "last": "",
+            "label": "images/sec",
+            "failure": "",
+            "progress": None,
+        },
     }
     count = len(sent(page, "rates"))
     turns(publisher, clock, 10)

@@ -1,7 +1,11 @@
 """The headline metric of each job in a list."""
 
+from datetime import datetime, timezone
+
 import pytest
 
+from batchai_magics.cards.card_parts import table_card_text
+from batchai_magics.cards.job_list_card import ListedJob, job_list_card, to_html
 from batchai_magics.errors import UnreachableError
 from batchai_magics.follow.job_errors import cause_of
 from batchai_magics.launch.plan import TRAINER_LOG
@@ -41,6 +45,18 @@ def test_what_a_trainer_logs_to_a_file_joins_what_is_printed(tmp_path):
     backend.write("step 2: loss 9\nstep 3: loss 1\n")
     assert rates.advance(resource())
     assert rates.values == [3, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("losses", "shown"), [("3 2 nan", "loss nan"), ("nan nan", "loss nan"), ("nan 2", "loss 2")]
+)
+def test_a_loss_that_is_nan_is_listed_as_nan(tmp_path, losses, shown):
+    rates = reader(tmp_path, "".join(f"step {n}: loss {loss}\n" for n, loss in enumerate(losses.split(), 1)))
+    rates.advance(resource())
+    listed = [ListedJob(resource(), rates.values, rates.label, last=rates.last)]
+    card = job_list_card("default", listed, datetime.now(timezone.utc))
+    assert shown in table_card_text(card)
+    assert shown in to_html(card, listed)
 
 
 def test_a_job_without_numbers_has_none(tmp_path):

@@ -106,7 +106,8 @@ export interface JobRow {
 
 /** What the logs of a job tell for the list: its headline metric, which `label` names, its progress, why it failed. */
 export interface JobRates {
-  values: number[];
+  values: number[]; // the finite ones
+  last: string; // the last value if it is not finite: "nan"
   label: string;
   progress: Progress | null;
   failure: string;

@@ -358,8 +358,8 @@ export class JobTable {
     const update = (now) => {
       row = now;
       const isOpen = this.opened === row.name;
-      const { values = [], label: metric = "" } = this.rates.get(row.name) ?? {};
-      const wanted = JSON.stringify([row, isOpen, values, metric]);
+      const { values = [], last = "", label: metric = "" } = this.rates.get(row.name) ?? {};
+      const wanted = JSON.stringify([row, isOpen, values, last, metric]);
       count();
       tick.checked = this.ticked.has(row.name); // the user ticks it, too
       if (wanted === drawn) return;
@@ -374,9 +374,9 @@ export class JobTable {
       setText(badge, row.state);
       badge.dataset.state = row.state;
       spark.update(values, 0, !metric.includes("/s")); // rates stand above zero
-      label.title = values.length ? metric : "";
+      label.title = values.length || last ? metric : "";
       setText(label, label.title);
-      setText(rate, values.length ? quantity(values.at(-1)) : "");
+      setText(rate, last || (values.length ? quantity(values.at(-1)) : ""));
       for (const key of /** @type {const} */ (["nodes", "cluster", "toolkit"])) setText(cell(key), String(row[key]));
       setText(cell("created"), formatTime(row.created));
       setText(cell("exit"), row.exit_code === null ? "" : String(row.exit_code));
