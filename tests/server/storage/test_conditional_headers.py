@@ -148,6 +148,35 @@ def test_an_operation_whose_condition_is_not_met_changes_nothing(blob: Blob, ope
         blob.ask("PUT", data=b"block", params={"comp": "block", "blockid": "AAAA"})
 
 
+@pytest.mark.slow
+def test_a_copy_has_conditions_on_its_source_too(blob: Blob) -> None:
+    target, tag, now = Blob(f"{blob.url}.copy", blob.query), blob.tag(), datetime.now(timezone.utc)
+    past, future = http_date(now - timedelta(days=1)), http_date(now + timedelta(days=1))
+    for header, value in {MATCH: '"0x0"', NONE_MATCH: tag, MODIFIED: future, UNMODIFIED: past}.items():
+        answer = target.ask("PUT", {"x-ms-copy-source": blob.url, f"x-ms-source-{header}": value})
+        assert (answer.status_code, answer.headers["x-ms-error-code"]) == (412, "ConditionNotMet"), header
+        assert target.ask("HEAD").status_code == 404
+    for header, value in {MATCH: tag, NONE_MATCH: '"0x0"', MODIFIED: past, UNMODIFIED: future}.items():
+        answer = target.ask("PUT", {"x-ms-copy-source": blob.url, f"x-ms-source-{header}": value})
+        assert answer.status_code == 202, (header, answer.text)
+
+
+@pytest.mark.slow
+def test_a_container_has_conditions_on_its_time_alone(blob: Blob) -> None:
+    container = Blob(blob.url.partition("/in/")[0], {**blob.query, "restype": "container"})
+    future = http_date(datetime.now(timezone.utc) + timedelta(days=1))
+    for header, value, status in ((MODIFIED, future, 412), (UNMODIFIED, future, 200), (MATCH, '"0x0"', 200)):
+        answer = container.ask("PUT", {header: value}, params={"comp": "metadata"})
+        assert answer.status_code == status, header
+    assert (
+        container.ask(
+            "DELETE", {UNMODIFIED: http_date(datetime(1969, 1, 1, tzinfo=timezone.utc))}
+        ).status_code
+        == 412
+    )
+    assert container.ask("HEAD").status_code == 200
+
+
 RACES: dict[str, Callable[[Blob, int, str], requests.Response]] = {
     "put": lambda blob, number, tag: blob.put(b"%d" % number, **{MATCH: tag}),
     "create": lambda blob, number, _: blob.put(b"%d" % number, **{NONE_MATCH: "*"}),

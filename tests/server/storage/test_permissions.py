@@ -261,6 +261,17 @@ def test_a_file_that_is_renamed_has_to_be_allowed_to_vanish(share: SharePlace, s
     assert share.files() == {"mine": b"mine", "new": b"other"}
 
 
+def test_a_file_of_another_share_is_not_renamed_to_this_one(share: SharePlace, server: Running) -> None:
+    storage, before = server.world.backend.storage, share.files()
+    storage.make("elsewhere")
+    storage.upload("elsewhere", {"other": b"elsewhere"})
+    source = server.url + signed_path(server, "elsewhere", "other", "d")
+    answer = share.rename("new", source, "rcwd")
+    assert (answer.status_code, answer.headers["x-ms-error-code"]) == (400, "InvalidHeaderValue")
+    assert (share.files(), storage.download("elsewhere", "other")) == (before, b"elsewhere")
+    storage.remove("elsewhere")
+
+
 def test_a_file_that_is_replaced_by_a_rename_has_to_be_allowed_to_vanish_too(share: SharePlace) -> None:
     before, headers = share.files(), {"x-ms-file-rename-replace-if-exists": "true"}
     own = share.server.url + signed_path(share.server, "may-share", "other", "d")
