@@ -70,7 +70,7 @@ class JobCosts:
         return self._by_nodes[key]
 
     def _cluster_of(self, job: JobSpec) -> Cluster | None:
-        """The cluster of a job, with the nodes that it gets; None before it exists, or for another's id."""
+        """The cluster of a job, with the nodes that it gets; None if its id names no cluster, or not yet."""
         try:
             cluster = self._backend.show(ResourceId.parse(job.cluster.id))
         except NotFoundError:
