@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.output.command_result import ChartResult, ValueWithNotes
 from batchai_magics.commands.output.text_table import Table
-from batchai_magics.errors import NotFoundError
+from batchai_magics.errors import NotFoundError, visible_lines
 from batchai_magics.metrics.charts.figure import figure_path
 from batchai_magics.metrics.measurement import TOTAL, Fact, json_value
 from batchai_magics.metrics.runs import comparison
@@ -46,7 +46,7 @@ class MetricsTable(Table):
 
     def to_text(self) -> str:
         """The table followed by the summaries."""
-        return "\n\n".join((super().to_text(), *map(str, self.summaries)))
+        return visible_lines("\n\n".join((super().to_text(), *map(str, self.summaries))))
 
     @property
     def texts(self) -> tuple[tuple[str, ...], ...]:

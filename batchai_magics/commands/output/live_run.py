@@ -17,7 +17,7 @@ from batchai_magics.backends.base import Chunk, FileRef
 from batchai_magics.commands.output.shell_output import STATE_STYLES, fitted_table, job_text, read_overview
 from batchai_magics.commands.output.terminal_text import TerminalText
 from batchai_magics.commands.output.text_table import Table
-from batchai_magics.errors import visible_lines
+from batchai_magics.errors import visible, visible_lines
 from batchai_magics.follow import (
     ConnectionLost,
     ConnectionRestored,
@@ -125,14 +125,14 @@ class RunView:
         nodes = f"{has_nodes} of {job.spec.node_count} running" if has_nodes else ""
         facts = " · ".join(filter(None, (overview.elapsed, overview.title, nodes, self.model.wait_reason)))
         state = (job.word, STATE_STYLES.get(job.word, ""))
-        rows: list[RenderableType] = [Text.assemble((job.id.name, "bold"), "  ", state, "  ", facts)]
+        rows: list[RenderableType] = [Text.assemble((job.id.name, "bold"), "  ", state, "  ", visible(facts))]
         if progress := self.model.progress:
             grid = RichTable.grid(padding=(0, 1))
             bar = ProgressBar(total=100, completed=progress.percent, width=_BAR_WIDTH)
-            grid.add_row(bar, Text(progress.sentence(time.time())))
+            grid.add_row(bar, Text(visible(progress.sentence(time.time()))))
             rows.append(grid)
         if self._metrics:
-            rows.append(Text(self._metrics, "bold"))
+            rows.append(Text(visible(self._metrics), "bold"))
         return Group(*rows)
 
     def _find_metrics(self) -> None:

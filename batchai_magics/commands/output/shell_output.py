@@ -77,7 +77,7 @@ def print_text(result: Result, stream: TextIO, scope: str = "") -> None:
         elif table.rows:
             print(table.aligned(), file=stream)
         for footer in table.footers:
-            print(f"\n{footer}", file=stream)
+            print(f"\n{visible_lines(str(footer))}", file=stream)
     else:
         _print_object(result, stream)
 

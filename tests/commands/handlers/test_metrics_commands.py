@@ -49,6 +49,15 @@ def test_json_escapes_what_a_terminal_would_not_show(tmp_path, capsys):
     assert json.loads(printed)["records"][0]["a\u202eb"] == 3
 
 
+@pytest.mark.parametrize("format", [[], ["-o", "table"]])
+def test_the_summary_escapes_what_a_terminal_would_not_show(tmp_path, capsys, format):
+    (tmp_path / "odd.log").write_text('{"step": 1, "loss": 0.5, "a\u202eb": 3}\n')
+    assert main(["metrics", "read", str(tmp_path / "odd.log"), *format]) == 0
+    summary = capsys.readouterr().out.rpartition("\n\n")[2]
+    assert "a\\u202eb" in summary
+    assert "\u202e" not in summary
+
+
 @pytest.mark.parametrize("words", ["{0}", "{0} --tidy", "{0} {0}"])
 def test_json_of_a_long_log_is_written_line_by_line(do, tmp_path, words):
     lines = (f"step {step} loss {1 / step:.4f} lr 0.001\n" for step in range(1, 301))
