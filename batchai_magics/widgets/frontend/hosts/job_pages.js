@@ -142,5 +142,6 @@ class PageView {
 function titleOf(kind, names) {
   if (!kind) return "All jobs";
   if (kind === "compare") return `Comparison of ${names.length} jobs`;
-  return kind === "sweep" ? `Sweep ${names[0]}` : String(names[0]);
+  const [name = kind] = names; // an address without a name shows no view
+  return kind === "sweep" ? `Sweep ${name}` : name;
 }
