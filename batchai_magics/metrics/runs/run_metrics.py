@@ -297,11 +297,12 @@ class RunMetrics(Mapping[str, Metric]):
 
     @property
     def last_step(self) -> int:
-        """The last step of any process, from 1; lines with a rate or a loss are counted if they tell none.
+        """The last step with a rate or a loss, from 1; lines with one are counted if they tell none.
 
         A progress bar shows several losses at one step, so the lines are more, or fewer, than the steps.
         """
-        curves = self["loss"].curves() if "loss" in self and self["loss"].axis == AXES[0] else []
+        shown = [m for m in self.values() if m.axis == AXES[0] and (m.name == "loss" or m.traits.is_rate)]
+        curves = chain.from_iterable(metric.curves() for metric in shown)
         steps = array("d", chain.from_iterable(curve.positions for curve in curves))
         return int(max(steps)) + (min(steps) == 0) if steps else self.speeds.last_step
 

@@ -74,6 +74,10 @@ class TestSummary:
         bar = "".join(f"Epoch 0: {n}/20 [00:01<00:02, 9.1it/s, loss={loss}]\r" for n, loss in places)
         assert summary(f"{bar}\n{bar.replace('Epoch 0', 'Epoch 1')}\n").steps == 39
 
+    def test_steps_after_the_last_loss_that_have_a_rate_are_counted(self):
+        rates = "".join(f"step {n}: images/sec: 100\n" for n in range(10, 200, 10))
+        assert summary(f"{rates}step 100: loss 0.5\n").steps == 190
+
     def test_the_header_is_told(self):
         result = summary(run(ranks=4))
         assert (result.model, result.dataset, result.variable_update) == (
