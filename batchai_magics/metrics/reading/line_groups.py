@@ -6,7 +6,6 @@ import re
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from itertools import accumulate, repeat
 from typing import Any, cast
@@ -101,8 +100,10 @@ class PlanLines:
         plan, rows, lines = self.plan, self.rows, self.lines
         layout, size = plan.layout, len(rows)
         nothing: list[Any] = [None] * size
-        self.steps = [*nothing] if layout.step < 0 else self._counts(layout.step, count)
-        self.epochs = [*nothing] if layout.epoch < 0 else self._counts(layout.epoch, layout.count_epoch)
+        self.steps = [*nothing] if layout.step < 0 else _converted(self._column(layout.step), count)
+        self.epochs = (
+            [*nothing] if layout.epoch < 0 else _converted(self._column(layout.epoch), layout.count_epoch)
+        )
         self.ends = [*lines.ends] if size == len(lines.texts) else [lines.ends[row] for row in rows]
         self.ranks = [lines.rank] * size if lines.ranks is None else [lines.ranks[row] for row in rows]
         if layout.rank >= 0:
@@ -120,13 +121,6 @@ class PlanLines:
             self.stamps = self._stamps()
         elif not (clock is None and lines.stamps is None and layout.is_timeless):
             self.times = self._times(clock)
-
-    def _counts(self, group: int, convert: Callable[[bytes], Any]) -> list[Any]:
-        """The numbers in a group of the expression, most of which are integers."""
-        if convert is not float:
-            with suppress(ValueError):
-                return _converted(self._column(group), int)
-        return _converted(self._column(group), convert)
 
     def _column(self, group: int) -> Groups:
         """The texts of a group of the expression."""

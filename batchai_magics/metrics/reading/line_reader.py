@@ -110,8 +110,7 @@ class LineReader:
     def _note_lengths(self, group: PlanLines) -> None:
         """Note the lengths on lines whose numbers were kept, each where it stands first."""
         name, totals, ranks = group.plan.length_of, group.totals, group.ranks
-        are_same = totals.count(totals[0]) == len(totals) and ranks.count(ranks[0]) == len(ranks)
-        lengths = {(ranks[0], totals[0])} if are_same else {*zip(ranks, totals, strict=True)}
+        lengths = {*zip(ranks, totals, strict=True)}
         news = {length for length in lengths if self._contexts.of(length[0]).is_news((name, length[1]))}
         for index in group.kept if news else ():
             rank, total = ranks[index], totals[index]

@@ -17,9 +17,6 @@ _DIGITS = b"0123456789"
 # Escape sequences that a terminal interprets: colours, titles, cursor movement.
 _SEQUENCES = r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)"
 _ESCAPES = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\))?")
-_CODE = re.compile(rb"\x1b\[[0-9;:?]*[ -/]*[@-~]")
-_LONG_BYTES = 2048
-_MAX_CODES = 16
 _CONTROLS = re.compile(rf"{_SEQUENCES}|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -132,14 +129,7 @@ def split_lines(block: Block) -> Iterator[Block]:
 
 def strip_escapes(line: bytes) -> bytes:
     """Remove terminal escape sequences, NUL and backspace."""
-    shown = line
-    if b"\x1b" in line:
-        # in a long text, the codes are few and account for every ESC in it
-        codes = {*_CODE.findall(line, 0, _LONG_BYTES)} if len(line) >= _LONG_BYTES else set()
-        if len(codes) <= _MAX_CODES and sum(map(line.count, codes)) == line.count(b"\x1b"):
-            for code in codes:
-                shown = shown.replace(code, b"")
-        shown = _ESCAPES.sub(b"", line) if b"\x1b" in shown else shown
+    shown = _ESCAPES.sub(b"", line) if b"\x1b" in line else line
     return shown.translate(None, b"\0\b") if b"\0" in shown or b"\b" in shown else shown
 
 

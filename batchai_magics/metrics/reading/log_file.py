@@ -47,13 +47,11 @@ class LogFile:
         if offset is not None:
             self._splitter.seek(offset)
         self._clock = clock
-        parts = [Stretch(0, len(data), None)]
-        if not self._returns.pass_by(data):
-            carry = self._splitter.carry
-            lines, stretches = self._returns.end_lines(carry + data)
-            data, size = lines[len(carry) :], len(carry)
-            parts = [*all_of((Stretch(a - size, b - size, rank) for a, b, rank in stretches), 0, len(data))]
-        for begin, end, rank in parts:
+        carry = self._splitter.carry
+        lines, stretches = self._returns.end_lines(carry + data)
+        data, size = lines[len(carry) :], len(carry)
+        own = (Stretch(begin - size, end - size, rank) for begin, end, rank in stretches)
+        for begin, end, rank in all_of(own, 0, len(data)):
             with self._labelled(rank):
                 for block in self._splitter.feed(data[begin:end]):
                     yield from self._read_block(block)

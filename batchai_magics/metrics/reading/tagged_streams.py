@@ -195,14 +195,6 @@ class ReturnLabels:
         """The rank whose label stands before an unfinished line."""
         return self._rank if self._is_part and not _has_own_rank(rest) else None
 
-    def pass_by(self, data: bytes | bytearray) -> bool:
-        """Pass bytes without a carriage return, unless they may be of a labelled line; whether they were."""
-        if self._rank is not None or b"\r" in data:
-            return False
-        if self._is_part and b"\n" in data:
-            self._is_part = False
-        return True
-
     def end_lines(self, text: bytes) -> tuple[bytes, list[Stretch]]:
         """End lines at carriage returns, which leaves the text as long as it is.
 
@@ -212,7 +204,7 @@ class ReturnLabels:
         Returns:
             The lines, and the stretches of those that follow a label.
         """
-        are_parts = text.count(b"\r") > text.count(b"\r\n")
+        are_parts = b"\r" in text and text.count(b"\r") > text.count(b"\r\n")
         if self._rank is None and not (
             are_parts and LABELLED_RETURN.search(text if self._is_part else b"\n" + text)
         ):
