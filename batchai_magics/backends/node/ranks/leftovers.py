@@ -202,6 +202,9 @@ def run_in_fork(work: Callable[[], None], on_signal: signal.Handlers, *, keep: i
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         # What is open, not all that could be: containers allow a billion, and not every C library closes a
         # range at once.
+        if keep:
+            with suppress(OSError):  # frees one for the listing, where all that are allowed may be open
+                os.close(0)
         for descriptor in map(int, os.listdir(_OPEN_FILES)):  # noqa: PTH208 as above
             with suppress(OSError):  # the one of the listing itself
                 if descriptor != keep:

@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,22 @@ def test_a_fork_has_no_open_file_of_its_parent_even_beyond_the_limit(tmp_path: P
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
         os.close(beyond)
     assert sorted(report.read_text().split()) == ["0", "1", "2", "3"]  # the last one is the listing's
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what is open is listed in /proc")
+def test_a_fork_starts_where_its_parent_has_opened_all_files_that_it_may(tmp_path: Path) -> None:
+    limits, report, opened = resource.getrlimit(resource.RLIMIT_NOFILE), tmp_path / "open", list[int]()
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (512, limits[1]))
+        with suppress(OSError):
+            while True:
+                opened.append(os.open(os.devnull, os.O_RDONLY))
+        os.waitpid(run_in_fork(lambda: _list_open(report), signal.SIG_DFL), 0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        for descriptor in opened:
+            os.close(descriptor)
+    assert sorted(report.read_text().split()) == ["0", "1", "2", "3"]
 
 
 def _list_open(report: Path) -> None:
