@@ -99,19 +99,22 @@ def test_slow(place):
     note(place.split()[0])
 def note(word):
     with open(os.environ["PYTEST_XDIST_WORKER"], "a") as file:
-        print(word, os.environ["PYTEST_XDIST_WORKER_COUNT"], file=file)
+        print(word, file=file)
 """
 
 
-def test_one_more_worker_than_cores_begins_with_slow_tests_of_a_service(tmp_path):
-    done = run(tmp_path, ORDERED, "-nlogical", "--dist=worksteal", ci="")
+def test_each_worker_begins_with_slow_tests_the_first_ones_with_those_of_a_service(tmp_path):
+    done = run(tmp_path, ORDERED, "-n3", "--dist=worksteal", ci="")
     assert "12 passed" in done.stdout, done.stdout
     firsts = [file.read_text().split()[0] for file in tmp_path.glob("gw*")]
     assert {"slurm", "ray"} < {*firsts}
     assert "quick" not in firsts
-    assert (tmp_path / "gw0").read_text().split()[-1] == str(os.cpu_count() + 1)
-    quick = SimpleNamespace(option=SimpleNamespace(markexpr="not slow"))
-    assert conftest.pytest_xdist_auto_num_workers(quick) is None  # as many as xdist would start
+
+
+@pytest.mark.parametrize(("markers", "count"), [("", os.cpu_count() + 1), ("not slow", None)])
+def test_slow_tests_have_one_more_worker_than_there_are_cores(markers, count):
+    config = SimpleNamespace(option=SimpleNamespace(markexpr=markers))
+    assert conftest.pytest_xdist_auto_num_workers(config) == count  # None: as many as xdist would start
 
 
 AT_EXIT = """
