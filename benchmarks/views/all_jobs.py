@@ -17,7 +17,8 @@ FIRST_PAINT_MS, UPDATE_MS = 500, 10  # the longest that they may take
 CHANGE = """
 state.rows = state.rows.map((row, k) => (k ? row : { ...row, exit_code: i % 2 }));
 tell('change:rows');
-update.rates[state.rows[0].name] = [1, 2, i];
+const { name } = state.rows[0];
+update.rates[name] = { ...update.rates[name], values: [1, 2, i], last: i };
 tell('msg:custom', structuredClone(update));
 """
 
