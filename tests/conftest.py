@@ -46,8 +46,8 @@ def pytest_configure(config):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config):
-    """Of slow tests one more than there are cores is at work: they mostly wait for processes."""
-    return None if config.option.markexpr == "not slow" else (os.cpu_count() or 1) + 1
+    """Of slow tests two more than there are cores are at work: they mostly wait for processes."""
+    return None if config.option.markexpr == "not slow" else (os.cpu_count() or 1) + 2
 
 
 # Each of these mostly waits, or takes seconds to start in each worker that needs it.

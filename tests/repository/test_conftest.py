@@ -111,8 +111,8 @@ def test_each_worker_begins_with_slow_tests_the_first_ones_with_those_of_a_servi
     assert "quick" not in firsts
 
 
-@pytest.mark.parametrize(("markers", "count"), [("", os.cpu_count() + 1), ("not slow", None)])
-def test_slow_tests_have_one_more_worker_than_there_are_cores(markers, count):
+@pytest.mark.parametrize(("markers", "count"), [("", os.cpu_count() + 2), ("not slow", None)])
+def test_slow_tests_have_two_more_workers_than_there_are_cores(markers, count):
     config = SimpleNamespace(option=SimpleNamespace(markexpr=markers))
     assert conftest.pytest_xdist_auto_num_workers(config) == count  # None: as many as xdist would start
 
