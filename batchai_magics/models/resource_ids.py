@@ -45,6 +45,11 @@ class Kind(enum.Enum):
         return "file server" if self is Kind.FILE_SERVER else self.value[:-1]
 
     @property
+    def with_article(self) -> str:
+        """The kind after its article: `an experiment`, `a job`."""
+        return f"{'an' if self is Kind.EXPERIMENT else 'a'} {self.noun}"
+
+    @property
     def code(self) -> str:
         """The kind in an error code: `FileServer` of `FileServerNotFound`."""
         return "".join(word.capitalize() for word in self.noun.split())
@@ -201,7 +206,7 @@ def of_kind(id: ResourceId, kind: Kind) -> ResourceId:
         UsageError: It is of another kind.
     """
     if id.kind is not kind:
-        raise UsageError(f"{id} is the id of a {id.kind.noun}, not of a {kind.noun}")
+        raise UsageError(f"{id} is the id of {id.kind.with_article}, not of {kind.with_article}")
     return id
 
 

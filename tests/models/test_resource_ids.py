@@ -146,6 +146,8 @@ def test_a_cluster_that_is_no_text_is_refused_by_its_path():
 def test_an_id_of_another_kind_is_refused_with_both_kinds():
     with pytest.raises(UsageError, match="is the id of a job, not of a cluster"):
         of_kind(JOB, Kind.CLUSTER)
+    with pytest.raises(UsageError, match="is the id of an experiment, not of a job"):
+        of_kind(JOB.parent, Kind.JOB)
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ class AzureMLBackend(Backend):
             return self.clusters.create(id, spec)
         if isinstance(spec, JobSpec):
             return self._creation.create(id, spec, records)
-        raise CapabilityError(f"a {id.kind.noun} is not created from here", code="NotSupported")
+        raise CapabilityError(f"{id.kind.with_article} is not created from here", code="NotSupported")
 
     def check(self, job: JobSpec) -> None:
         """Checks a job against the capabilities, and against what the service supports; sends nothing."""
@@ -195,7 +195,7 @@ class AzureMLBackend(Backend):
             for job in self.jobs.list(id):
                 self.jobs.delete(job.id)
         else:
-            text = f"a {id.kind.noun} is not deleted from here"
+            text = f"{id.kind.with_article} is not deleted from here"
             raise CapabilityError(text, code="NotSupported", hint="Delete it in Azure's portal.")
 
     def terminate(self, job: ResourceId, *, now: bool = False) -> None:
