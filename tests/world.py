@@ -31,6 +31,7 @@ from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
 from batchai_magics.models.resources import Cluster
 from tests.default_resources import ensure_defaults
 from tests.patience import PATIENCE_S
+from tests.wire_bodies import plain_cluster, plain_job
 
 T = TypeVar("T")
 MOMENT_S = 0.5
@@ -62,22 +63,13 @@ class World:
 
     def start(self, command: str, name: str = "j", *, cluster: str = "default", **fields: object) -> Job:
         """Creates a job of the custom toolkit on one node."""
-        properties = {
-            "cluster": {"id": str(self.workspace.child(Kind.CLUSTER, cluster))},
-            "nodeCount": 1,
-            "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
-            "customToolkitSettings": {"commandLine": command},
-            **fields,
-        }
-        self.backend.create(self.job_id(name), JobSpec.from_wire({"properties": properties}))
+        body = plain_job(self.workspace.child(Kind.CLUSTER, cluster), command, **fields)
+        self.backend.create(self.job_id(name), JobSpec.from_wire(body))
         return Job(self.backend, self.job_id(name))
 
     def make_cluster(self, count: int = 1, **fields: object) -> Cluster:
         """Creates the cluster `c`, of so many nodes."""
-        login = {"adminUserName": "me", "adminUserPassword": "hush"}
-        scale = {"manual": {"targetNodeCount": count}}
-        properties = {"vmSize": "STANDARD_D1", "userAccountSettings": login, "scaleSettings": scale}
-        spec = ClusterSpec.from_wire({"properties": {**properties, **fields}})
+        spec = ClusterSpec.from_wire(plain_cluster(count, **fields))
         return self.backend.create(self.workspace.child(Kind.CLUSTER, "c"), spec)
 
     def resize(self, cluster: ResourceId, count: int) -> None:

@@ -18,10 +18,9 @@ from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster, JobResource
 from tests.patience import PATIENCE_S
+from tests.wire_bodies import MOUNTED, USER, manual, plain_cluster, plain_job
 from tests.world import FOLLOWED, until
 
-USER = {"adminUserName": "me", "adminUserPassword": "hush"}
-MOUNTED = "$AZ_BATCHAI_MOUNT_ROOT/autoafs"
 HOLD = "echo up; exec sleep 1000"
 
 
@@ -58,14 +57,7 @@ class Place:
 
     def spec(self, command: str = "echo hello", **fields: object) -> JobSpec:
         """A job of the custom toolkit on one node."""
-        properties = {
-            "cluster": {"id": str(self.cluster)},
-            "nodeCount": 1,
-            "stdOutErrPathPrefix": MOUNTED,
-            "customToolkitSettings": {"commandLine": command},
-            **fields,
-        }
-        return JobSpec.from_wire({"properties": properties})
+        return JobSpec.from_wire(plain_job(self.cluster, command, **fields))
 
     def start(self, command: str = "echo hello", name: str = "job", **fields: object) -> ResourceId:
         """Creates a job and returns its id."""
@@ -118,12 +110,7 @@ class Place:
 
     def make_cluster(self, name: str = "more", *, scale: Mapping[str, Any] | None = None, **fields: object):
         """Creates a cluster, by default of one node."""
-        properties = {
-            "vmSize": "STANDARD_D1",
-            "userAccountSettings": USER,
-            "scaleSettings": scale or manual(1),
-        }
-        spec = ClusterSpec.from_wire({"properties": {**properties, **fields}})
+        spec = ClusterSpec.from_wire(plain_cluster(scaleSettings=scale or manual(1), **fields))
         return self.backend.create(self.workspace.child(Kind.CLUSTER, name), spec)
 
     def make_server(self, name: str = "nfs") -> FileServer:
@@ -155,11 +142,6 @@ class Place:
     def is_up(self, id: ResourceId) -> None:
         """Waits until a job that runs HOLD has started."""
         until(lambda: self.log(id) == b"up\n")
-
-
-def manual(count: int, option: str = "requeue") -> dict[str, object]:
-    """Scale settings for a fixed number of nodes."""
-    return {"manual": {"targetNodeCount": count, "nodeDeallocationOption": option}}
 
 
 def auto(least: int, most: int) -> dict[str, object]:

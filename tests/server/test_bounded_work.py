@@ -16,6 +16,7 @@ from batchai_magics.backends.service import extension_bodies
 from batchai_magics.models.documents import key_spellings, spec_problems
 from batchai_magics.server.storage.storage_resource import OWN_ACCOUNT
 from tests.server.running import SUBSCRIPTION, WORKSPACE, Running
+from tests.wire_bodies import plain_cluster, plain_job
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -102,13 +103,8 @@ def test_a_number_of_our_own_words_is_refused_too(server: Running, path: str, bo
 def test_records_that_come_with_no_job_are_refused_before_there_is_one(
     server: Running, records: object
 ) -> None:
-    properties = {
-        "cluster": {"id": f"{WORKSPACE}/clusters/default"},
-        "nodeCount": 1,
-        "stdOutErrPathPrefix": "/tmp",
-        "customToolkitSettings": {"commandLine": "true"},
-    }
-    answer = server.ask("PUT", JOB, json={"properties": properties, "batchaiRecords": records})
+    body = {**plain_job(f"{WORKSPACE}/clusters/default"), "batchaiRecords": records}
+    answer = server.ask("PUT", JOB, json=body)
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "InvalidRequestContent")
     assert server.ask("GET", JOB).status_code == 404
 
@@ -197,10 +193,7 @@ HOSTILE = [
 def empty_cluster(server: Running) -> str:
     """A cluster without nodes, which says nothing about how many a job may ask for."""
     path = f"{WORKSPACE}/clusters/empty"
-    scale = {"manual": {"targetNodeCount": 0}}
-    account = {"adminUserName": "me", "adminUserPassword": "hush"}
-    properties = {"vmSize": "Standard_D2", "scaleSettings": scale, "userAccountSettings": account}
-    assert server.ask("PUT", path, json={"location": "local", "properties": properties}).ok
+    assert server.ask("PUT", path, json=plain_cluster(0)).ok
     return path
 
 
@@ -239,13 +232,8 @@ def test_of_the_pipes_of_a_job_none_keeps_another_user_waiting(server: Running) 
     """The first user's job replaces its records; two hundred requests for them leave room for others."""
     pipes = "cd $BATCHAI_ARTIFACT_DIR/.. && mkfifo records/parameters.json telemetry/x.jsonl stdout.times"
     job = f"{JOBS}/pipes"
-    properties = {
-        "cluster": {"id": f"{WORKSPACE}/clusters/default"},
-        "nodeCount": 1,
-        "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
-        "customToolkitSettings": {"commandLine": f"{pipes}; echo replaced"},
-    }
-    assert server.ask("PUT", job, json={"properties": properties}).ok
+    body = plain_job(f"{WORKSPACE}/clusters/default", f"{pipes}; echo replaced")
+    assert server.ask("PUT", job, json=body).ok
     until(lambda: server.json("GET", job)["properties"]["executionState"] == "succeeded")
     asks = [
         ("batchaiRecords", {"names": ["parameters.json"]}),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from batchai_magics.server.http.response_encoder import openapi_document
 from tests.server.running import GROUP, SUBSCRIPTION, TOKEN, Running
+from tests.wire_bodies import plain_cluster, plain_job
 
 pytestmark = pytest.mark.slow
 SEED = 2018
@@ -33,17 +34,7 @@ PLACES = {
     "fileServerName": "f",
     "jobName": "j",
 }
-CLUSTER = {
-    "vmSize": "STANDARD_D1",
-    "userAccountSettings": {"adminUserName": "a"},
-    "scaleSettings": {"manual": {"targetNodeCount": 0}},
-}
-JOB = {
-    "cluster": {"id": f"{WORKSPACE}/clusters/c"},
-    "nodeCount": 1,
-    "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/afs",
-    "customToolkitSettings": {"commandLine": "true"},
-}
+THERE = {"clusters/c": plain_cluster(0), "experiments/e/jobs/j": plain_job(f"{WORKSPACE}/clusters/c")}
 
 OPERATIONS = [
     (path, method)
@@ -65,8 +56,8 @@ def something_there(server: Running) -> None:
     """What requests that are right are about; the job waits for a node, as there is none."""
     server.json("PUT", WORKSPACE, json={"location": "eastus"})
     server.json("PUT", f"{WORKSPACE}/experiments/e")
-    for path, properties in (("clusters/c", CLUSTER), ("experiments/e/jobs/j", JOB)):
-        answer = server.ask("PUT", f"{WORKSPACE}/{path}", json={"properties": properties})
+    for path, body in THERE.items():
+        answer = server.ask("PUT", f"{WORKSPACE}/{path}", json=body)
         assert answer.ok or answer.status_code == 409, answer.text  # another description is there
 
 

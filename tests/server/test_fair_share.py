@@ -20,6 +20,7 @@ from batchai_magics.server.access.access_control import Users
 from batchai_magics.server.server_home import ServerHome
 from tests.contract.place import HOLD
 from tests.server.running import Running, connected, serving
+from tests.wire_bodies import plain_job
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -34,15 +35,8 @@ def server(tmp_path: Path) -> Iterator[Running]:
 
 def start(server: Running, user: ArmBackend, name: str, **fields: object) -> ResourceId:
     """Creates a job that runs until it is stopped."""
-    properties = {
-        "cluster": {"id": str(server.world.cluster)},
-        "nodeCount": 1,
-        "stdOutErrPathPrefix": "logs",
-        "customToolkitSettings": {"commandLine": HOLD},
-        **fields,
-    }
     id = server.world.job_id(name)
-    user.create(id, JobSpec.from_wire({"properties": properties}))
+    user.create(id, JobSpec.from_wire(plain_job(server.world.cluster, HOLD, **fields)))
     return id
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.server.running import GROUP, SUBSCRIPTION, TOKEN, WORKSPACE, Running
 from tests.server.storage.signed_urls import account_sas
+from tests.wire_bodies import plain_cluster, plain_job
 
 pytestmark = pytest.mark.slow
 many = settings(
@@ -60,21 +61,13 @@ LEAF = st.one_of(
 ANYTHING = st.recursive(
     LEAF, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ODD, inner, max_size=3)
 )
-CLUSTER = {
-    "vmSize": "STANDARD_D1",
-    "userAccountSettings": {"adminUserName": "a"},
-    "scaleSettings": {"manual": {"targetNodeCount": 0, "nodeDeallocationOption": "requeue"}},
-    "nodeSetup": {"mountVolumes": {"azureFileShares": [{"accountName": "a", "azureFileUrl": "https://a/b"}]}},
-}
-JOB = {
-    "cluster": {"id": f"{WORKSPACE}/clusters/none"},
-    "nodeCount": 1,
-    "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/afs",
-    "customToolkitSettings": {"commandLine": "true"},
-    "constraints": {"maxWallClockTime": "PT1H"},
-    "environmentVariables": [{"name": "A", "value": "1"}],
-}
-
+SHARES = {"azureFileShares": [{"accountName": "a", "azureFileUrl": "https://a/b"}]}
+CLUSTER = plain_cluster(0, nodeSetup={"mountVolumes": SHARES})
+JOB = plain_job(
+    f"{WORKSPACE}/clusters/none",
+    constraints={"maxWallClockTime": "PT1H"},
+    environmentVariables=[{"name": "A", "value": "1"}],
+)
 
 OURS = {  # what our own client says
     "ids": [f"{WORKSPACE}/clusters/c", f"{WORKSPACE}/experiments/e/jobs/j"],
@@ -98,7 +91,7 @@ def places(value: object, path: tuple = ()) -> list[tuple]:
 @st.composite
 def descriptions(draw: st.DrawFn) -> object:
     """A description with something else at one place of it, or anything at all."""
-    body = copy.deepcopy(draw(st.sampled_from([{"properties": CLUSTER}, {"properties": JOB}, OURS])))
+    body = copy.deepcopy(draw(st.sampled_from([CLUSTER, JOB, OURS])))
     *before, last = draw(st.sampled_from(places(body)[1:]))
     holder = body
     for key in before:

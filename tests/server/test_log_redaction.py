@@ -18,6 +18,7 @@ from batchai_magics.server.access.access_control import Users
 from batchai_magics.server.server_home import ServerHome
 from batchai_magics.server.storage.storage_resource import OWN_ACCOUNT
 from tests.server.running import Running, connected
+from tests.wire_bodies import plain_job
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -53,14 +54,9 @@ def leak(server: Running) -> Iterator[Leak]:
     alice, bob = (connected(server.url, users.add(name)) for name in ("alice", "bob"))
     admin = connected(server.url)
     job = server.world.job_id("leaky")
-    properties = {
-        "cluster": {"id": str(server.world.cluster)},
-        "nodeCount": 1,
-        "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
-        "secrets": [{"name": "TOKEN", "value": SECRET}],
-        "customToolkitSettings": {"commandLine": 'echo "token: $TOKEN"; echo more'},
-    }
-    alice.create(job, JobSpec.from_wire({"properties": properties}))
+    secrets = [{"name": "TOKEN", "value": SECRET}]
+    body = plain_job(server.world.cluster, 'echo "token: $TOKEN"; echo more', secrets=secrets)
+    alice.create(job, JobSpec.from_wire(body))
     until(lambda: alice.show(job).state.is_final)
     yield Leak(server, job, alice, bob, admin)
     for each in (alice, bob, admin):

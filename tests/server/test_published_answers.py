@@ -11,6 +11,7 @@ from batchai_magics.backends.service.extension_wire import OWN_CLIENT
 from tests.server.published_api import own_keys
 from tests.server.running import GROUP, SUBSCRIPTION, Running
 from tests.server.storage.signed_urls import signed_path
+from tests.wire_bodies import USER, plain_cluster, plain_job
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -18,7 +19,6 @@ WORKSPACE = f"{GROUP}/providers/Microsoft.BatchAI/workspaces/recorded"
 FILE_SERVER, CLUSTER = f"{WORKSPACE}/fileServers/nfs", f"{WORKSPACE}/clusters/cluster"
 JOBS = f"{WORKSPACE}/experiments/experiment/jobs"
 OWN = {OWN_CLIENT: "1"}
-USER = {"adminUserName": "demoUser", "adminUserPassword": "hush"}
 VOLUMES = {
     "azureFileShares": [
         {
@@ -47,27 +47,16 @@ def job(server: Running) -> str:
     ssh = {"userAccountSettings": USER}
     made = {"vmSize": "STANDARD_D1", "sshConfiguration": ssh, "dataDisks": disks}
     assert server.ask("PUT", FILE_SERVER, json={"properties": made}).ok
-    made = {
-        "vmSize": "STANDARD_D1",
-        "vmPriority": "LowPriority",
-        "userAccountSettings": USER,
-        "scaleSettings": {"manual": {"targetNodeCount": 1}},
-        "nodeSetup": {"mountVolumes": VOLUMES},
-    }
-    assert server.ask("PUT", CLUSTER, json={"properties": made}).ok
+    cluster = plain_cluster(vmPriority="LowPriority", nodeSetup={"mountVolumes": VOLUMES})
+    assert server.ask("PUT", CLUSTER, json=cluster).ok
     outputs = [
         {"id": "MODEL", "pathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/blobs/", "pathSuffix": "models"},
         {"id": "NOTES", "pathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/nfs"},
     ]
-    run = {
-        "cluster": {"id": CLUSTER},
-        "nodeCount": 1,
-        "customToolkitSettings": {"commandLine": SCRIPT},
-        "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/azfiles/logs",
-        "outputDirectories": outputs,
-    }
+    logs = "$AZ_BATCHAI_MOUNT_ROOT/azfiles/logs"
+    run = plain_job(CLUSTER, SCRIPT, stdOutErrPathPrefix=logs, outputDirectories=outputs)
     path = f"{JOBS}/failing"
-    assert server.ask("PUT", path, json={"properties": run}).ok
+    assert server.ask("PUT", path, json=run).ok
     until(lambda: server.json("GET", path)["properties"]["executionState"] == "failed")
     return path
 
@@ -135,17 +124,7 @@ def test_any_location_is_taken_told_as_given_and_stands_in_the_address_of_operat
     assert server.json("GET", WORKSPACE)["location"] == "North Europe"
     answer = server.ask("DELETE", f"{JOBS}/none")
     assert answer.status_code == 204
-    answer = server.ask(
-        "PUT",
-        f"{CLUSTER}2",
-        json={
-            "properties": {
-                "vmSize": "STANDARD_D1",
-                "userAccountSettings": USER,
-                "scaleSettings": {"manual": {"targetNodeCount": 0}},
-            }
-        },
-    )
+    answer = server.ask("PUT", f"{CLUSTER}2", json=plain_cluster(0))
     addresses = [answer.headers[name] for name in ("Azure-AsyncOperation", "Location")]
     assert all("/locations/northeurope/operation" in address for address in addresses)
     operation = server.json("GET", urlsplit(addresses[0]).path)

@@ -11,6 +11,7 @@ from batchai_magics.server.api_call import ApiResponse
 from batchai_magics.server.api_routes import ARM_ROUTES, ROUTES
 from batchai_magics.server.http.response_encoder import to_starlette
 from tests.server.running import GROUP, SUBSCRIPTION, VERSION, WORKSPACE, Running
+from tests.wire_bodies import manual, plain_cluster
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -84,23 +85,17 @@ def test_ids_are_the_same_in_any_letter_case(server: Running) -> None:
 
 def test_an_etag_stays_while_the_state_changes_and_goes_with_the_description(server: Running) -> None:
     path = f"{WORKSPACE}/clusters/tagged"
-    body = {"vmSize": "STANDARD_D1", "userAccountSettings": {"adminUserName": "a"}}
-    scale = {"scaleSettings": {"manual": {"targetNodeCount": 0}}}
-    assert server.ask("PUT", path, json={"properties": {**body, **scale}}).status_code == 202
+    assert server.ask("PUT", path, json=plain_cluster(0)).status_code == 202
     first, again = (server.ask("GET", path).headers["ETag"] for _ in range(2))
-    scale["scaleSettings"]["manual"]["targetNodeCount"] = 1
-    changed = server.ask("PATCH", path, json={"properties": scale}).headers["ETag"]
+    changed = server.ask("PATCH", path, json={"properties": {"scaleSettings": manual(1)}}).headers["ETag"]
     assert first == again != changed
 
 
 def test_the_answer_to_a_resize_has_the_state_before_it(server: Running) -> None:
     path = f"{WORKSPACE}/clusters/resized"
-    body = {"vmSize": "STANDARD_D1", "userAccountSettings": {"adminUserName": "a"}}
-    scale = {"scaleSettings": {"manual": {"targetNodeCount": 0}}}
-    assert server.ask("PUT", path, json={"properties": {**body, **scale}}).status_code == 202
+    assert server.ask("PUT", path, json=plain_cluster(0)).status_code == 202
     before = server.json("GET", path)["properties"]
-    scale["scaleSettings"]["manual"]["targetNodeCount"] = 1
-    answer = server.json("PATCH", path, json={"properties": scale})["properties"]
+    answer = server.json("PATCH", path, json={"properties": {"scaleSettings": manual(1)}})["properties"]
     assert answer["scaleSettings"]["manual"]["targetNodeCount"] == 1
     state = ("allocationState", "allocationStateTransitionTime", "currentNodeCount", "nodeStateCounts")
     assert {name: answer[name] for name in state} == {name: before[name] for name in state}
@@ -125,11 +120,6 @@ def test_the_provider_is_registered_in_a_version_of_the_resource_manager(
 
 NAME = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 SCOPE = f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.BatchAI/locations/local"
-CLUSTER = {
-    "vmSize": "STANDARD_D1",
-    "userAccountSettings": {"adminUserName": "a"},
-    "scaleSettings": {"manual": {"targetNodeCount": 0}},
-}
 
 
 @pytest.mark.parametrize(("method", "host"), [("PUT", "127.0.0.1"), ("DELETE", "localhost")])
@@ -139,8 +129,8 @@ def test_a_202_is_empty_and_has_the_recorded_headers_with_the_clients_own_name_o
     path = f"{WORKSPACE}/clusters/made"
     origin = server.url.replace("127.0.0.1", host)
     if method == "DELETE":
-        server.ask("PUT", path, json={"properties": CLUSTER})
-    more = {"json": {"properties": CLUSTER}} if method == "PUT" else {}
+        server.ask("PUT", path, json=plain_cluster(0))
+    more = {"json": plain_cluster(0)} if method == "PUT" else {}
     answer = server.ask(method, path, headers={"Host": origin.removeprefix("http://")}, **more)
     assert (answer.status_code, answer.content) == (202, b"")
     assert answer.headers["Retry-After"] == "1"

@@ -30,6 +30,7 @@ from batchai_magics.server.storage.storage_resource import OWN_ACCOUNT
 from tests.patience import PATIENCE_S
 from tests.server.process import Process, started
 from tests.server.running import SUBSCRIPTION, VERSION, WORKSPACE
+from tests.wire_bodies import plain_cluster, plain_job
 from tests.world import processes_of, until
 
 
@@ -119,16 +120,11 @@ def test_files_alone_are_served_to_who_has_the_key_in_the_file_that_is_named(tmp
 
 
 def make_job(server: Process, line: str, name: str = "j", **fields: object) -> None:
-    cluster = {"vmSize": "STANDARD_D1", "userAccountSettings": {"adminUserName": "a"}}
-    cluster["scaleSettings"] = {"manual": {"targetNodeCount": 1}}
-    job = {"cluster": {"id": f"{WORKSPACE}/clusters/c"}, "nodeCount": 1}
-    job |= {"stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs"}
-    job |= {"customToolkitSettings": {"commandLine": line}, **fields}
     asked = {
         WORKSPACE: {"location": "eastus"},
-        f"{WORKSPACE}/clusters/c": {"properties": cluster},
+        f"{WORKSPACE}/clusters/c": plain_cluster(),
         f"{WORKSPACE}/experiments/e": {},
-        f"{WORKSPACE}/experiments/e/jobs/{name}": {"properties": job},
+        f"{WORKSPACE}/experiments/e/jobs/{name}": plain_job(f"{WORKSPACE}/clusters/c", line, **fields),
     }
     for path, body in asked.items():
         answer = server.ask("PUT", path, json=body)

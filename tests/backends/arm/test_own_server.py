@@ -14,6 +14,7 @@ from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.states import ExecutionState
 from tests.server.running import WORKSPACE, Running, connected
+from tests.wire_bodies import plain_cluster
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -56,17 +57,10 @@ def test_a_job_that_is_gone_has_none_before_it_and_that_is_said(backend: ArmBack
         backend.jobs_ahead_of(shown)
 
 
-PROPERTIES = {
-    "vmSize": "STANDARD_NC6",
-    "userAccountSettings": {"adminUserName": "me"},
-    "scaleSettings": {"manual": {"targetNodeCount": 2}},
-}
-
-
 def test_what_a_new_cluster_lacks_is_told_to_who_makes_it_and_to_nobody_later(
     backend: ArmBackend, server: Running
 ) -> None:
-    spec = ClusterSpec.from_wire({"properties": PROPERTIES})
+    spec = ClusterSpec.from_wire(plain_cluster(2, vmSize="STANDARD_NC6"))
     there, here = (ResourceId.parse(WORKSPACE).child(Kind.CLUSTER, name) for name in ("there", "here"))
     made = backend.create(there, spec)
     assert made.notes == server.world.backend.create(here, spec).notes

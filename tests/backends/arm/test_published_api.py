@@ -17,6 +17,7 @@ from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
 from batchai_magics.records.record_files import SUBMISSION
 from tests.server.running import SUBSCRIPTION, WORKSPACE, Running, connected
+from tests.wire_bodies import plain_job
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -46,13 +47,8 @@ def share(backend: ArmBackend, server: Running, monkeypatch: pytest.MonkeyPatch)
 
 
 def job(name: str, command: str) -> tuple[ResourceId, JobSpec]:
-    properties = {
-        "cluster": {"id": f"{WORKSPACE}/clusters/default"},
-        "nodeCount": 1,
-        "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
-        "customToolkitSettings": {"commandLine": command},
-    }
-    return EXPERIMENT.child(Kind.JOB, name), JobSpec.from_wire({"properties": properties})
+    body = plain_job(f"{WORKSPACE}/clusters/default", command)
+    return EXPERIMENT.child(Kind.JOB, name), JobSpec.from_wire(body)
 
 
 def test_what_it_has_not_is_said_by_name(backend: ArmBackend) -> None:

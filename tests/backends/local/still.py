@@ -26,10 +26,9 @@ from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
-from tests.contract.place import MOUNTED, USER, manual
+from tests.wire_bodies import manual, plain_cluster, plain_job
 
 WORKSPACE = "/subscriptions/s/resourceGroups/g/providers/Microsoft.BatchAI/workspaces/w"
-LOGS = {"commandLine": "true", "stdOutErrPathPrefix": MOUNTED}
 
 
 class Still:
@@ -74,10 +73,9 @@ class Still:
         **fields: object,
     ) -> ResourceId:
         """A cluster, of two nodes unless `scale` says otherwise; its nodes are being prepared."""
-        properties = {"vmSize": "STANDARD_D1", "userAccountSettings": USER}
-        spec = {"properties": {**properties, "scaleSettings": scale or manual(2), **fields}}
+        body = plain_cluster(scaleSettings=scale or manual(2), **fields)
         id = self.workspace.child(Kind.CLUSTER, name)
-        return self.create(id, ClusterSpec.from_wire(spec), limits=limits)
+        return self.create(id, ClusterSpec.from_wire(body), limits=limits)
 
     def job(
         self,
@@ -90,15 +88,9 @@ class Still:
         **fields: object,
     ) -> ResourceId:
         """A queued job of a user."""
-        properties = {
-            "cluster": {"id": str(self.workspace.child(Kind.CLUSTER, cluster))},
-            "nodeCount": count,
-            "stdOutErrPathPrefix": MOUNTED,
-            "customToolkitSettings": {"commandLine": "true"},
-            **fields,
-        }
+        body = plain_job(self.workspace.child(Kind.CLUSTER, cluster), nodeCount=count, **fields)
         id = self.experiment.child(Kind.JOB, name)
-        return self.create(id, JobSpec.from_wire({"properties": properties}), limits=limits, owner=owner)
+        return self.create(id, JobSpec.from_wire(body), limits=limits, owner=owner)
 
     def prepare(self) -> None:
         """Makes the nodes ready."""

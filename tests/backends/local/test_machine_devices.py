@@ -12,15 +12,13 @@ from batchai_magics.backends.local.machine_devices import MachineDevices
 from batchai_magics.config import Settings
 from batchai_magics.models.cluster_spec import ClusterSpec
 from tests.backends.local.still import Still, has_devices
-
-USER = {"adminUserName": "me", "adminUserPassword": "hush"}
+from tests.contract.place import auto
+from tests.wire_bodies import manual, plain_cluster
 
 
 def spec(size: str, count: int, most: int | None = None) -> ClusterSpec:
-    auto = {"autoScale": {"minimumNodeCount": count, "maximumNodeCount": most}}
-    scale = {"manual": {"targetNodeCount": count}} if most is None else auto
-    properties = {"vmSize": size, "userAccountSettings": USER, "scaleSettings": scale}
-    return ClusterSpec.from_wire({"properties": properties})
+    scale = manual(count) if most is None else auto(count, most)
+    return ClusterSpec.from_wire(plain_cluster(vmSize=size, scaleSettings=scale))
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from batchai_magics.jobs.submit import Submitted
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.boxes import IMAGE
+from tests.wire_bodies import plain_job
 from tests.world import PATIENCE_S, World
 
 
@@ -26,18 +27,16 @@ def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(containers, "ENGINES", ())
 
 
-TUTORIAL = {
-    "nodeCount": 1,
-    "cluster": {"id": "default"},
-    "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
-    "containerSettings": {"imageSourceRegistry": {"image": IMAGE}},
-    "jobPreparation": {"commandLine": "touch $AZ_BATCHAI_SHARED_JOB_TEMP/prepared"},
-    "customToolkitSettings": {"commandLine": "ls $AZ_BATCHAI_SHARED_JOB_TEMP"},
-}
+TUTORIAL = plain_job(
+    "default",
+    "ls $AZ_BATCHAI_SHARED_JOB_TEMP",
+    containerSettings={"imageSourceRegistry": {"image": IMAGE}},
+    jobPreparation={"commandLine": "touch $AZ_BATCHAI_SHARED_JOB_TEMP/prepared"},
+)
 
 
-def submit_tutorial(world: World, **extra: object) -> Submitted:
-    body = json.dumps({"properties": {**TUTORIAL, **extra}})
+def submit_tutorial(world: World) -> Submitted:
+    body = json.dumps(TUTORIAL)
     request = cell.parse("j --spec", body, settings=world.settings, notebook=cell.Notebook())
     return submission.submit(world.backend, request, world.settings)
 
@@ -83,7 +82,7 @@ def test_an_image_of_the_command_line_is_refused_and_a_dry_run_says_that_a_tutor
         said = capsys.readouterr().err
         assert f"image {IMAGE} cannot be used: no docker, podman or apptainer works here" in said
         assert "Install podman" in said
-    Path("job.json").write_text(json.dumps({"properties": TUTORIAL}))
+    Path("job.json").write_text(json.dumps(TUTORIAL))
     assert cli.main(["run", "--dry-run", "--spec", "job.json"]) == 0
     assert "is not used, the job runs on the host. Its preparation, " in capsys.readouterr().out
     assert not (tmp_path / "home").exists()

@@ -24,7 +24,7 @@ from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.still import Stand, Still, dead
-from tests.contract.place import MOUNTED, USER, manual
+from tests.wire_bodies import MOUNTED, manual, plain_cluster, plain_job
 
 Started = list[tuple[str, Mapping[str, Any]]]
 SECRETS = [{"name": "TOKEN", "value": "hush"}]
@@ -46,16 +46,9 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
 
 def created_job(still: Still, name: str = "j", **fields: object) -> ResourceId:
     """A job that this process creates, and has not started."""
-    properties = {
-        "cluster": {"id": str(still.workspace.child(Kind.CLUSTER, "c"))},
-        "nodeCount": 1,
-        "stdOutErrPathPrefix": MOUNTED,
-        "customToolkitSettings": {"commandLine": "true"},
-        **fields,
-    }
+    body = plain_job(still.workspace.child(Kind.CLUSTER, "c"), **fields)
     id = still.experiment.child(Kind.JOB, name)
-    job = NewJob(id, JobSpec.from_wire({"properties": properties}))
-    job_admission.create_jobs(still.backend.context, [job])
+    job_admission.create_jobs(still.backend.context, [NewJob(id, JobSpec.from_wire(body))])
     return id
 
 
@@ -134,10 +127,9 @@ def test_a_job_that_another_thread_creates_is_left_to_that_thread(still: Still, 
 
 def created_cluster(still: Still) -> ResourceId:
     """A cluster that this thread creates, with a setup task that has secrets; its nodes are not set up."""
-    asked = {"scaleSettings": manual(1), "nodeSetup": {"setupTask": SETUP}}
-    properties = {"vmSize": "STANDARD_D1", "userAccountSettings": USER, **asked}
+    spec = ClusterSpec.from_wire(plain_cluster(nodeSetup={"setupTask": SETUP}))
     id = still.workspace.child(Kind.CLUSTER, "c")
-    resource_changes.create(still.backend.context, id, ClusterSpec.from_wire({"properties": properties}))
+    resource_changes.create(still.backend.context, id, spec)
     return id
 
 

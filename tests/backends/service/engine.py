@@ -35,12 +35,12 @@ from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster, ExperimentSpec, JobResource, WorkspaceSpec
 from batchai_magics.models.states import DeallocationOption, ExecutionState, NodeState
+from tests.wire_bodies import plain_cluster, plain_job
 
 CAPABILITIES = Capabilities(name="memory")
 WORKSPACE = ResourceId("s", "g", "w", Kind.WORKSPACE, "w")
 EXPERIMENT = WORKSPACE.child(Kind.EXPERIMENT, "e")
 CLUSTER = WORKSPACE.child(Kind.CLUSTER, "c")
-SIZE = "Standard_D1"  # one core
 
 
 class Facts(EngineFacts):
@@ -174,32 +174,12 @@ class EngineHome:
 
 def cluster_spec(count: int = 2, **properties: object) -> ClusterSpec:
     """A cluster of so many nodes."""
-    scale = {"manual": {"targetNodeCount": count}}
-    user = {"adminUserName": "me", "adminUserPassword": "hush"}
-    body = {"vmSize": SIZE, "scaleSettings": scale, "userAccountSettings": user, **properties}
-    return ClusterSpec.from_wire({"properties": body})
+    return ClusterSpec.from_wire(plain_cluster(count, **properties))
 
 
 def job_spec(**properties: object) -> JobSpec:
     """A job on one node of the cluster."""
-    body = {
-        "cluster": {"id": str(CLUSTER)},
-        "nodeCount": 1,
-        "stdOutErrPathPrefix": "$AZ_BATCHAI_JOB_MOUNT_ROOT/out",
-        "mountVolumes": {
-            "azureFileShares": [
-                {
-                    "accountName": "local",
-                    "azureFileUrl": "https://local.file.core.windows.net/out",
-                    "relativeMountPath": "out",
-                    "credentials": {"accountKey": "a2V5"},
-                }
-            ]
-        },
-        "customToolkitSettings": {"commandLine": "true"},
-        **properties,
-    }
-    return JobSpec.from_wire({"properties": body})
+    return JobSpec.from_wire(plain_job(CLUSTER, **properties))
 
 
 def opened(home: Path, core_quota: int = 100) -> EngineHome:
@@ -211,9 +191,8 @@ def opened(home: Path, core_quota: int = 100) -> EngineHome:
 
 
 def filled(home: Path, core_quota: int = 100) -> EngineHome:
-    """The same with a workspace, an experiment, a cluster of two nodes, and a share."""
+    """The same with a workspace, an experiment and a cluster of two nodes."""
     made = opened(home, core_quota)
-    made.service.storage.make("out")
     made.workspace()
     made.experiment()
     made.cluster()

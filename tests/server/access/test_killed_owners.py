@@ -14,17 +14,13 @@ from batchai_magics.server.server_home import ServerHome
 from tests.patience import PATIENCE_S
 from tests.server.process import Process, started
 from tests.server.running import GROUP, WORKSPACE
+from tests.wire_bodies import plain_cluster, plain_job
 
-SCALE = {"manual": {"targetNodeCount": 0}}
-CLUSTER = {"vmSize": "STANDARD_D1", "userAccountSettings": {"adminUserName": "a"}, "scaleSettings": SCALE}
-TOOLKIT = {"customToolkitSettings": {"commandLine": "true"}}
-JOB = {"cluster": {"id": f"{WORKSPACE}/clusters/c"}, "nodeCount": 1, **TOOLKIT}
-JOB["stdOutErrPathPrefix"] = "$AZ_BATCHAI_MOUNT_ROOT/autoafs"
 BODIES = {
     WORKSPACE: {"location": "eastus"},
-    f"{WORKSPACE}/clusters/c": {"properties": CLUSTER},
+    f"{WORKSPACE}/clusters/c": plain_cluster(0),
     f"{WORKSPACE}/experiments/e": {},
-    f"{WORKSPACE}/experiments/e/jobs/j": {"properties": JOB},
+    f"{WORKSPACE}/experiments/e/jobs/j": plain_job(f"{WORKSPACE}/clusters/c"),
     f"{GROUP}-of-alice": {"location": "eastus"},
     f"{GROUP}/providers/Microsoft.Storage/storageAccounts/alices": {"location": "eastus"},
 }

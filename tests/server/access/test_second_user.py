@@ -16,6 +16,7 @@ from batchai_magics.server.access.access_control import Users
 from batchai_magics.server.api_routes import ARM_ROUTES, ROUTES
 from batchai_magics.server.server_home import ServerHome
 from tests.server.running import GROUP, SUBSCRIPTION, WORKSPACE, Running, connected
+from tests.wire_bodies import USER, plain_cluster, plain_job
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -24,7 +25,6 @@ OWN_GROUP = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/firsts"
 ACCOUNT = f"{OWN_GROUP}/providers/Microsoft.Storage/storageAccounts/firststorage"
 JOB, CLUSTER = f"{OWN}/experiments/e/jobs/j", f"{OWN}/clusters/c"
 SERVER = f"{OWN}/fileServers/s"
-USER = {"adminUserName": "me", "adminUserPassword": "hush"}
 REFUSED = [
     ("PATCH", OWN, {"tags": {"a": "b"}}),
     ("PUT", OWN, {"location": "local", "tags": {"a": "b"}}),
@@ -64,14 +64,6 @@ def member(server: Running, name: str) -> str:
 def tokens(server: Running) -> Iterator[tuple[str, str]]:
     """Those of two users, of whom the first has one of everything."""
     first, second = member(server, "owner"), member(server, "other")
-    scale = {"manual": {"targetNodeCount": 1}}
-    cluster = {"vmSize": "Standard_D2", "scaleSettings": scale, "userAccountSettings": USER}
-    job = {
-        "cluster": {"id": f"{WORKSPACE}/clusters/default"},
-        "nodeCount": 1,
-        "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
-        "customToolkitSettings": {"commandLine": "exec sleep 1000"},
-    }
     file_server = {
         "vmSize": "Standard_D2",
         "sshConfiguration": {"userAccountSettings": USER},
@@ -82,9 +74,9 @@ def tokens(server: Running) -> Iterator[tuple[str, str]]:
         (ACCOUNT, {"location": "local", "sku": {"name": "Standard_LRS"}, "kind": "StorageV2"}),
         (OWN, {"location": "local"}),
         (f"{OWN}/experiments/e", None),
-        (CLUSTER, {"location": "local", "properties": cluster}),
+        (CLUSTER, plain_cluster()),
         (SERVER, {"location": "local", "properties": file_server}),
-        (JOB, {"properties": job}),
+        (JOB, plain_job(f"{WORKSPACE}/clusters/default", "exec sleep 1000")),
     ):
         answer = server.ask("PUT", path, token=first, json=body)
         assert answer.ok, (path, answer.text)

@@ -7,6 +7,7 @@ import requests
 
 from batchai_magics.backends.folders import mounts
 from tests.server.running import WORKSPACE, Running
+from tests.wire_bodies import plain_job
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -35,17 +36,12 @@ def test_files_of_the_same_path_on_a_share_and_a_container_are_told_apart(server
         f"echo {id} > $AZ_BATCHAI_OUTPUT_{id}/same.txt; echo {id} > $AZ_BATCHAI_OUTPUT_{id}/{id}.txt"
         for id in ("ONE", "TWO")
     )
-    properties = {
-        "cluster": {"id": f"{WORKSPACE}/clusters/default"},
-        "nodeCount": 1,
-        "stdOutErrPathPrefix": f"{root}/autoafs",
-        "customToolkitSettings": {"commandLine": command},
-        "outputDirectories": [
-            {"id": "ONE", "pathPrefix": f"{root}/{mounts.DEFAULT_MOUNT}"},
-            {"id": "TWO", "pathPrefix": f"{root}/{mounts.CONTAINER_MOUNT}"},
-        ],
-    }
-    assert server.ask("PUT", job, json={"properties": properties}).ok
+    outputs = [
+        {"id": "ONE", "pathPrefix": f"{root}/{mounts.DEFAULT_MOUNT}"},
+        {"id": "TWO", "pathPrefix": f"{root}/{mounts.CONTAINER_MOUNT}"},
+    ]
+    body = plain_job(f"{WORKSPACE}/clusters/default", command, outputDirectories=outputs)
+    assert server.ask("PUT", job, json=body).ok
     until(lambda: server.json("GET", job)["properties"]["executionState"] == "succeeded")
     for id in ("ONE", "TWO"):
         files = server.json("POST", f"{job}/listOutputFiles", params={"outputdirectoryid": id})["value"]
