@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate, chain, count
 from operator import add
@@ -16,8 +15,8 @@ from batchai_magics.metrics.reading.bar_steps import BarCount, UnplacedDict
 from batchai_magics.metrics.reading.line_context import RankContexts
 from batchai_magics.metrics.reading.line_reader import LineReader
 from batchai_magics.metrics.reading.line_splitter import Block, Lines, LineSplitter, strip_escapes
-from batchai_magics.metrics.reading.prefix_patterns import PREFIX, StreamKey, has_tag, rank_of
-from batchai_magics.metrics.reading.tagged_streams import ReturnLabels, Stretch, TaggedStreams, all_of
+from batchai_magics.metrics.reading.prefix_patterns import PREFIX, has_tag, rank_of
+from batchai_magics.metrics.reading.tagged_streams import ReturnLabels, Stretch, TaggedStreams, ranks_of_lines
 from batchai_magics.metrics.reading.tf_cnn_benchmarks import HINTS, HeaderWindow, StepCadence
 from batchai_magics.metrics.reading.timestamps import WriteClock
 from batchai_magics.metrics.reading.user_patterns import UserPatterns
@@ -47,29 +46,18 @@ class LogFile:
         if offset is not None:
             self._splitter.seek(offset)
         self._clock = clock
-        carry = self._splitter.carry
+        carry, begin = self._splitter.carry, self._splitter.offset
         lines, stretches = self._returns.end_lines(carry + data)
-        data, size = lines[len(carry) :], len(carry)
-        own = (Stretch(begin - size, end - size, rank) for begin, end, rank in stretches)
-        for begin, end, rank in all_of(own, 0, len(data)):
-            with self._labelled(rank):
-                for block in self._splitter.feed(data[begin:end]):
-                    yield from self._read_block(block)
-
-    @contextmanager
-    def _labelled(self, rank: int | None) -> Iterator[None]:
-        """Take untagged text for that of a rank whose label stands before it, unless its rank is known."""
-        if rank is None or self._streams.rank is not None:
-            yield
-            return
-        with self._streams.within(StreamKey(rank, b"label")):
-            yield
+        stretches = [Stretch(begin + first, begin + last, rank) for first, last, rank in stretches]
+        for block in self._splitter.feed(lines[len(carry) :]):
+            yield from self._read_block(block, stretches)
 
     def finish(self) -> Iterator[Record]:
         """Yield the complete records on unterminated lines."""
-        with self._labelled(self._returns.rank_of_rest(self._splitter.carry)):
-            last = self._splitter.finish()
-            yield from chain.from_iterable(self._read_block(last) if last else ())
+        rank = self._returns.rank_of_rest(self._splitter.carry)
+        if last := self._splitter.finish():
+            stretches = [] if rank is None else [Stretch(last.offset, last.end, rank)]
+            yield from chain.from_iterable(self._read_block(last, stretches))
         for line in self._streams.finish(self._splitter.offset):
             yield from self._read_alone(self._numbered(line))
         yield from self.contexts.release_all()
@@ -84,16 +72,18 @@ class LogFile:
         dicts, self.contexts.unplaced = self.contexts.unplaced, []
         return dicts
 
-    def _read_block(self, block: Block) -> Iterator[MeasurementTable]:
+    def _read_block(self, block: Block, stretches: Sequence[Stretch]) -> Iterator[MeasurementTable]:
         """Parse a block: complete lines that follow each other at once, others one by one."""
-        if not (has_tag(block.data) or self._streams.is_within_line or block.data[-1:] != b"\n"):
-            clean = strip_escapes(block.data)
-            texts = clean.split(b"\n")[:-1]
-            raw = texts if clean is block.data else block.data.split(b"\n")[:-1]
-            ends = [*map(add, accumulate(map(len, raw)), count(block.offset + 1))]
-            yield from self._read_all(Lines(texts, ends, self._streams.rank, self._take_numbers(len(texts))))
+        raw = block.data.split(b"\n")
+        ends = [*map(add, accumulate(map(len, raw)), count(block.offset + 1))]
+        labels = ranks_of_lines(stretches, [block.offset, *ends[:-1]])
+        if not (has_tag(block.data) or self._streams.is_within_line or raw[-1]):
+            clean, rank = strip_escapes(block.data), self._streams.rank
+            texts = (raw if clean is block.data else clean.split(b"\n"))[:-1]
+            ranks = labels[:-1] if stretches and rank is None else None
+            yield from self._read_all(Lines(texts, ends[:-1], rank, self._take_numbers(len(texts)), ranks))
             return
-        for lines in map(self._numbered, self._streams.demultiplex(block)):
+        for lines in map(self._numbered, self._streams.demultiplex(block, labels)):
             if lines.is_continued or not lines.has_end:
                 yield self._read_alone(lines)
             else:

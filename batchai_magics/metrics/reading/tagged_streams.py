@@ -7,8 +7,8 @@ A launcher labels the start of a line, but a progress bar draws itself again beh
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 from operator import attrgetter
@@ -89,8 +89,8 @@ class TaggedStreams:
 
     @property
     def is_within_line(self) -> bool:
-        """Whether the current stream has an incomplete line."""
-        return bool(self._current.carry) or self._current.is_continued
+        """Whether a stream has an incomplete line."""
+        return any(each.carry or each.is_continued for each in self._streams.values())
 
     def switch_to(self, key: StreamKey) -> None:
         """Make this the current stream."""
@@ -100,23 +100,16 @@ class TaggedStreams:
             stream = self._streams[key] = _Stream(rank)
         self._current = stream
 
-    @contextmanager
-    def within(self, key: StreamKey) -> Iterator[None]:
-        """Make this the current stream for a while."""
-        current = self._current
-        self.switch_to(key)
-        try:
-            yield
-        finally:
-            self._current = current
+    def demultiplex(self, block: Block, labels: Iterable[int | None]) -> Iterator[Lines]:
+        """The lines that streams complete: whole ones that follow each other at once, others one by one.
 
-    def demultiplex(self, block: Block) -> Iterator[Lines]:
-        """The lines that streams complete: whole ones that follow each other at once, others one by one."""
+        `labels` are the ranks whose label stands before the lines.
+        """
         found = self._tagged_lines(block)
         if found:
             yield found
             return
-        for is_whole, lines in groupby(self._completed(block), attrgetter("is_whole")):
+        for is_whole, lines in groupby(self._completed(block, labels), attrgetter("is_whole")):
             if is_whole:
                 yield _lines_of([*lines])
             else:
@@ -143,9 +136,13 @@ class TaggedStreams:
         own = [text.removeprefix(self._prefix) for text in texts] if self._prefix else [*texts]
         return Lines(own, [*ends][1:], None, 0, [*map(known.__getitem__, ranks)])
 
-    def _completed(self, block: Block) -> Iterator[StreamLine]:
+    def _completed(self, block: Block, labels: Iterable[int | None]) -> Iterator[StreamLine]:
         """Assign the text between tags to its streams; yield each line as its stream completes it."""
-        for line in split_lines(block):
+        for line, label in zip(split_lines(block), labels, strict=False):
+            untagged = self._current
+            is_labelled = label is not None and untagged.rank is None
+            if is_labelled:
+                self.switch_to(StreamKey(label, b"label"))
             for piece in split_tags(line.data) if has_tag(line.data) else [TaggedText(None, line.data)]:
                 if piece.key:
                     self.switch_to(piece.key)
@@ -155,6 +152,8 @@ class TaggedStreams:
                 stream.carry += piece.text.removeprefix(self._prefix) if begins else piece.text
                 if stream.carry[-1:] == b"\n" or len(stream.carry) > MAX_LINE_BYTES:
                     yield stream.take_line(line.end)
+            if is_labelled:
+                self._current = untagged
 
     def finish(self, end: int) -> Iterator[Lines]:
         """The unterminated lines, ordered by rank."""
@@ -179,11 +178,11 @@ def _lines_of(lines: Sequence[StreamLine]) -> Lines:
 
 
 class Stretch(NamedTuple):
-    """Lines from `begin` to `end`, and the rank whose label stands once before them."""
+    """Text from `begin` to `end`, and the rank whose label stands once before its lines."""
 
     begin: int
     end: int
-    rank: int | None
+    rank: int
 
 
 class ReturnLabels:
@@ -260,18 +259,13 @@ class ReturnLabels:
         return Stretch(at + begin, end, rank) if at + begin < end else None
 
 
-def all_of(stretches: Iterable[Stretch], begin: int, end: int) -> Iterator[Stretch]:
-    """The text from `begin` to `end` in stretches with and without a label, in order."""
-    at = begin
-    for stretch in stretches:
-        first, last = min(max(stretch.begin, at), end), min(stretch.end, end)
-        if at < first:
-            yield Stretch(at, first, None)
-        if first < last:
-            yield Stretch(first, last, stretch.rank)
-        at = max(first, last)
-    if at < end:
-        yield Stretch(at, end, None)
+def ranks_of_lines(stretches: Iterable[Stretch], begins: Sequence[int]) -> list[int | None]:
+    """The ranks of the lines that begin at these places, by the stretches in which they stand."""
+    ranks: list[int | None] = [None] * len(begins)
+    for begin, end, rank in stretches:
+        first, last = bisect_left(begins, begin), bisect_left(begins, end)
+        ranks[first:last] = [rank] * (last - first)
+    return ranks
 
 
 def _has_own_rank(part: bytes) -> bool:
