@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from batchai_magics.metrics.grammar.line_reading import LineKind, LineReading
 from batchai_magics.metrics.grammar.metric_names import (
@@ -329,14 +330,15 @@ class RankContexts:
         A bar has no tag if it follows a carriage return, so that one without a rank is that of all.
         """
         if rank is None and done is not None:
-            held, self.held = [*self.held.values()], {}
+            held, self.held = sorted(self.held.values(), key=attrgetter("line")), {}
         else:
             held = [self.held.pop(rank)] if rank in self.held else []
         return [record for each in held for record in self._bar_steps.placed(each, line, done, total)]
 
     def release_all(self) -> list[Record]:
         """The numbers that are held at the end."""
-        return [record for rank in [*self.held] for record in self.release(rank)]
+        ranks = sorted(self.held, key=lambda rank: self.held[rank].line)
+        return [record for rank in ranks for record in self.release(rank)]
 
     def enter_row(self, rank: int | None, line: bytes, number: int) -> Row | None:
         """What a line of a rank's table completes; None for other lines."""

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, repeat
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from batchai_magics.metrics.column import Column
 from batchai_magics.metrics.grammar.line_interest import has_interest, interest_in, may_matter
@@ -35,25 +35,26 @@ _MANY_LINES = 4  # which one search reads faster than one for each
 _NAMED_TIME = re.compile(rb"\b(?:timestamp|time|ts)=([\d.:TZ+-]{9,64})(?=[\s,;|]|\Z)")
 _MAX_TIME_BYTES = 64  # of a field
 _LITERALS = (*LITERALS, *FACT_LITERALS)
+_Key = TypeVar("_Key")
 _UNKNOWN: SkeletonPlans | None = SkeletonPlans(b"")
 
 
 class PlanLines:
     """The lines of one plan in a block: their rows, the texts of all, and their numbers as columns.
 
+    `rank` is that of all lines, as it always is if they are not simple; None if they have several or none.
     `texts` has what is before each line, and its groups. `next_index` is that of the first line which was not
     read in its turn, `kept` are the indices of those with numbers to keep. `stamps` are the times that lines
     in glog's form tell in other forms.
     """
 
     __slots__ = (
-        "ends", "epochs", "kept", "lines", "next_index", "plan", "ranks", "rows", "stamps", "steps", "texts",
-        "times", "values",
+        "ends", "epochs", "kept", "lines", "next_index", "plan", "rank", "ranks", "rows", "stamps", "steps",
+        "texts", "times", "values",
     )  # fmt: skip
 
     steps: list[int | None]
     epochs: list[float | None]
-    ranks: list[int | None]
     ends: list[int]
     times: list[float | None]
     stamps: Sequence[Timestamp | None]
@@ -63,18 +64,21 @@ class PlanLines:
         self.plan, self.lines = plan, lines
         self.rows: Sequence[int] = []
         self.texts: list[bytes] = []
+        self.ranks: list[int | None] = []
+        self.rank: int | None = None
         self.next_index = 0
         self.kept: list[int] = []
 
-    def add(self, rows: Sequence[int], texts: list[bytes]) -> None:
+    def add(self, rows: Sequence[int], texts: list[bytes], ranks: list[int | None]) -> None:
         """Add lines that follow those that are there."""
         if not self.texts:
-            self.rows, self.texts = rows, texts
+            self.rows, self.texts, self.ranks = rows, texts, ranks
             return
         if not isinstance(self.rows, list):
             self.rows = [*self.rows]
         self.rows.extend(rows)
         self.texts += texts
+        self.ranks += ranks
 
     @property
     def totals(self) -> Groups:
@@ -105,13 +109,7 @@ class PlanLines:
             [*nothing] if layout.epoch < 0 else _converted(self._column(layout.epoch), layout.count_epoch)
         )
         self.ends = [*lines.ends] if size == len(lines.texts) else [lines.ends[row] for row in rows]
-        self.ranks = [lines.rank] * size if lines.ranks is None else [lines.ranks[row] for row in rows]
-        if layout.rank >= 0:
-            printed = map(int, self._column(layout.rank))
-            is_own = plan.reading.kind is LineKind.OBJECT and plan.reading.is_member
-            self.ranks = [
-                own if rank is None or is_own else rank for rank, own in zip(self.ranks, printed, strict=True)
-            ]
+        self.rank = self.ranks[0] if self.ranks.count(self.ranks[0]) == size else None
         self.values = [
             array("d", _converted(self._column(group), convert))
             for convert, group in zip(plan.converters, layout.numbers, strict=True)
@@ -187,7 +185,7 @@ class Block:
         self.single: dict[int, SkeletonPlans] = {}
         self.groups: list[PlanLines] = []
         self._cache = cache
-        self._by_plan: dict[int, PlanLines] = {}
+        self._by_plan: dict[tuple[int, int | None], PlanLines] = {}
         for plans, rows in self._by_skeleton().items():
             if plans.opens_table or plans.tells_facts or not (lines.has_end and not lines.is_continued):
                 self.single |= dict.fromkeys(rows, plans)
@@ -254,7 +252,7 @@ class Block:
     def _add_line(self, plans: SkeletonPlans, row: int) -> None:
         found = self._cache.find(plans, self.lines.texts[row])
         if found:
-            self._group(found[0]).add([row], [b"", *found[1]])
+            self._add(found[0], [row], [b"", *found[1]])
         elif plans.is_embedded or plans.is_joined:
             self.single[row] = plans
 
@@ -300,21 +298,38 @@ class Block:
             if plan is None:
                 left += own_rows
             else:
-                self._group(plan).add(own_rows, own_texts)
+                self._add(plan, own_rows, own_texts)
         return left
 
-    def _group(self, plan: LinePlan) -> PlanLines:
-        group = self._by_plan.get(id(plan))
-        if group is None:
-            group = self._by_plan[id(plan)] = PlanLines(plan, self.lines)
-        return group
+    def _add(self, plan: LinePlan, rows: Sequence[int], texts: list[bytes]) -> None:
+        """Add lines of a plan; those of each rank are a group of their own unless they are simple."""
+        ranks = ranks_of(plan, self.lines, rows, texts)
+        if plan.is_simple or ranks.count(ranks[0]) == len(ranks):
+            key = id(plan), None if plan.is_simple else ranks[0]
+            group = self._by_plan.get(key)
+            if group is None:
+                group = self._by_plan[key] = PlanLines(plan, self.lines)
+            group.add(rows, texts, ranks)
+            return
+        for own_rows, own_texts in _by_key(ranks, rows, texts).values():
+            self._add(plan, own_rows, own_texts)
+
+
+def ranks_of(plan: LinePlan, lines: Lines, rows: Sequence[int], texts: list[bytes]) -> list[int | None]:
+    """The ranks of lines of a plan: that of their file or tag, else the one that they tell."""
+    ranks = [lines.rank] * len(rows) if lines.ranks is None else [lines.ranks[row] for row in rows]
+    if plan.layout.rank < 0:
+        return ranks
+    printed = map(int, plan.layout.column(texts, plan.layout.rank))
+    is_own = plan.reading.kind is LineKind.OBJECT and plan.reading.is_member
+    return [own if rank is None or is_own else rank for rank, own in zip(ranks, printed, strict=True)]
 
 
 def _by_key(
-    keys: Sequence[PlanKey], rows: Sequence[int], texts: list[bytes]
-) -> Mapping[PlanKey, tuple[list[int], list[bytes]]]:
+    keys: Sequence[_Key], rows: Sequence[int], texts: list[bytes]
+) -> Mapping[_Key, tuple[list[int], list[bytes]]]:
     """The rows and texts of the lines with each key."""
-    parts: defaultdict[PlanKey, tuple[list[int], list[bytes]]] = defaultdict(lambda: ([], []))
+    parts: defaultdict[_Key, tuple[list[int], list[bytes]]] = defaultdict(lambda: ([], []))
     stride = len(texts) // len(rows)
     for index, (key, row) in enumerate(zip(keys, rows, strict=True)):
         own_rows, own_texts = parts[key]

@@ -13,7 +13,7 @@ from batchai_magics.metrics.measurement import LENGTH, Fact, Measurement, Metric
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable
 from batchai_magics.metrics.reading.bar_steps import BarCount, HeldDict, UnplacedDict
 from batchai_magics.metrics.reading.line_context import LineContext, RankContexts, Values
-from batchai_magics.metrics.reading.line_groups import Block, PlanLines
+from batchai_magics.metrics.reading.line_groups import Block, PlanLines, ranks_of
 from batchai_magics.metrics.reading.line_plan import Groups, LinePlan, name_of_training
 from batchai_magics.metrics.reading.line_splitter import Lines
 from batchai_magics.metrics.reading.plan_cache import PlanCache, SkeletonPlans
@@ -48,12 +48,14 @@ class LineReader:
         self._clock: WriteClock | None = None
         self._single: list[tuple[int, list[Record]]] = []  # records by the rows that give them
         self._lengths: list[Fact] = []  # that lines of the block tell
+        self._bar_counts: list[tuple[int, BarCount]] = []  # by the ends of their lines
+        self._unplaced: list[tuple[int, UnplacedDict]] = []
         self._last_text = b""  # of the lines read before
 
     def read(self, lines: Lines, clock: WriteClock | None) -> MeasurementTable:
         """Read lines, the next of their file."""
         self._lines, self._clock, self.first_record_start = lines, clock, None
-        self._single, self._lengths = [], []
+        self._single, self._lengths, self._bar_counts, self._unplaced = [], [], [], []
         if not lines.texts:
             return MeasurementTable()
         block = Block(lines, self.plans, clock)
@@ -72,6 +74,9 @@ class LineReader:
                 self._note(group, index, context)
         else:
             self._read_in_turn(block.owners())
+        by_end = itemgetter(0)  # in file order, unlike those of several ranks
+        self._contexts.bar_counts += [each for _, each in sorted(self._bar_counts, key=by_end)]
+        self._contexts.unplaced += [each for _, each in sorted(self._unplaced, key=by_end)]
         self._last_text = lines.texts[-1]
         if self._contexts.lines.is_open:
             self._contexts.lines.end(lines)
@@ -132,20 +137,32 @@ class LineReader:
         return not (any(have_epochs) and any(take_epochs))
 
     def _read_in_turn(self, owners: Sequence[Owner]) -> None:
-        """Read lines in their order; those of one plan that follow each other are read at once."""
-        row, count = 0, len(owners)
-        while row < count:
-            owner = owners[row]
+        """Read lines in their order; between lines without a rank, those of each rank on their own."""
+        waiting = defaultdict[int | None, list[PlanLines]](list)  # one entry for each line
+        for row, owner in enumerate(owners):
             if self._contexts.open_tables or isinstance(owner, SkeletonPlans):
+                self._enter_planned(waiting)
                 self._enter_alone(row, owner)
-                row += 1
-            elif owner is None:
-                row += 1
-            elif owner.plan.is_member and (end := self._enter_members(owners, row)) > row:
-                row = end
-            else:
-                begin, row = owner.next_index, _run_end(owners, row)
-                self._enter_run(owner, slice(begin, owner.next_index))
+            elif owner is not None:
+                if (owner.rank is None) is not (None in waiting):
+                    self._enter_planned(waiting)
+                waiting[owner.rank].append(owner)
+        self._enter_planned(waiting)
+
+    def _enter_planned(self, waiting: dict[int | None, list[PlanLines]]) -> None:
+        """Enter the lines of each rank; those of one plan that follow each other at once."""
+        for owners in waiting.values():
+            at = 0
+            while at < len(owners):
+                group, begin = owners[at], owners[at].next_index
+                end = self._enter_members(owners, at) if group.plan.is_member else at
+                if end == at:
+                    while end < len(owners) and owners[end] is group:
+                        end += 1
+                    group.next_index += end - at
+                    self._enter_run(group, slice(begin, group.next_index))
+                at = end
+        waiting.clear()
 
     def _enter_alone(self, row: int, owner: Owner) -> None:
         """Read a line that may be one of a table, or that code reads."""
@@ -160,10 +177,7 @@ class LineReader:
             self._add(row, self._read_single(row, owner))
 
     def _enter_run(self, group: PlanLines, run: slice) -> None:
-        """Enter lines of one plan that follow each other, and keep their numbers.
-
-        Lines that are not simple are of one rank.
-        """
+        """Enter lines of one plan that follow each other, and keep their numbers."""
         if group.plan.is_simple:
             self._release_before(group, run)
             for context, index in self._read_simple(group, run):
@@ -187,26 +201,24 @@ class LineReader:
             for index in _indices(rest):
                 self._enter(group, index)
 
-    def _enter_members(self, owners: Sequence[Owner], begin: int) -> int:
+    def _enter_members(self, owners: Sequence[PlanLines], begin: int) -> int:
         """Keep the numbers of lines right below others of their block, if no prefix tells ranks.
 
-        Gives the row behind them.
+        Gives the place behind them.
         """
         # Keeps logs half as fast as a loop of `re.search`:
         # a block of five names 0.86 times, without 0.37; of 200 names 0.51, without 0.23
         context, end = self._contexts.of(None), begin
-        for row in range(begin, len(owners)) if not self._contexts.held else ():
-            group = owners[row]
-            if group is None:
-                continue
-            if not (isinstance(group, PlanLines) and group.plan.is_member):
+        while end < len(owners) and not self._contexts.held:
+            group = owners[end]
+            index = group.next_index
+            if not group.plan.is_member or group.ranks[index] is not None:
                 break
-            index, line = group.next_index, self._lines.first + row
-            if group.ranks[index] is not None or not context.enter_member(group.plan, line):
+            if not context.enter_member(group.plan, group.lines.first + group.rows[index]):
                 break
             group.steps[index], group.epochs[index] = context.step, context.epoch
             group.kept.append(index)
-            group.next_index, end = index + 1, row + 1
+            group.next_index, end = index + 1, end + 1
         return end
 
     def _read_simple(self, group: PlanLines, run: slice) -> Iterable[tuple[LineContext, int]]:
@@ -306,10 +318,9 @@ class LineReader:
         rank = group.ranks[run.start]
         if group.plan.layout.epoch < 0:
             group.epochs[run] = [self._contexts.of(rank).epoch] * (run.stop - run.start)
-        self._contexts.unplaced += [
-            UnplacedDict(rank, epoch, time)
-            for epoch, time in zip(group.epochs[run], group.times[run], strict=True)
-            if time is not None
+        placed = zip(group.ends[run], group.epochs[run], group.times[run], strict=True)
+        self._unplaced += [
+            (end, UnplacedDict(rank, epoch, time)) for end, epoch, time in placed if time is not None
         ]
         self._keep(group, _indices(run))
 
@@ -418,8 +429,8 @@ class LineReader:
 
     def _records(self, lines: Lines, row: int, plan: LinePlan, groups: Groups) -> list[Record]:
         """The numbers of a line, and those of lines above that waited for it."""
-        group = PlanLines(plan, lines)
-        group.add([row], [b"", *groups])
+        group, texts = PlanLines(plan, lines), [b"", *groups]
+        group.add([row], texts, ranks_of(plan, lines, [row], texts))
         group.convert(self._clock)
         before, placed = self._placed(group, 0, group.numbers(0))
         return [*before, *self._records_at(group, 0, placed)] if placed else before
@@ -448,7 +459,7 @@ class LineReader:
                 self._contexts.held[rank] = HeldDict(group.lines.first + group.rows[index], records)
                 return []
             if seconds is not None:
-                self._contexts.unplaced.append(UnplacedDict(rank, epoch, seconds))
+                self._unplaced.append((end, UnplacedDict(rank, epoch, seconds)))
         return [*records]
 
     def _enter_object(
@@ -510,7 +521,7 @@ class LineReader:
         """Note what a bar showed when it was drawn."""
         written = self._clock.at(end - 1) if self._clock else None
         if written is not None and count is not None:
-            self._contexts.bar_counts.append(BarCount(written, count, total))
+            self._bar_counts.append((end, BarCount(written, count, total)))
 
     def _touch(self, group: PlanLines, index: int, own_number: int) -> None:
         """Note a line that belongs to the block below a heading of its rank."""
@@ -545,26 +556,6 @@ class LineReader:
 
 def _length(name: str, total: bytes, rank: int | None, end: int, seconds: float | None) -> Fact:
     return Fact(LENGTH, f"{total.decode()} {name}", rank, end, seconds)
-
-
-def _run_end(owners: Sequence[Owner], row: int) -> int:
-    """The row behind the lines of one plan that follow each other, from this row; they are taken."""
-    owner, count = owners[row], len(owners)
-    if not isinstance(owner, PlanLines):
-        return row + 1
-    ranks, begin = owner.ranks, owner.next_index
-    index = begin
-    if not begin and len(owner.rows) == count and (owner.plan.is_simple or ranks.count(ranks[0]) == count):
-        owner.next_index = count
-        return count
-    while row < count and (owners[row] is owner or owners[row] is None):
-        if owners[row] is owner:
-            if not owner.plan.is_simple and ranks[index] != ranks[begin]:
-                break
-            index += 1
-        row += 1
-    owner.next_index = index
-    return row
 
 
 def _indices(run: slice) -> range:

@@ -69,7 +69,8 @@ class ProcessLines:
         """
         if not self._blocks or number - self._passed > _MAX_FILE_LINES:
             self._blocks.clear()
-            self._owners, self._first, self._checked = [], number, number
+            # of other ranks, lines above this one may be read later
+            self._owners, self._first, self._checked = [], lines.first, number
         block = self._blocks.get(rank)
         if block is None or number - block.touched > _MAX_FILE_LINES:
             self._blocks[rank] = _Block(number, number + 1)
