@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -9,9 +10,9 @@ from typing import Any
 
 from batchai_magics.backends.azureml.settings import AzureMLSettings
 from batchai_magics.config import Settings
+from batchai_magics.server.access.certificates import server_certificate
 from tests.azureml import blobs, sign_in
 from tests.azureml.blobs import Blobs
-from tests.azureml.certificates import make_certificates
 from tests.azureml.computes import Computes
 from tests.azureml.faults import Faults
 from tests.azureml.http_messages import RefusedError, Request, Response
@@ -21,6 +22,14 @@ from tests.azureml.run_history import RunHistory
 from tests.azureml.sign_in import MANAGEMENT, ML, SignIn
 from tests.azureml.tls_proxy import Exchange, TlsProxy
 from tests.azureml.workspace import GROUP, SUBSCRIPTION, WORKSPACE, Workspace
+
+HOSTS = (
+    "management.azure.com",
+    "login.microsoftonline.com",
+    "*.api.azureml.ms",
+    "*.blob.core.windows.net",
+    "*.file.core.windows.net",
+)
 
 
 class AzureStandIn:
@@ -36,9 +45,11 @@ class AzureStandIn:
         self.runs = JobRuns(folder / "runs", self.workspace, self.computes)
         self.jobs = Jobs(self.workspace, self.computes, self.runs.start if runs_jobs else self._wait_for_test)
         self.history = RunHistory(self.jobs, self.blobs)
-        certificates = make_certificates()
-        self._bundle = certificates.write_authority(folder / "authority.pem")
-        self._proxy = TlsProxy(self._answer, self.faults, certificates)
+        files = server_certificate(folder, HOSTS)
+        self._bundle = files.authority
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(files.certificate, files.key)
+        self._proxy = TlsProxy(self._answer, self.faults, tls)
 
     @property
     def client_env(self) -> Mapping[str, str]:

@@ -134,15 +134,6 @@ def test_it_cancels_a_job_streams_a_failure_and_makes_shows_and_deletes_clusters
     assert "Standard_NC24ads_A100_v4" in sizes
 
 
-def test_a_workspace_without_keys_crashes_its_stream(running_azure):
-    """A fault of the genuine client's, which ours must not have."""
-    running_azure.workspace.is_identity_based = True
-    submit(running_azure, "one", "echo hello")
-    ended(running_azure, "one")
-    (streamed,) = perform(running_azure, step("stream", "one"))
-    assert streamed["error"]
-
-
 def test_it_and_we_see_each_others_jobs(running_azure):
     subscription, group, workspace = running_azure.place
     names = {"subscription": subscription, "resource_group": group, "workspace": workspace}

@@ -16,7 +16,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from tests.azureml.certificates import Certificates
 from tests.azureml.faults import CUT_BODY, CUT_REQUEST, SLOW_BODY, Fault, Faults
 from tests.azureml.http_messages import Request, Response
 
@@ -36,10 +35,8 @@ class Exchange:
 class TlsProxy:
     """Listens on a port of this machine and has `answer` respond to every request of every host."""
 
-    def __init__(
-        self, answer: Callable[[Request], Response], faults: Faults, certificates: Certificates
-    ) -> None:
-        self.answer, self.faults, self.tls = answer, faults, certificates.server_context()
+    def __init__(self, answer: Callable[[Request], Response], faults: Faults, tls: ssl.SSLContext) -> None:
+        self.answer, self.faults, self.tls = answer, faults, tls
         self.exchanges: list[Exchange] = []
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
