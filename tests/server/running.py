@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import requests
 import uvicorn
@@ -18,10 +19,12 @@ from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.backends.base import Backend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.config import Settings
+from batchai_magics.server.access.access_control import Users
 from batchai_magics.server.handler_context import HandlerContext
 from batchai_magics.server.http.asgi_app import make_app, open_context
 from batchai_magics.server.http.request_limits import ServerLimits
 from batchai_magics.server.server_home import ServerHome
+from tests.patience import PATIENCE_S
 from tests.server.published_api import Watched
 from tests.world import World, until
 
@@ -55,6 +58,13 @@ class Running:
         assert answer.ok, answer.text
         return answer.json()
 
+    def add_user(self, name: str) -> str:
+        """The token of a new user, or the new token of one that is there."""
+        users = Users(ServerHome.of(self.world.settings).users)
+        if name in users.added():
+            users.remove(name)
+        return users.add(name)
+
     def open_requests(self) -> int:
         """The requests under way, but for this question; all that are taken when there is no room for it."""
         answer = self.ask("GET", "/metrics")
@@ -69,6 +79,19 @@ def connected(url: str, token: str = TOKEN) -> ArmBackend:
     """Our own client of a server."""
     settings = ArmSettings(endpoint=url, token=token)
     return ArmBackend(Endpoint.of(settings), Settings(sections={"arm": settings}))
+
+
+@contextlib.contextmanager
+def connections(url: str, count: int, sent: bytes) -> Iterator[list[socket.socket]]:
+    """Clients that have each sent something, and do nothing more."""
+    address = urlsplit(url)
+    with contextlib.ExitStack() as stack:
+        clients = []
+        for _ in range(count):
+            client = socket.create_connection((address.hostname, address.port), timeout=PATIENCE_S)
+            clients.append(stack.enter_context(client))
+            client.sendall(sent)
+        yield clients
 
 
 @contextlib.contextmanager

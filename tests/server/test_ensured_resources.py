@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.server.access.access_control import Users
-from batchai_magics.server.server_home import ServerHome
 from tests.server.running import SUBSCRIPTION, WORKSPACE, Running
 
 pytestmark = pytest.mark.slow
@@ -23,8 +21,7 @@ NEEDS = {
 
 
 def test_what_is_created_belongs_to_who_asks(server: Running) -> None:
-    users = Users(ServerHome.of(server.world.settings).users)
-    anna, ben = users.add("anna"), users.add("ben")
+    anna, ben = server.add_user("anna"), server.add_user("ben")
     for token in (anna, ben):  # it is there the second time
         assert server.json("POST", PATH, token=token, json=NEEDS) == {"value": []}
     assert server.ask("DELETE", OTHER, token=ben).status_code == 403

@@ -16,8 +16,6 @@ from batchai_magics.errors import ConflictError, NotFoundError
 from batchai_magics.jobs.sweeps.sweep_submission import submit_sweep
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
-from batchai_magics.server.access.access_control import Users
-from batchai_magics.server.server_home import ServerHome
 from tests.contract.place import HOLD
 from tests.server.running import Running, connected, serving
 from tests.wire_bodies import plain_job
@@ -42,7 +40,7 @@ def start(server: Running, user: ArmBackend, name: str, **fields: object) -> Res
 
 def test_trials_that_the_server_starts_belong_to_the_user_of_the_sweep(tmp_path: Path) -> None:
     with serving(tmp_path / "home") as server:
-        anna = connected(server.url, Users(ServerHome.of(server.world.settings).users).add("anna"))
+        anna = connected(server.url, server.add_user("anna"))
         settings = replace(server.world.settings, experiment=server.world.job_id("x").parent.name)
         line = 's --sweep "lr=1" --retry-failed 1'
         request = parse_sweep(line, "raise SystemExit(3)", settings=settings, notebook=Notebook())
@@ -55,8 +53,7 @@ def test_trials_that_the_server_starts_belong_to_the_user_of_the_sweep(tmp_path:
 
 def test_a_job_does_not_start_after_one_of_another_user(tmp_path: Path) -> None:
     with serving(tmp_path / "home") as server:
-        users = Users(ServerHome.of(server.world.settings).users)
-        anna, ben = (connected(server.url, users.add(name)) for name in ("anna", "ben"))
+        anna, ben = (connected(server.url, server.add_user(name)) for name in ("anna", "ben"))
         first = start(server, anna, "first")
         assert anna.show(start(server, anna, "second", batchaiAfter=[str(first)])).waiting
         with pytest.raises(NotFoundError, match="another user's"):
@@ -65,8 +62,7 @@ def test_a_job_does_not_start_after_one_of_another_user(tmp_path: Path) -> None:
 
 
 def test_limits_are_per_user_and_their_clients_are_told(server: Running) -> None:
-    users = Users(ServerHome.of(server.world.settings).users)
-    anna, ben = (connected(server.url, users.add(name)) for name in ("anna", "ben"))
+    anna, ben = (connected(server.url, server.add_user(name)) for name in ("anna", "ben"))
     first = start(server, anna, "a1")
     until(lambda: anna.show(first).word == "running")
     second = start(server, anna, "a2")

@@ -14,8 +14,6 @@ from batchai_magics.backends.base import Copy, FileRef
 from batchai_magics.jobs.job_logs import chunks, consume
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import ResourceId
-from batchai_magics.server.access.access_control import Users
-from batchai_magics.server.server_home import ServerHome
 from batchai_magics.server.storage.storage_resource import OWN_ACCOUNT
 from tests.server.running import Running, connected
 from tests.wire_bodies import plain_job
@@ -50,8 +48,7 @@ class Leak:
 
 @pytest.fixture(scope="module")
 def leak(server: Running) -> Iterator[Leak]:
-    users = Users(ServerHome.of(server.world.settings).users)
-    alice, bob = (connected(server.url, users.add(name)) for name in ("alice", "bob"))
+    alice, bob = (connected(server.url, server.add_user(name)) for name in ("alice", "bob"))
     admin = connected(server.url)
     job = server.world.job_id("leaky")
     secrets = [{"name": "TOKEN", "value": SECRET}]

@@ -12,9 +12,7 @@ from batchai_magics.errors import ServiceError
 from batchai_magics.jobs.sweeps.sweep_definition import STOPPED, SweepFiles
 from batchai_magics.jobs.sweeps.sweep_handle import RUNNING, Sweep
 from batchai_magics.jobs.sweeps.sweep_submission import submit_sweep
-from batchai_magics.server.access.access_control import Users
 from batchai_magics.server.api_routes import ARM_ROUTES, ROUTES
-from batchai_magics.server.server_home import ServerHome
 from tests.server.running import GROUP, SUBSCRIPTION, WORKSPACE, Running, connected
 from tests.wire_bodies import USER, plain_cluster, plain_job
 from tests.world import until
@@ -55,15 +53,10 @@ HARMLESS = (
 )
 
 
-def member(server: Running, name: str) -> str:
-    users = Users(ServerHome.of(server.world.settings).users)
-    return users.add(name)
-
-
 @pytest.fixture(scope="module")
 def tokens(server: Running) -> Iterator[tuple[str, str]]:
     """Those of two users, of whom the first has one of everything."""
-    first, second = member(server, "owner"), member(server, "other")
+    first, second = server.add_user("owner"), server.add_user("other")
     file_server = {
         "vmSize": "Standard_D2",
         "sshConfiguration": {"userAccountSettings": USER},

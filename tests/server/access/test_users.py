@@ -92,19 +92,7 @@ def test_another_file_of_the_same_time_is_noticed(tmp_path: Path) -> None:
 
 @pytest.fixture
 def first(server: Running) -> str:
-    return member(server, "first")
-
-
-@pytest.fixture
-def second(server: Running) -> str:
-    return member(server, "second")
-
-
-def member(server: Running, name: str) -> str:
-    users = Users(ServerHome.of(server.world.settings).users)
-    if name in users.added():
-        users.remove(name)
-    return users.add(name)
+    return server.add_user("first")
 
 
 def status(server: Running, token: str, method: str, path: str, **more: object) -> int:
@@ -112,8 +100,8 @@ def status(server: Running, token: str, method: str, path: str, **more: object) 
 
 
 @pytest.mark.slow
-def test_nobody_deletes_what_holds_something_of_others(server: Running, first: str, second: str) -> None:
-    workspace = f"{GROUP}/providers/Microsoft.BatchAI/workspaces/firsts"
+def test_nobody_deletes_what_holds_something_of_others(server: Running, first: str) -> None:
+    workspace, second = f"{GROUP}/providers/Microsoft.BatchAI/workspaces/firsts", server.add_user("second")
     assert status(server, first, "PUT", workspace, json={"location": "eastus"}) == 200
     assert status(server, second, "PUT", f"{workspace}/experiments/seconds") == 200
     assert status(server, first, "DELETE", workspace) == 403

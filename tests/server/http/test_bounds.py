@@ -6,13 +6,11 @@ import contextlib
 import socket
 from collections.abc import Iterator
 from functools import partial
-from urllib.parse import urlsplit
 
 import pytest
 
 from batchai_magics.server.http.request_limits import LimitedProtocol, ServerLimits
-from tests.patience import PATIENCE_S
-from tests.server.running import TOKEN, WORKSPACE, Running, serving
+from tests.server.running import TOKEN, WORKSPACE, Running, connections, serving
 from tests.server.storage.signed_urls import signed_path
 from tests.world import until
 
@@ -50,10 +48,8 @@ def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 @contextlib.contextmanager
-def connection(server: Running, sent: str = "") -> Iterator[socket.socket]:
-    address = urlsplit(server.url)
-    with socket.create_connection((address.hostname, address.port), timeout=PATIENCE_S) as client:
-        client.sendall(sent.encode())
+def connection(server: Running, sent: str) -> Iterator[socket.socket]:
+    with connections(server.url, 1, sent.encode()) as (client,):
         yield client
 
 

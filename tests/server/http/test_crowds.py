@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
 from batchai_magics.server.http.request_limits import ServerLimits
-from tests.patience import PATIENCE_S
-from tests.server.running import TOKEN, WORKSPACE, Running, serving
+from tests.server.running import TOKEN, WORKSPACE, Running, connections, serving
 from tests.server.storage.signed_urls import signed_path
 from tests.world import until
 
@@ -22,7 +18,7 @@ STREAMS = ServerLimits().streams
 STALLED = (
     f"PUT {WORKSPACE}?api-version=2018-05-01 HTTP/1.1\r\nHost: localhost\r\n"
     f"Authorization: Bearer {TOKEN}\r\nContent-Length: 100\r\n\r\n{{"
-)
+).encode()
 
 
 @pytest.fixture
@@ -34,28 +30,16 @@ def patient(tmp_path: Path) -> Iterator[Running]:
         yield running
 
 
-@contextlib.contextmanager
-def connections(server: Running, count: int, sent: str) -> Iterator[list[socket.socket]]:
-    """Clients that have sent something, and do nothing more."""
-    address = urlsplit(server.url)
-    with contextlib.ExitStack() as stack:
-        clients = []
-        for _ in range(count):
-            client = socket.create_connection((address.hostname, address.port), timeout=PATIENCE_S)
-            clients.append(stack.enter_context(client))
-            client.sendall(sent.encode())
-        yield clients
-
-
 def test_slow_readers_and_slow_writers_starve_nobody(
     patient: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
     patient.world.backend.storage.upload("batchaishare", {"large.bin": bytes(32 << 20)})
     path = signed_path(patient, "batchaishare", "large.bin")
     crowd = 3 * ServerLimits().threads
+    read = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
     with (
-        connections(patient, crowd // 2, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n") as readers,
-        connections(patient, crowd // 2, STALLED),
+        connections(patient.url, crowd // 2, read) as readers,
+        connections(patient.url, crowd // 2, STALLED),
     ):
         until(lambda: patient.open_requests() == crowd)
         assert all(client.recv(1000).startswith(b"HTTP/1.1 200") for client in readers)

@@ -9,7 +9,6 @@ import statistics
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import anyio
 import pytest
@@ -20,9 +19,8 @@ from batchai_magics.server.http.request_bodies import RequestBodies
 from batchai_magics.server.http.request_checks import parse_head
 from batchai_magics.server.http.request_limits import ServerLimits
 from batchai_magics.server.http.request_telemetry import ServerMetrics
-from tests.patience import PATIENCE_S
 from tests.server import process
-from tests.server.running import GROUP, WORKSPACE
+from tests.server.running import GROUP, WORKSPACE, connections
 from tests.server.storage.signed_urls import signed_with
 from tests.world import until
 
@@ -47,14 +45,8 @@ def half_sent(
     server: process.Process, target: str, header: str = "", *, crowd: int = CROWD
 ) -> Iterator[list[socket.socket]]:
     """Clients that have each sent the head of a PUT of 1 MiB, and a first piece of its body."""
-    address = urlsplit(server.url)
     head = f"PUT {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n{header}Content-Length: {1 << 20}\r\n\r\n"
-    with contextlib.ExitStack() as stack:
-        clients = []
-        for _ in range(crowd):
-            client = socket.create_connection((address.hostname, address.port), timeout=PATIENCE_S)
-            clients.append(stack.enter_context(client))
-            client.sendall(head.encode() + bytes(1000))
+    with connections(server.url, crowd, head.encode() + bytes(1000)) as clients:
         yield clients
 
 
