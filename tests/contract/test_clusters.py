@@ -40,9 +40,11 @@ def test_a_new_cluster_is_resizing_and_then_steady_and_new_nodes_have_new_ids(pl
 def test_the_image_of_the_nodes_is_shown_with_what_the_service_adds(place: Place) -> None:
     asked = {"publisher": "microsoft-ads", "offer": "linux", "sku": "x"}
     image = {"virtualMachineConfiguration": {"imageReference": asked}}
+    versioned = {"virtualMachineConfiguration": {"imageReference": {**asked, "version": "1.2"}}}
     for name, fields, shown in (
         ("plain", {}, ("Canonical", "UbuntuServer", "16.04-LTS", "latest")),
         ("imaged", image, ("microsoft-ads", "linux", "x", "latest")),
+        ("versioned", versioned, ("microsoft-ads", "linux", "x", "1.2")),
     ):
         made = place.make_cluster(name, scale=manual(0), **fields)
         assert made.allocation_state.value == "steady"  # there is no node to wait for

@@ -116,8 +116,14 @@ def test_a_pack_has_so_many_files_and_no_more(server: Running) -> None:
     assert not [file for file in server.world.backend.storage.list(SHARE) if "empty" in file.path]
 
 
-@pytest.mark.parametrize("path", ["d/" * 2000 + "f", "n" * 300, "a/" + "n" * 300 + "/b", "a\0b", "x/\ud800"])
-def test_a_path_that_no_file_can_have_is_refused(server: Running, path: str) -> None:
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("d/" * 2000 + "f", "n" * 300, "a/" + "n" * 300 + "/b", "a\0b", "x/\ud800"),
+        *("../x", "/../x", "a\\b"),
+    ],
+)
+def test_a_path_that_no_file_on_a_share_can_have_is_refused(server: Running, path: str) -> None:
     sent = server.ask("POST", STORE, params={"share": SHARE}, data=extension_bodies.pack_files({path: b"x"}))
     assert sent.status_code == 400
     wanted = server.ask("POST", FETCH, params={"share": SHARE}, json={"paths": [path]})

@@ -12,7 +12,7 @@ import pytest
 import requests
 
 from batchai_magics.backends.service.extension_wire import SINCE, STATE
-from tests.server.running import WORKSPACE, Running, connected
+from tests.server.running import WORKSPACE, Running
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -88,20 +88,6 @@ def test_ten_who_watch_a_silent_job_share_one_poll(
     assert counted["tail"] <= polls + WATCHERS  # each may end at a moment of its own
 
 
-def test_a_new_line_is_read_once_for_all_who_wait_for_it(
-    server: Running, growing, counted: Counter[str]
-) -> None:
-    positions, state = known(server)
-    with ThreadPoolExecutor(WATCHERS) as pool:
-        waiting = [
-            pool.submit(tail, server, positions, Prefer="wait=30", **{SINCE: state}) for _ in range(WATCHERS)
-        ]
-        until(lambda: server.open_requests() == WATCHERS)
-        growing()
-        pieces = [each.result().json()["value"]["stdout.txt"] for each in waiting]
-    assert {base64.b64decode(piece["data"]) for piece in pieces} == {b"more\n"}
-
-
 def test_who_leaves_out_a_log_is_told_when_it_grows(server: Running, growing) -> None:
     positions, _ = known(server)
     some = left_out(positions, "stdout.txt")
@@ -112,21 +98,6 @@ def test_who_leaves_out_a_log_is_told_when_it_grows(server: Running, growing) ->
         answer = waiting.result()
     assert base64.b64decode(answer.json()["value"]["stdout.txt"]["data"]).endswith(b"more\n")
     assert answer.headers[STATE] != state
-
-
-def test_a_second_watcher_of_one_client_has_what_is_there_at_once(
-    server: Running, growing: object, counted: Counter[str]
-) -> None:
-    client = connected(server.url)
-    job = server.world.job_id("watched")
-    first = client.tail(job, {}, wait_s=10)
-    counted.clear()
-    second = client.tail(job, {}, wait_s=10)
-    client.close()
-    assert {path: chunk.data for path, chunk in second.items()} == {
-        path: chunk.data for path, chunk in first.items()
-    }
-    assert counted["status"] <= 2  # of one poll
 
 
 def test_who_asks_for_nonsense_is_told_so_at_once(server: Running, growing: object) -> None:

@@ -99,14 +99,6 @@ def test_no_proxy_leads_to_this_machine() -> None:
     assert endpoint("https://jobs.example.org").transport()["use_env_settings"] is True
 
 
-def test_the_authority_of_a_server_is_trusted(tmp_path, monkeypatch) -> None:
-    file = tmp_path / "ca.pem"
-    file.touch()
-    assert endpoint("https://x", authority=str(file)).transport()["connection_verify"] == str(file)
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/there")
-    assert endpoint("https://x").transport()["connection_verify"] == "/there"
-
-
 # -- credentials
 
 

@@ -12,7 +12,7 @@ import pytest
 from batchai_magics.backends.arm.arm_backend import ArmBackend
 from batchai_magics.backends.base import Copy
 from batchai_magics.backends.service import extension_bodies
-from batchai_magics.errors import NotFoundError, ServiceError
+from batchai_magics.errors import NotFoundError
 from tests.server.running import SUBSCRIPTION, Running, connected
 
 pytestmark = pytest.mark.slow
@@ -105,20 +105,3 @@ def test_of_a_pack_with_a_damaged_file_nothing_is_on_the_share(server: Running, 
 def test_what_is_no_pack_is_refused(server: Running, client: ArmBackend, body: bytes) -> None:
     status, told = stored(server, body)
     assert (status, told["error"]["code"]) == (400, "InvalidRequestContent")
-
-
-@pytest.mark.parametrize("path", ["../x", "a\0b", "a\\b", "/../x", "\ud800"])
-def test_no_pack_leads_out_of_its_share(server: Running, client: ArmBackend, path: str) -> None:
-    status, _ = stored(server, extension_bodies.pack_files({path: b"x"}))
-    wanted = server.ask(
-        "POST", f"{PROVIDER}/batchaiFetchFiles", json={"paths": [path]}, params={"share": "packed"}
-    )
-    assert (status, wanted.status_code) == (400, 400)
-
-
-def test_a_folder_stands_in_the_way_of_no_other_file(client: ArmBackend, tmp_path: Path) -> None:
-    client.storage.make_folder("packed", "taken")
-    with pytest.raises(ServiceError, match="Is a directory"):
-        list(client.storage.send("packed", copies(tmp_path, {"taken": b"x", "free": b"x"})))
-    list(client.storage.send("packed", copies(tmp_path, {"free": b"x", "other": b"y"})))
-    assert [file.path for file in client.storage.list("packed")] == ["free", "other", "taken"]

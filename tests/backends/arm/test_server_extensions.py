@@ -9,7 +9,7 @@ from dataclasses import asdict
 import pytest
 
 from batchai_magics.backends.arm.server_extensions import ServerDiscovery, ServerExtensions
-from batchai_magics.backends.base import Capabilities, Chunk, FileRef, Pace
+from batchai_magics.backends.base import Capabilities, Chunk
 from batchai_magics.backends.service import extension_bodies
 from batchai_magics.backends.service.extension_wire import PREFER, SINCE, STATE, ServerInfo
 from batchai_magics.errors import NotFoundError, ServiceError, UnreachableError
@@ -31,15 +31,6 @@ FACETS_OF_A_SERVER = (
 def discovery(connection: ScriptedConnection) -> ServerDiscovery:
     """Gives the offer of a server of our own."""
     return ServerDiscovery(connection, None, "g")
-
-
-def test_a_server_with_an_offer_gets_the_extended_api_and_is_queried_once() -> None:
-    connection = ScriptedConnection(OFFER)
-    found = discovery(connection)
-    assert found.server.capabilities.pace == Pace(poll_interval_s=0.25)
-    assert (found.server.storage is None, found.server.containers) == (False, None)
-    assert found.server is found.server
-    assert len(connection.requests) == 1
 
 
 @pytest.mark.parametrize("answer", [{}, {"capabilities": {}}, NotFoundError("no", code="NotFound")])
@@ -112,14 +103,6 @@ def test_extensions_have_the_facets_of_the_offer_and_no_other(offered: str) -> N
     info = ServerInfo(Capabilities(name="x"), [offered])
     made = ServerExtensions(ScriptedConnection(), info, None, "g")
     assert [facet for facet in FACETS_OF_A_SERVER if getattr(made, facet)] == [offered]
-
-
-def test_a_piece_is_asked_for_by_its_place_and_length() -> None:
-    connection = ScriptedConnection(extension_bodies.chunk_to_wire(PIECE))
-    assert server_of(connection).read(FileRef(job(), "a/b.txt", "OUT"), 3, 5) == PIECE
-    (request,) = connection.requests
-    assert request.body == {"path": "a/b.txt", "directoryId": "OUT", "offset": 3, "limit": 5}
-    assert request.path.endswith("/jobs/j/batchaiRead")
 
 
 def test_a_tail_is_asked_for_by_what_is_known_and_not_tried_twice_at_once() -> None:

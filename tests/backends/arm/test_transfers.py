@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import threading
 from collections.abc import Generator, Iterator, Sequence
@@ -16,15 +15,7 @@ from batchai_magics.backends.base import Copy, Storage
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.service.extension_bodies import PackedFile
-from batchai_magics.backends.service.extension_wire import DIGEST, UPLOAD, UploadStep
 from batchai_magics.errors import StorageError
-from tests.server.running import Running, connected
-
-
-def counting(name: str, steps: int) -> Generator[int, None, str]:
-    for _ in range(steps):
-        yield 1
-    return name
 
 
 def yields_and_result(tasks) -> tuple[int, list]:
@@ -39,12 +30,6 @@ def drained(steps: Generator[int, None, list]) -> tuple[int, list]:
             total += next(steps)
         except StopIteration as end:
             return total, end.value
-
-
-def test_what_all_give_is_given_in_their_order() -> None:
-    tasks = [lambda number=number: counting(f"f{number}", number) for number in range(20)]
-    assert yields_and_result(tasks) == (sum(range(20)), [f"f{number}" for number in range(20)])
-    assert yields_and_result([]) == (0, [])
 
 
 def test_the_first_failure_is_told_and_ends_the_others() -> None:
@@ -108,19 +93,6 @@ class WithoutDigest(Damaging):
 def test_a_file_without_a_digest_is_kept_as_it_came(tmp_path: Path) -> None:
     drained(WithoutDigest().fetch("share", [Copy(tmp_path / "a", "a", 4)]))
     assert (tmp_path / "a").read_bytes() == b"came"
-
-
-@pytest.mark.slow
-def test_a_file_that_was_damaged_on_its_way_is_on_no_share(server: Running) -> None:
-    server.world.backend.storage.make("damaged")
-    headers = {UPLOAD: UploadStep.WHOLE.value, DIGEST: hashlib.sha256(b"text").hexdigest()}
-    with (
-        contextlib.closing(connected(server.url)) as backend,
-        pytest.raises(StorageError, match="damaged"),
-        backend.storage.file("damaged", "a") as client,
-    ):
-        client.upload_range(b"tex_", 0, 4, headers=headers)
-    assert server.world.backend.storage.list("damaged") == []
 
 
 # -- files in pieces

@@ -12,10 +12,10 @@ import pytest
 
 from batchai_magics.backends.base import Backend
 from batchai_magics.errors import ServiceError, UnreachableError
-from batchai_magics.models.resource_ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.server.access.certificates import server_certificate
 from tests.ports import deaf_port
-from tests.server.running import WORKSPACE, Running, connected
+from tests.server.running import WORKSPACE, connected
 
 pytestmark = pytest.mark.slow  # Azure's libraries ask `uname` what this machine is
 ID = ResourceId.parse(WORKSPACE)
@@ -75,10 +75,3 @@ def test_a_certificate_that_nobody_vouches_for_says_how_to_trust_it(tmp_path, mo
         assert "REQUESTS_CA_BUNDLE" in error.hint
         monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(pair.authority))
         assert refused(connected(f"https://localhost:{port}")).code == "WrongEndpoint"  # it was let through
-
-
-def test_another_subscription_is_named(server: Running) -> None:
-    elsewhere = ResourceId.parse(WORKSPACE.replace("00000000-0000", "11111111-0000"))
-    with contextlib.closing(connected(server.url)) as backend, pytest.raises(ServiceError) as caught:
-        backend.list(elsewhere, Kind.EXPERIMENT)
-    assert caught.value.code == "SubscriptionNotFound"

@@ -79,21 +79,6 @@ def test_a_good_answer_that_is_no_json_is_a_wrong_endpoint_too() -> None:
     assert arm_protocol.parse_object("", URL) == {}
 
 
-@pytest.mark.parametrize(
-    ("reason", "code", "words"),
-    [
-        ("[Errno 111] Connection refused", "EndpointUnreachable", "nothing is listening"),
-        ("SSLError(CERTIFICATE_VERIFY_FAILED)", "CertificateNotTrusted", "certificate"),
-        ("[SSL: WRONG_VERSION_NUMBER] wrong version", "EndpointUnreachable", "TLS"),
-        ("timed out", "EndpointUnreachable", "timed out"),
-    ],
-)
-def test_who_cannot_be_reached_is_named_with_the_reason(reason: str, code: str, words: str) -> None:
-    error = arm_protocol.unreachable_error(URL, reason)
-    assert (error.code, words in error.message, URL in error.message) == (code, True, True)
-    assert error.hint
-
-
 def test_an_error_of_storage_is_read_from_its_xml() -> None:
     hint = "<batchaiHint>wait</batchaiHint>"
     text = f"\ufeff<Error><Code>ShareInUse</Code><Message>busy\nRequestId:1</Message>{hint}</Error>"

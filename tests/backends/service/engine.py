@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from batchai_magics.backends.base import Capabilities, CommandEnd, api_errors
+from batchai_magics.backends.base import Capabilities
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.node.job_environment import RUN_SCRIPT
 from batchai_magics.backends.service.file_repository import FileRepository
@@ -16,11 +15,9 @@ from batchai_magics.backends.service.runner import (
     ClusterChange,
     ClusterRef,
     ClusterRequest,
-    ClusterWarning,
     EngineFacts,
     EngineSite,
     EngineState,
-    NodeCommand,
     NodeStatus,
     PlannedRun,
     Request,
@@ -44,20 +41,13 @@ CLUSTER = WORKSPACE.child(Kind.CLUSTER, "c")
 
 
 class Facts(EngineFacts):
-    """An engine with commands on nodes, and no daemon of its own."""
+    """An engine without a daemon of its own."""
 
     capabilities = CAPABILITIES
-    has_node_commands = True
 
     @property
     def site(self) -> EngineSite:
         return EngineSite(sys.executable, RUN_SCRIPT, {}, core_count=1, disk_grace_s=60.0)
-
-    def __init__(self) -> None:
-        self.warned: list[ClusterWarning] = []
-
-    def warnings(self, cluster: ClusterRef) -> Sequence[ClusterWarning]:
-        return self.warned
 
 
 @dataclass
@@ -75,12 +65,9 @@ class Engine(Runner):
 
     facts: Facts = field(default_factory=Facts)
     statuses: dict[str, RunStatus] = field(default_factory=dict)
-    planned: dict[str, PlannedRun] = field(default_factory=dict)
     resizes: list[Resize] = field(default_factory=list)
     refusal: Exception | None = None  # of the next `submit`
     ends_when_stopped: bool = True
-    ends_without_cluster: bool = True
-    status_reads: int = 0
 
     def start(self, guid: str, *nodes: str) -> None:
         """The run gets its nodes."""
@@ -110,37 +97,22 @@ class Engine(Runner):
         if self.refusal:
             raise self.refusal
         for planned in runs:
-            run, self.planned[planned.run.guid] = planned.run, planned
+            run = planned.run
             self.statuses[run.guid] = RunStatus(ExecutionState.QUEUED, run.created, waiting="for its turn")
 
     def status(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
-        self.status_reads += 1
         return [self.statuses[run.guid] for run in runs]
 
     def stop(self, runs: Sequence[Run], reason: str = "", *, grace_s: float | None = None) -> None:
         for run in runs:
-            if reason and self.ends_without_cluster:
-                self.end(run.guid, 1, code="ClusterNotFound", message=reason)
-            elif not reason and self.statuses[run.guid].is_open and self.ends_when_stopped:
-                self.end(run.guid, 130, code="Stopped", message="")
+            if self.statuses[run.guid].is_open and self.ends_when_stopped:
+                self.end(run.guid, 130, code="Stopped", message=reason)
 
     def reconcile(self) -> None:
         """Does nothing: a test starts and ends runs."""
 
     def close(self) -> None:
         """Has nothing open."""
-
-    def execute(self, cluster: ClusterRef, command: NodeCommand) -> Iterator[Any]:
-        if command.node not in command.busy and command.node not in (
-            node.name for node in self.nodes(cluster, {})
-        ):
-            raise api_errors.node_not_found(command.node)
-        return self._said(cluster, command)
-
-    def _said(self, cluster: ClusterRef, command: NodeCommand) -> Iterator[Any]:
-        names, size = [run.name for run, _ in command.runs], cluster.state.get("size")
-        yield f"{cluster.guid} {command.node} {command.command} {names} {size} {command.tick_s}".encode()
-        yield CommandEnd(0)
 
 
 @dataclass
@@ -155,17 +127,9 @@ class EngineHome:
         """The guid of a resource."""
         return self.service.context.repository.get(id).guid
 
-    def workspace(self, id: ResourceId = WORKSPACE, **fields: object) -> None:
-        """Creates a workspace."""
-        self.service.create(id, WorkspaceSpec(location="eastus", **fields))
-
-    def experiment(self, id: ResourceId = EXPERIMENT) -> None:
-        """Creates an experiment."""
-        self.service.create(id, ExperimentSpec())
-
-    def cluster(self, id: ResourceId = CLUSTER, count: int = 2, **properties: object) -> Cluster:
-        """Creates a cluster."""
-        return self.service.create(id, cluster_spec(count, **properties))
+    def cluster(self, id: ResourceId = CLUSTER) -> Cluster:
+        """Creates a cluster of two nodes."""
+        return self.service.create(id, cluster_spec())
 
     def job(self, name: str = "j", **properties: object) -> JobResource:
         """Creates a job."""
@@ -182,18 +146,12 @@ def job_spec(**properties: object) -> JobSpec:
     return JobSpec.from_wire(plain_job(CLUSTER, **properties))
 
 
-def opened(home: Path, core_quota: int = 100) -> EngineHome:
-    """A service over an engine in memory."""
+def filled(home: Path) -> EngineHome:
+    """A service over an engine in memory, with a workspace, an experiment and a cluster of two nodes."""
     layout, engine = Layout(home), Engine()
-    repository = FileRepository(layout)
-    service = Service(repository, engine, setting="memory.home", core_quota=core_quota)
-    return EngineHome(service, engine, layout)
-
-
-def filled(home: Path, core_quota: int = 100) -> EngineHome:
-    """The same with a workspace, an experiment and a cluster of two nodes."""
-    made = opened(home, core_quota)
-    made.workspace()
-    made.experiment()
+    service = Service(FileRepository(layout), engine, setting="memory.home", core_quota=100)
+    made = EngineHome(service, engine, layout)
+    service.create(WORKSPACE, WorkspaceSpec(location="eastus"))
+    service.create(EXPERIMENT, ExperimentSpec())
     made.cluster()
     return made

@@ -77,13 +77,6 @@ class StubBackend:
         return None
 
 
-def test_what_a_backend_can_do_arrives_under_the_clients_name() -> None:
-    told = json.loads(json.dumps(extension_wire.info_to_wire(StubBackend(), Pace(0.5, 10.0))))
-    info = extension_wire.info_from_wire({**told, "new": 1}, "arm")
-    assert info.capabilities == replace(StubBackend.capabilities, name="arm", pace=Pace(0.5, 10.0))
-    assert set(info.facets) == {"storage", "usages"}
-
-
 def test_the_native_options_of_an_engine_arrive_and_nothing_else_does() -> None:
     told = json.loads(json.dumps(extension_wire.info_to_wire(StubBackend(), Pace(0.5, 10.0))))
     for said, options in ((["slurm", "rlimit"], ("slurm", "rlimit")), ("slurm", ()), (None, ())):

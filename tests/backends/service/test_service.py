@@ -9,16 +9,15 @@ import pytest
 
 from batchai_magics.backends.service import resource_changes
 from batchai_magics.backends.service.runner import RunStatus
-from batchai_magics.errors import ConflictError, NotFoundError
+from batchai_magics.errors import ConflictError
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.runs.labels import LabelChange, Labels
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.record_files import LABELS
-from tests.backends.service.engine import CLUSTER, EXPERIMENT, EngineHome
+from tests.backends.service.engine import EXPERIMENT, EngineHome
 
 JOB = EXPERIMENT.child(Kind.JOB, "j")
-OTHER = EXPERIMENT.child(Kind.JOB, "k")
 
 
 def test_a_run_that_ended_before_it_began_has_an_end_and_its_errors(home: EngineHome) -> None:
@@ -37,28 +36,7 @@ def test_a_run_that_ended_before_it_began_has_an_end_and_its_errors(home: Engine
     assert (ended.started, ended.errors) == (datetime.fromtimestamp(20.0, timezone.utc), ())
 
 
-def test_the_status_of_many_is_one_question_to_the_engine(home: EngineHome) -> None:
-    home.job("j")
-    home.job("k")
-    home.engine.status_reads = 0
-    snapshot = home.service.status([JOB, OTHER, EXPERIMENT.child(Kind.JOB, "none")])
-    assert {key: job.state for key, job in snapshot.states.items()} == {
-        JOB.key: ExecutionState.QUEUED,
-        OTHER.key: ExecutionState.QUEUED,
-    }
-    assert home.engine.status_reads == 1
-
-
 # -- deleting
-
-
-def test_the_folder_of_a_cluster_stays_while_one_of_its_runs_does(home: EngineHome) -> None:
-    home.job()
-    home.engine.start(home.guid(JOB), "node1")
-    folder = home.layout.cluster(home.guid(CLUSTER))
-    home.engine.ends_without_cluster = False  # it takes a moment to end
-    home.service.delete(CLUSTER)
-    assert folder.exists()
 
 
 def test_a_job_that_does_not_end_is_not_deleted(home: EngineHome, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,16 +52,6 @@ def test_a_job_that_does_not_end_is_not_deleted(home: EngineHome, monkeypatch: p
 
 
 # -- facets
-
-
-def test_a_command_runs_on_the_nodes_of_a_job_and_on_no_others(home: EngineHome) -> None:
-    home.job()
-    home.engine.start(home.guid(JOB), "node1")
-    text, _ = home.service.node_commands.execute(JOB, "node1", "ls")
-    assert text.startswith(f"{home.guid(CLUSTER)} node1 ls".encode())
-    for id, node in ((JOB, "node2"), (CLUSTER, "node3")):
-        with pytest.raises(NotFoundError, match=node):
-            home.service.node_commands.execute(id, node, "ls")
 
 
 # -- what else a record and a run tell

@@ -9,13 +9,13 @@ from typing import Any
 
 import anyio
 import pytest
+from starlette.requests import Request
 
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.server.api_call import ApiError, ApiResponse
 from batchai_magics.server.http.request_limits import ThreadPool
 from batchai_magics.server.http.response_encoder import error_response, response_or_error, to_starlette
 from batchai_magics.server.storage.storage_resource import storage_error_response
-from tests.server.http.scopes import request_of
 
 
 @pytest.mark.parametrize(
@@ -33,13 +33,17 @@ def test_a_refusal_says_how_to_come_again(status: int, headers: dict[str, str]) 
     assert (answer.data["error"]["code"], answer.data["error"]["message"]) == ("Code", "Message.")
 
 
+HEAD = {"type": "http", "method": "PUT", "path": "/here", "query_string": b"", "headers": []}
+REQUEST = Request(HEAD, anyio.sleep_forever)
+
+
 def raising(error: Exception, render: Callable[[BatchAIError], ApiResponse] = error_response) -> ApiResponse:
     """The answer where a handler raises this."""
 
     async def fail() -> ApiResponse:
         raise error
 
-    return anyio.run(response_or_error, request_of("PUT"), fail, render)
+    return anyio.run(response_or_error, REQUEST, fail, render)
 
 
 def test_a_defect_is_told_by_its_number_and_stands_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
@@ -78,8 +82,7 @@ def sent(response: ApiResponse, *, is_file: bool = False) -> list[dict[str, Any]
         messages.append(message)
 
     async def run() -> None:
-        request = request_of()
-        await to_starlette(response, ThreadPool(2), is_file=is_file)(request.scope, request.receive, send)
+        await to_starlette(response, ThreadPool(2), is_file=is_file)(REQUEST.scope, REQUEST.receive, send)
 
     anyio.run(run)
     return messages

@@ -12,13 +12,6 @@ from tests.patience import PATIENCE_S
 from tests.world import until
 
 
-def test_all_pieces_come_in_order() -> None:
-    async def collect() -> list[bytes]:
-        return [piece async for piece in ThreadPool(2).iterate(iter([b"a", b"b", b"c"]))]
-
-    assert anyio.run(collect) == [b"a", b"b", b"c"]
-
-
 def test_pieces_that_nobody_wants_any_more_are_not_made_and_what_makes_them_ends() -> None:
     ended = threading.Event()
 

@@ -57,13 +57,6 @@ def test_a_file_is_whole_when_its_last_byte_has_come_in_whatever_order() -> None
             assert upload.add(start, end) is (len(bytes_there) == 10), spans
 
 
-def test_what_is_inside_of_what_came_takes_nothing_away() -> None:
-    upload = UnfinishedFile("part", 10, 0.0)
-    assert not upload.add(0, 9)
-    assert not upload.add(2, 4)
-    assert upload.add(9, 10)
-
-
 def test_a_file_that_is_begun_anew_leaves_nothing_of_its_first_try(
     backend: LocalBackend, uploads: UnfinishedUploads, tmp_path: Path
 ) -> None:

@@ -11,7 +11,6 @@ from batchai_magics.backends.folders.run_end import write_end
 from batchai_magics.backends.local import process, supervisor
 from batchai_magics.backends.local.state import store_rebuild
 from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
-from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.service.run_labels import RunRecords
 from batchai_magics.errors import StorageError
 from batchai_magics.launch.outcome import Outcome
@@ -80,12 +79,6 @@ def test_jobs_are_as_they_were_and_what_runs_goes_on(world: World) -> None:
 def told(job: JobResource) -> tuple[object, ...]:
     """What of a job that has ended has to be as it was."""
     return job.id, job.spec, job.state, job.execution.exit_code, job.execution.errors, job.ranks
-
-
-def test_a_home_without_jobs_begins_empty(tmp_path: Path) -> None:
-    (tmp_path / "jobs" / "of-no-job").mkdir(parents=True)
-    with Store(tmp_path / "state.db").read() as db:
-        assert not db.execute("SELECT 1 FROM resource").fetchall()
 
 
 @pytest.mark.parametrize(

@@ -4,52 +4,18 @@ from __future__ import annotations
 
 import pytest
 import requests
-from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential
-from azure.core.exceptions import ClientAuthenticationError, HttpResponseError
+from azure.core.credentials import AzureNamedKeyCredential
+from azure.core.exceptions import ClientAuthenticationError
 from azure.storage.fileshare import (
-    AccountSasPermissions,
-    ResourceTypes,
     ShareClient,
     ShareSasPermissions,
-    generate_account_sas,
     generate_share_sas,
 )
 
 from tests.server.running import Running
-from tests.server.storage.files.clients import client, names, time_after
+from tests.server.storage.files.clients import client, time_after
 
 pytestmark = pytest.mark.slow
-
-
-def test_a_key_of_another_account_opens_nothing(server: Running, account: tuple[str, str]) -> None:
-    with pytest.raises(HttpResponseError) as caught:
-        list(client(server, "local", AzureNamedKeyCredential("local", account[1])).list_shares())
-    assert caught.value.status_code == 403
-
-
-def test_a_signature_for_a_share_lists_and_writes_on_it(
-    server: Running, share: ShareClient, account: tuple[str, str]
-) -> None:
-    may = ShareSasPermissions(read=True, write=True, create=True, list=True)
-    sas = generate_share_sas(account[0], share.share_name, account[1], may, time_after())
-    other = ShareClient(
-        f"{server.url}/{account[0]}", share.share_name, credential=AzureSasCredential(sas), retry_total=0
-    )
-    other.get_file_client("a.txt").upload_file(b"text")
-    assert names(other) == ["a.txt"]
-    with pytest.raises(HttpResponseError):
-        other.get_file_client("a.txt").delete_file()
-
-
-def test_a_signature_for_an_account_opens_the_kinds_that_it_names(
-    server: Running, share: ShareClient, account: tuple[str, str]
-) -> None:
-    may, objects = AccountSasPermissions(read=True, list=True), ResourceTypes(object=True)
-    sas = generate_account_sas(*account, resource_types=objects, permission=may, expiry=time_after())
-    share.get_file_client("a.txt").upload_file(b"text")
-    url = f"{server.url}/{account[0]}"
-    assert requests.get(f"{url}/{share.share_name}/a.txt?{sas}").content == b"text"
-    assert requests.get(f"{url}/?comp=list&{sas}").status_code == 403
 
 
 def test_no_path_leads_out_of_a_share(server: Running, share: ShareClient, account: tuple[str, str]) -> None:

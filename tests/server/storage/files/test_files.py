@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from datetime import datetime, timezone
 
 import pytest
-import requests
 from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceNotFoundError
-from azure.storage.fileshare import FileSasPermissions, ShareClient, ShareServiceClient, generate_file_sas
+from azure.storage.fileshare import ShareClient, ShareServiceClient
 
 from tests.server.running import Running
-from tests.server.storage.files.clients import SOON, names
+from tests.server.storage.files.clients import names
 
 pytestmark = pytest.mark.slow
 
@@ -51,16 +49,6 @@ def test_a_file_comes_back_as_it_was_sent(share: ShareClient, size: int) -> None
     file.upload_file(data, max_concurrency=3)
     assert file.get_file_properties().size == size
     assert file.download_file().readall() == data
-
-
-def test_a_range_is_what_was_asked_for_and_none_lies_behind_the_end(share: ShareClient) -> None:
-    file = share.get_file_client("log.txt")
-    file.upload_file(b"0123456789")
-    assert file.download_file(offset=3, length=4).readall() == b"3456"
-    assert file.download_file(offset=8, length=100).readall() == b"89"
-    with pytest.raises(HttpResponseError) as caught:
-        file.download_file(offset=10, length=1)
-    assert (caught.value.status_code, caught.value.error_code) == (416, "InvalidRange")
 
 
 def test_a_file_on_its_way_is_on_its_share_only_when_it_is_whole(server: Running, share: ShareClient) -> None:
@@ -139,18 +127,3 @@ def test_what_is_no_file_of_the_account_is_not_copied(server: Running, share: Sh
             target.start_copy_from_url(source)
         assert caught.value.status_code in (403, 404)
     assert not target.exists()
-
-
-def test_an_address_of_one_file_copies_no_other_one(
-    server: Running, share: ShareClient, account: tuple[str, str]
-) -> None:
-    share.get_file_client("secret").upload_file(b"secret")
-    may_write = FileSasPermissions(read=True, create=True, write=True)
-    expiry = datetime.now(timezone.utc) + SOON
-    sas = generate_file_sas(
-        account[0], share.share_name, ["mine"], account_key=account[1], permission=may_write, expiry=expiry
-    )
-    url = f"{server.url}/{account[0]}/{share.share_name}/mine?{sas}"
-    answer = requests.put(url, headers={"x-ms-copy-source": share.get_file_client("secret").url})
-    assert (answer.status_code, answer.headers["x-ms-error-code"]) == (404, "CannotVerifyCopySource")
-    assert names(share) == ["secret"]
