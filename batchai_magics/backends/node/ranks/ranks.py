@@ -25,12 +25,7 @@ from batchai_magics.backends.node.ranks.output_streams import (
 )
 from batchai_magics.backends.node.ranks.rank import Pipe, PmiEnvironment, Rank
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
-from batchai_magics.backends.node.ranks.signed_records import (
-    LogSeal,
-    SignedRecord,
-    exit_record,
-    prepare_seals,
-)
+from batchai_magics.backends.node.ranks.signed_records import LogSeal, SignedRecord, exit_record
 from batchai_magics.backends.node.ranks.telemetry_sampler import Sampler, sampler
 from batchai_magics.backends.node.ranks.temporary_folder import TemporaryFolder
 from batchai_magics.backends.node.ranks.trainer_file_log import TrainerFileLog, trainer_file_log
@@ -206,7 +201,6 @@ class Ranks:
         """Starts what is done beside the processes, while they load."""
         self._sampler = sampler(self.plan, first_rank=first_rank)
         self._recording = machine_recording.start(self.plan, rank=first_rank)
-        prepare_seals()
 
     def _start(self, process: Process) -> None:
         """Starts a process, after reserving disk space for its exit record."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 import zlib
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -104,12 +106,19 @@ def seals_in(path: Path) -> dict[str, LogSeal] | None:
     return {}
 
 
+SMALL_LOG_BYTES = 1 << 17
+
+
 class GrowingSeal:
-    """The seal of a log being written; its digest is computed on the way unless others write to it."""
+    """The seal of a log being written; its digest is computed on the way unless others write to it.
+
+    A small log is kept until its end and needs no OpenSSL, which takes longer to load than to hash it.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._digest: hashlib._Hash | None = None  # created with the first data
+        self._head = bytearray()  # what comes before the digest
+        self._digest: hashlib._Hash | None = None
         self._size = 0
         self._is_sole_writer = True
 
@@ -119,35 +128,38 @@ class GrowingSeal:
         is_truncated, self._size = start < self._size, start
         return is_truncated
 
-    def add(self, data: memoryview) -> None:
+    def add(self, data: memoryview | bytes) -> None:
         """Takes note of appended bytes."""
         self._size += len(data)
-        if self._is_sole_writer:
-            self._digest = self._digest or _sha256()
-            self._digest.update(data)
+        if not self._is_sole_writer:
+            return
+        if self._digest is None and len(self._head) + len(data) <= SMALL_LOG_BYTES:
+            self._head += data
+            return
+        if self._digest is None:
+            import hashlib  # loads OpenSSL
+
+            self._digest = hashlib.sha256(self._head)
+            self._head.clear()
+        self._digest.update(data)
 
     def seal(self, lost: int) -> LogSeal:
         """The seal of the complete log, which is read again if others have written to it."""
-        if self._is_sole_writer:
-            return self._running_seal(lost)
-        try:
-            return seal_of(Path(self._path))._replace(lost=lost)
-        except OSError:  # it was deleted or replaced: what was written is lost
-            return self._running_seal(lost)
-
-    def _running_seal(self, lost: int) -> LogSeal:
-        return LogSeal(self._size, (self._digest or _sha256()).hexdigest(), lost)
+        if not self._is_sole_writer:
+            with contextlib.suppress(OSError):  # it was deleted or replaced: what was written is lost
+                return seal_of(Path(self._path))._replace(lost=lost)
+        digest = self._digest or _small_sha256(self._head)
+        return LogSeal(self._size, digest.hexdigest(), lost)
 
 
-def prepare_seals() -> None:
-    """Loads OpenSSL, which takes time: when processes have just started, and before they end."""
-    _sha256()
-
-
-def _sha256() -> hashlib._Hash:
-    import hashlib
-
-    return hashlib.sha256()
+def _small_sha256(data: bytearray) -> hashlib._Hash:
+    """By Python's own implementation, as `random` has it: slower than OpenSSL's, but loaded at once."""
+    try:
+        module = import_module("_sha2" if sys.version_info >= (3, 12) else "_sha256")
+    except ImportError:  # Python was built without it
+        module = import_module("hashlib")
+    digest: hashlib._Hash = module.sha256(data)
+    return digest
 
 
 def seals_of_logs(folder: Path) -> dict[str, LogSeal]:
@@ -158,9 +170,8 @@ def seals_of_logs(folder: Path) -> dict[str, LogSeal]:
 
 def seal_of(file: Path) -> LogSeal:
     """The seal of a log, read completely."""
-    digest, size = _sha256(), 0
+    growing = GrowingSeal(str(file))
     with open_file(file) as stream:
         while data := stream.read(1 << 20):
-            digest.update(data)
-            size += len(data)
-    return LogSeal(size, digest.hexdigest())
+            growing.add(data)
+    return growing.seal(lost=0)

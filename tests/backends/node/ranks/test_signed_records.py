@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,15 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from batchai_magics.backends.local.process import PACKAGE_ROOT
 from batchai_magics.backends.node.ranks import signed_records
 from batchai_magics.backends.node.ranks.signed_records import (
     ROOM,
+    SMALL_LOG_BYTES,
+    GrowingSeal,
     LogSeal,
     SignedRecord,
     exit_record,
     exits_in,
     seal_record,
     seals_in,
+    seals_of_logs,
 )
 from batchai_magics.launch.plan import ProcessExit
 
@@ -75,3 +82,25 @@ def test_a_record_of_logs_has_its_room_from_the_start_and_many_logs_more(tmp_pat
             now = (tmp_path / "logs").stat()
             assert (now.st_size, now.st_blocks) == (room.st_size, room.st_blocks)
             assert room.st_blocks > 0
+
+
+@pytest.mark.parametrize("size", [0, 1, SMALL_LOG_BYTES, SMALL_LOG_BYTES + 1, 5 * SMALL_LOG_BYTES // 2])
+def test_a_seal_has_the_digest_of_a_log_of_any_size(tmp_path: Path, size: int) -> None:
+    data, growing = bytes(range(251)) * (size // 251 + 1), GrowingSeal("")
+    for start in range(0, size, 1000):
+        growing.add(memoryview(data)[start : min(size, start + 1000)])
+    expected = LogSeal(size, hashlib.sha256(data[:size]).hexdigest())
+    assert growing.seal(0) == growing.seal(0) == expected
+    (tmp_path / "stdout.txt").write_bytes(data[:size])
+    assert seals_of_logs(tmp_path) == {"stdout.txt": expected}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("size", "is_loaded"), [(SMALL_LOG_BYTES, False), (SMALL_LOG_BYTES + 1, True)])
+def test_only_a_large_log_loads_openssl(size: int, is_loaded: bool) -> None:
+    program = f"""import sys; sys.path.insert(0, {PACKAGE_ROOT!r})
+from batchai_magics.backends.node.ranks.signed_records import GrowingSeal
+growing = GrowingSeal(""); growing.add(bytes({size})); growing.seal(0)
+print("_hashlib" in sys.modules)"""
+    shown = subprocess.check_output([sys.executable, "-I", "-S", "-c", program], text=True)
+    assert shown == f"{is_loaded}\n"
