@@ -25,11 +25,15 @@ if TYPE_CHECKING:
 
 
 def assign_all(store: Store) -> list[JobRow]:
-    """Assigns the idle nodes of all clusters to their next jobs, for this process to start."""
+    """Assigns the idle nodes of all clusters to their next jobs, for this process to start.
+
+    If a loss of power undoes it, the jobs are in the queue as before: their supervisors wait for the disk
+    before anything of them runs.
+    """
     with store.read() as db:
         if not job_table.waiting_clusters(db):
             return []
-    with store.write() as db:
+    with store.write(waits_for_disk=False) as db:
         clusters = job_table.waiting_clusters(db)
         return [job for cluster in clusters for job in assign_nodes(db, cluster)]
 

@@ -132,10 +132,12 @@ class Store:
             self._snapshot.close()
 
     @contextlib.contextmanager
-    def write(self) -> Iterator[sqlite3.Connection]:
+    def write(self, *, waits_for_disk: bool = True) -> Iterator[sqlite3.Connection]:
         """Yields an exclusive write transaction; rolled back if the block raises.
 
-        Within another one of this thread it joins that. It ends a snapshot.
+        Within another one of this thread it joins that. It ends a snapshot. One that does not wait for the
+        disk is visible to all, but a loss of power may undo it until another transaction, of any process,
+        waits: the disk gets them in their order.
         """
         with self.read() as connection:
             if self.is_writing:
@@ -147,7 +149,9 @@ class Store:
                 raise database_errors.read_only(self.path.parent)
             connection = file.connection
             try:
-                self._begin(connection)  # a pending KeyboardInterrupt is raised here
+                self._begin(
+                    connection, "FULL" if waits_for_disk else "NORMAL"
+                )  # a pending KeyboardInterrupt is raised here
                 self._is_writing, self._owner = True, threading.get_ident()
                 file.preallocate_wal()
                 yield connection
@@ -221,9 +225,10 @@ class Store:
         if self._file and self._file.connection.in_transaction:
             self._file.connection.execute("ROLLBACK")
 
-    def _begin(self, connection: sqlite3.Connection) -> None:
+    def _begin(self, connection: sqlite3.Connection, synchronous: str) -> None:
         """Begins a transaction; calls `unlock` while another process holds the lock for long."""
         self._roll_back_interrupted()
+        connection.execute(f"PRAGMA synchronous = {synchronous}")
         wait = database_errors.LockWait(self.path, self._busy_s, writer_of)
         busy_timeout = "PRAGMA busy_timeout = {:.0f}"  # in milliseconds
         connection.execute(busy_timeout.format(1000 * min(self._stuck_s, self._busy_s)))

@@ -345,6 +345,14 @@ def test_a_crash_of_the_machine_loses_nothing_that_was_committed(store: Store) -
         assert db.execute("PRAGMA synchronous").fetchone()[0] == 2  # FULL: on the disk before it is said
 
 
+def test_only_a_transaction_that_says_so_does_not_wait_for_the_disk(store: Store) -> None:
+    def level(**wish: bool) -> int:
+        with store.write(**wish) as db:
+            return db.execute("PRAGMA synchronous").fetchone()[0]
+
+    assert [level(), level(waits_for_disk=False), level()] == [2, 1, 2]
+
+
 @pytest.mark.slow
 def test_a_forked_child_opens_the_file_for_itself(store: Store, tmp_path: Path) -> None:
     count(store)
