@@ -28,6 +28,7 @@ from batchai_magics.errors import FileChangedError
 from batchai_magics.models.file_names import name_of
 from batchai_magics.models.job_execution import FileKind
 from batchai_magics.models.resource_ids import check_share_name
+from batchai_magics.untrusted_files import open_file
 
 Users = Callable[[Sequence[Path]], Sequence[str]]  # the names of the jobs that use some folders
 
@@ -61,13 +62,14 @@ class FolderStorage:
         return sorted(name.removeprefix(f"{DEFAULT_ACCOUNT}/") for name in names)
 
     def upload(self, share: str, files: Mapping[str, bytes]) -> None:
-        """Writes files, each atomically."""
+        """Writes files, each atomically; here, only those that the share does not have already."""
         self._drop_stale_parts()
         folder = self._folder(share)
         contents = {resolve_inside(folder, path): content for path, content in files.items()}
         with _translated_errors(share):
             if not is_remote(folder):
-                return copying.write_group(self._parts(share), contents)
+                new = {file: content for file, content in contents.items() if not _has(file, content)}
+                return copying.write_group(self._parts(share), new)
             for target, content in contents.items():
                 if is_remote(target):
                     target.write_atomic(content, private_files.FILE, sync=True)
@@ -294,6 +296,15 @@ class FolderStorage:
         if not folder.is_dir():
             raise api_errors.share_not_found(share, self._noun)
         return folder
+
+
+def _has(file: Path, content: bytes) -> bool:
+    """Whether a file has this content: a cell that is submitted again sends what is there."""
+    with contextlib.suppress(OSError):
+        if file.stat().st_size == len(content):
+            with open_file(file) as stream:
+                return stream.read() == content
+    return False
 
 
 def _drop_below(root: Path, folder: Path, before: datetime) -> None:

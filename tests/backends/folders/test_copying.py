@@ -102,6 +102,23 @@ def test_two_downloads_to_one_place_never_mix(storage, local_folder):
     assert (local_folder / "it").read_bytes() == b"aaaa"
 
 
+def test_a_file_that_the_share_has_already_is_not_written_again(storage, tmp_path):
+    file = tmp_path / "shares/local/data/a"
+    storage.upload("data", {"a": b"1"})
+    first = file.stat().st_ino
+    storage.upload("data", {"a": b"1", "b": b"2"})
+    assert file.stat().st_ino == first
+    file.write_bytes(b"3")  # by a job
+    storage.upload("data", {"a": b"1"})
+    assert storage.download("data", "a") == b"1"
+
+
+def test_a_file_takes_the_place_of_a_pipe(storage, tmp_path):
+    os.mkfifo(tmp_path / "shares/local/data/pipe")
+    storage.upload("data", {"pipe": b""})
+    assert storage.download("data", "pipe") == b""
+
+
 def test_a_small_file_leaves_nothing_of_a_larger_one_that_was_begun(storage, local_folder):
     storage.upload("data", {"a": b"1"})
     PartialDownloads.name(local_folder / "a", "a larger one").write_bytes(BIG)
