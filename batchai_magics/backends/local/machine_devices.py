@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -39,7 +38,8 @@ def machine() -> MachineDevices:
         core_count = len(os.sched_getaffinity(0))
     except AttributeError:  # macOS has no CPU affinity
         core_count = os.cpu_count() or 1
-    count = sum(path.name.removeprefix("nvidia").isdigit() for path in Path("/dev").glob("nvidia[0-9]*"))
+    names = os.listdir("/dev")  # noqa: PTH208 pathlib takes a millisecond
+    count = sum(name.startswith("nvidia") and name.removeprefix("nvidia").isdigit() for name in names)
     return MachineDevices(core_count, visible(count, os.environ.get("CUDA_VISIBLE_DEVICES")))
 
 
