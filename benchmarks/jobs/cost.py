@@ -1,6 +1,7 @@
 """What a job that does nothing costs in processor time: to submit it, to watch over it, its own process.
 
-Held against submitit's local executor, and against the shell that starts the same script by hand.
+Held against submitit's local executor, and against the shell that starts the same script by hand, outside of
+git repositories, whose state the others do not record.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.cell import parse
 from batchai_magics.config import Settings
 from batchai_magics.jobs.submit import submit
+from benchmarks.jobs.start import working_in
 from benchmarks.row import Row, table
 
 QUEUE, NODES, BY_HAND = 60, 4, 10
@@ -31,14 +33,17 @@ def rows() -> Iterator[Row]:
     if sys.platform != "linux":
         return
     ctypes.CDLL(None).prctl(_ADOPT, 1, 0, 0, 0)
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, working_in(folder):
         place = Path(folder)
         ours = cpu_ms(lambda: queued(place / "home"), QUEUE)
         others = cpu_ms(lambda: by_submitit(place / "submitit"), BY_HAND)
         alone = cpu_ms(lambda: by_hand(place), BY_HAND)
+        with working_in(Path(__file__).parent):
+            inside = cpu_ms(lambda: queued(place / "another"), QUEUE)
     what = f"CPU of an empty job, of {QUEUE} queued"
     yield Row(what, ours, "submitit, local executor", others, "ms")
     yield Row(what, ours, "bash -c 'python script.py'", alone, "ms")
+    yield Row("the same in this repository", inside, "outside", ours, "ms")
 
 
 def cpu_ms(act: Callable[[], object], count: int) -> float:

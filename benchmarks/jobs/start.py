@@ -1,11 +1,14 @@
 """From submitting a job to the first of its processes running its program, against mpiexec and submitit.
 
 The program prints the time, also after a barrier of MPI; the earliest of the times counts. Four processes are
-held against mpiexec, one against submitit's local executor.
+held against mpiexec, one against submitit's local executor. Neither records the state of a git repository, so
+the jobs are submitted outside of one, and once inside.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import subprocess
 import sys
 import tempfile
@@ -30,7 +33,7 @@ LOOPBACK = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE":
 
 def rows() -> Iterator[Row]:
     """One row against each of the others."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, working_in(folder):
         start_job = job_in(Path(folder) / "home")
         ours = typical(start_job)
         yield Row("submit -> first rank runs", ours * 1000, "mpiexec -n 4", typical(mpiexec) * 1000, "ms")
@@ -39,6 +42,20 @@ def rows() -> Iterator[Row]:
         one = typical(partial(start_job, line="--toolkit custom"))
         other = typical(submitit_in(Path(folder) / "submitit"))
         yield Row("submit -> one process runs", one * 1000, "submitit, local executor", other * 1000, "ms")
+        with working_in(Path(__file__).parent):
+            inside = typical(partial(start_job, line="--toolkit custom"))
+        yield Row("the same in this repository", inside * 1000, "outside", one * 1000, "ms")
+
+
+@contextlib.contextmanager
+def working_in(folder: str | Path) -> Iterator[None]:
+    """With this working directory."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
 
 
 def typical(start: Callable[[], float]) -> float:
