@@ -271,7 +271,14 @@ def start(store: Store, layout: Layout, job: JobRow, secrets: Secrets = _NONE) -
     """Starts a job's supervisor, which outlives this process; returns none if that fails, as the job does."""
     log, arguments = layout.job(job.guid).supervisor_log, (str(layout.home), job.guid)
     try:
-        child = process.start("supervisor", arguments, log=log, python=job.python, secrets=secrets._asdict())
+        child = process.start(
+            "supervisor",
+            arguments,
+            log=log,
+            python=job.python,
+            secrets=secrets._asdict(),
+            has_packages=not process.HAS_ORPHANS,  # elsewhere it needs psutil
+        )
         with store.write(waits_for_disk=False) as db:  # it claims the job itself
             job_table.set_supervisor(db, job.guid, process.identity_of_child(child.pid))
     except Exception as error:  # noqa: BLE001 a job that cannot start must not block the queue

@@ -98,6 +98,7 @@ def packages() -> Iterator[tuple[str, str]]:
     if sys.flags.no_site:
         import site
 
+        sys.path[:] = [folder for folder in sys.path if folder not in own]  # no `sitecustomize` of a user's
         site.main()
         if sys.prefix == sys.base_prefix:  # no virtual environment
             own.append(site.getusersitepackages())

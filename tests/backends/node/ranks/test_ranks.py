@@ -164,6 +164,22 @@ def test_the_machine_of_a_rank_is_recorded_without_another_interpreter(tmp_path:
     assert (machine.executable, machine.problem) == (sys.executable, "")
 
 
+LISTED = f"""
+import os, sys
+root = {str(Path(batchai_magics.__file__).parents[1])!r}
+sys.path[:] = [*filter(None, sys.path), root, os.environ["PYTHONPATH"]]
+from batchai_magics.backends.node.ranks.machine_recording import packages
+print(dict(packages())["torch"])
+"""
+
+
+def test_packages_are_listed_without_running_a_sitecustomize_of_the_user(tmp_path: Path) -> None:
+    (tmp_path / "torch-9.9.dist-info").mkdir()
+    (tmp_path / "sitecustomize.py").write_text("print('mine')")
+    argv, env = [sys.executable, "-E", "-S", "-c", LISTED], {**os.environ, "PYTHONPATH": str(tmp_path)}
+    assert subprocess.check_output(argv, env=env, text=True) == "9.9\n"
+
+
 def test_a_plan_of_another_version_stops_a_rank_with_the_reason(tmp_path: Path) -> None:
     file = plan(tmp_path, "true")
     file.write_text(file.read_text().replace(f'"version": {VERSION}', '"version": 99'))
