@@ -6,8 +6,8 @@ import json
 import math
 import threading
 from array import array
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, NamedTuple
@@ -21,9 +21,10 @@ from batchai_magics.metrics.runs.fits import Fit, FitHeadings, Segments
 from batchai_magics.metrics.runs.log_runs import RUN_KEYS, opens_run
 from batchai_magics.metrics.runs.mean_rates import ProcessNumbers
 from batchai_magics.metrics.runs.metric_traits import MetricTraits, traits_of
+from batchai_magics.metrics.runs.positions import Positions
 from batchai_magics.metrics.runs.resource_usage import MeanUsage, ResourceUsage, UsageRates, reason_for
 from batchai_magics.metrics.runs.run_metrics import ORDER, QUALIFIERS
-from batchai_magics.metrics.runs.timeline import EpochCounter, Timeline, in_time_order, never_falls
+from batchai_magics.metrics.runs.timeline import Timeline, in_time_order, never_falls
 from batchai_magics.models.telemetry_records import TelemetryRecord
 
 MAX_SEGMENTS = 20  # lines of a metric
@@ -46,7 +47,7 @@ BAND = MetricName("jitter", RATE_UNIT, TRAIN)  # how far the single rates scatte
 class LogNumbers:
     """The numbers of a log by name, as columns.
 
-    Steps are those of the timeline, times seconds since the first number of the log. `generation` increases
+    Steps are those of `Positions`, times seconds since the first number of the log. `generation` increases
     when the log was truncated or numbers have moved on the timeline: what was sent before is void.
     `has_moved`: they are to be renumbered. `labels` are those of lines whose label is not their name: the
     first of several segments of a metric is labelled with its heading.
@@ -89,7 +90,7 @@ class LogNumbers:
         self.has_moved = False
         self.series: dict[str, NumberColumns] = {}
         self.labels: dict[str, str] = {}
-        self._timeline, self._epochs = Timeline(), EpochCounter()
+        self._timeline, self._positions = Timeline(), Positions()
         self._processes = ProcessNumbers(are_numbered=self._processes.are_several)
         self._run: list[Fact] = []  # the facts of the latest run
         self._headings = FitHeadings()
@@ -129,7 +130,7 @@ class LogNumbers:
         return "epoch" if self._has_epochs else ORDER
 
     def _add(self, table: MeasurementTable) -> None:
-        for part in self._timeline.add(table).parts(FIT, *RUN_KEYS):
+        for part in self._positions.of(self._timeline.add(table)).parts(FIT, *RUN_KEYS):
             for _, fact in part.facts:
                 self._headings.enter(fact)
                 if opens_run(fact, self._run) and (fact.key != ATTEMPT or int(fact.value) > 1):
@@ -145,13 +146,9 @@ class LogNumbers:
         if self._start is None:
             rows = chain.from_iterable(zip(lines.rows, lines.times, strict=True) for lines in part.lines)
             self._start = min(((row, time) for row, time in rows if time is not None), default=(0, None))[1]
-        numbers = self._epochs.numbers(part)
         grouped = _StepsByRank(Column(), Column(), ())
         for metric, pieces in self._pieces(part).items():
             steps, ranks, values, epochs, seconds = in_row_order(pieces)[1:]
-            if None in steps:
-                own = {rank: iter(each) for (name, rank), each in numbers.items() if name == metric.name}
-                steps = _numbered(own, steps, ranks, epochs)
             if steps is not grouped.steps or ranks is not grouped.ranks:  # metrics of a line share them
                 grouped = _StepsByRank.of(steps, ranks)
             self._add_values(metric, grouped, [steps, ranks, values, epochs, seconds])
@@ -186,8 +183,7 @@ class LogNumbers:
             segments, fit = segments_of[rank], self._headings.of(rank)
             if is_rising:
                 lines[self._line_of(metric.name, segments, positions[0], fit)] += indices
-                if positions[-1] is not None:
-                    segments.follow(positions[-1])
+                segments.follow(positions[-1])
                 continue
             for index, position in zip(indices, positions, strict=True):
                 lines[self._line_of(metric.name, segments, position, fit)].append(index)
@@ -199,9 +195,9 @@ class LogNumbers:
             own = columns if len(lines) == 1 else [each.take(sorted(every)) for each in columns]
             self.series[line].extend(*own)
 
-    def _line_of(self, name: str, segments: Segments, position: int | None, fit: Fit) -> str:
+    def _line_of(self, name: str, segments: Segments, position: int, fit: Fit) -> str:
         """The line of a metric that the next value belongs to: each segment has its own."""
-        if position is not None and segments.number < MAX_SEGMENTS:
+        if segments.number < MAX_SEGMENTS:
             segments.add(position, fit)
         if segments.number == 1:
             self._first_names.setdefault(name, segments.name)
@@ -217,7 +213,7 @@ class _RankSteps(NamedTuple):
 
     rank: Rank
     indices: Sequence[int]
-    steps: Sequence[int | None]
+    steps: Sequence[int]
     is_rising: bool
 
 
@@ -235,14 +231,6 @@ class _StepsByRank(NamedTuple):
         return cls(steps, ranks, [_RankSteps(*each, never_falls(each[-1])) for each in own])
 
 
-def _numbered(numbers: Mapping[Rank, Iterator[int]], steps: Column, ranks: Column, epochs: Column) -> Column:
-    """Steps, of which those with an epoch that are missing are the next numbers of their rank."""
-    numbered = list[int | None]()
-    for step, rank, epoch in zip(steps, ranks, epochs, strict=True):
-        numbered.append(next(numbers[rank]) if step is None and epoch is not None else step)
-    return Column(numbered)
-
-
 class NumberColumns:
     """A segment of a metric, as columns: step (float64), rank (int32), value, epoch, time (float32).
 
@@ -258,32 +246,17 @@ class NumberColumns:
         self._values = array("f")
         self._epochs = array("f")
         self._times = array("f")
-        self._counts: Counter[int] = Counter()  # of the values of each rank, as far as they were counted
-        self._counted = 0
 
     def __len__(self) -> int:
         return len(self._steps)
 
     def extend(self, steps: Column, ranks: Column, values: Column, epochs: Column, seconds: Column) -> None:
-        """Adds values; without a step, those of a rank are numbered."""
-        own_ranks = _packed("i", ranks, NO_RANK)
-        self._steps.extend(
-            _packed("d", Column(self._numbered(steps, own_ranks)) if None in steps else steps, _NAN)
-        )
-        self._ranks.extend(own_ranks)
+        """Adds values."""
+        self._steps.extend(_packed("d", steps, _NAN))
+        self._ranks.extend(_packed("i", ranks, NO_RANK))
         self._values.extend(_packed("f", values, _NAN))
         self._epochs.extend(_packed("f", epochs, _NAN))
         self._times.extend(_packed("f", seconds, _NAN))
-
-    def _numbered(self, steps: Column, ranks: Iterable[int]) -> list[int]:
-        """The steps of the next values, where some have none."""
-        counts, numbered = self._counts, list[int]()
-        counts.update(self._ranks[self._counted :])
-        for step, rank in zip(steps, ranks, strict=True):
-            counts[rank] += 1
-            numbered.append(counts[rank] if step is None else step)
-        self._counted = len(self) + len(numbered)
-        return numbered
 
     def columns(self, first: int, count: int) -> list[bytes]:
         """The columns' bytes for `count` values from `first`."""

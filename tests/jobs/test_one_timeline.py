@@ -208,6 +208,10 @@ def expected_lines(records, axis):
 SCRIPTS = {
     "bars on stderr, epochs on stdout": epochs_with_bars(6),
     "refit of epochs": epochs_alone([0.95, 0.73, 0.6], [0.51, 0.34]),
+    "epochs without steps, some with a test": [
+        Print(OUT, 1_700_000_000.0 + epoch, f"Epoch {epoch}: loss=0.{epoch}{' val_acc=0.9' * (epoch % 2)}\n")
+        for epoch in (2, 3, 4, 5)
+    ],
     "folds with bars": epochs_with_bars(3, 3, heading="Fold"),
     "folds of one epoch": folds_of_one_epoch(),
     "folds of one epoch with bars": epochs_with_bars(1, 1, heading="Fold"),
@@ -269,6 +273,8 @@ def test_figure_summary_table_and_export_have_the_points_of_the_page(prints):
         assert metric.summary.last_step == last[0]
         points = [point for point in MetricPoints(0.0).of(records) if point.name == name]
         assert [p.step for p in points] == sorted(p.step for p in points)
+        if len(segments_of(metric)) == 1:
+            assert {p.step: p.value for p in points} == segments_of(metric, "step")[0]
 
 
 @given(st.lists(st.sampled_from([1, 10, 20]), min_size=1, max_size=9), st.integers(1, 4))

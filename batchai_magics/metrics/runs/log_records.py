@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain
 from operator import attrgetter
@@ -17,6 +16,7 @@ from batchai_magics.metrics.reading.timestamps import WriteTimes
 from batchai_magics.metrics.runs.fits import FitHeadings
 from batchai_magics.metrics.runs.metric_traits import traits_of
 from batchai_magics.metrics.runs.number_frames import numbers
+from batchai_magics.metrics.runs.positions import Positions
 from batchai_magics.metrics.runs.timeline import Timeline
 from batchai_magics.models.runs.scalar_export import ScalarPoint
 
@@ -121,20 +121,18 @@ class MetricPoints:
     """Converts records to points as they arrive; the steps of a series only increase.
 
     Where a position goes back, or repeats below the heading of another fit, its steps go on behind those
-    before; an attempt repeats those of the previous one. Numbers without a step are counted from 1, by rank
-    and name; those without a time get the last known one.
+    before; an attempt repeats those of the previous one. Numbers without a time get the last known one.
     """
 
     def __init__(self, started: float) -> None:
         self._time = started
-        self._counts: defaultdict[tuple[str, int | None], int] = defaultdict(int)
-        self._timeline = Timeline()
+        self._timeline, self._positions = Timeline(), Positions()
         self._headings = FitHeadings()
         self._shifts: dict[tuple[str, int | None], tuple[int, int, int]] = {}  # last step, what is added, fit
 
     def of(self, records: Iterable[Record]) -> Iterator[ScalarPoint]:
         """Yields the points of the next records."""
-        for record in self._timeline.add(records):
+        for record in self._positions.of(self._timeline.add(records)):
             if isinstance(record, Fact):
                 self._headings.enter(record)
                 if record.key == ATTEMPT:
@@ -142,8 +140,7 @@ class MetricPoints:
             for number in numbers([record]):
                 self._time = self._time if number.wall_time is None else number.wall_time
                 series = (number.name, number.rank)
-                self._counts[series] += 1
-                step = self._counts[series] if number.step is None else number.step
+                step = self._positions.count(*series) if number.step is None else number.step
                 fit = self._headings.of(number.rank).number
                 last, shift, last_fit = self._shifts.get(series, (step, 0, fit))
                 if step > last:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, compress, count, islice, repeat, zip_longest
+from itertools import chain, compress, islice, repeat, zip_longest
 from operator import itemgetter, lt
 from typing import NamedTuple, cast
 
@@ -29,9 +29,9 @@ from batchai_magics.metrics.runs.metric_traits import (
     ordered,
     traits_of,
 )
+from batchai_magics.metrics.runs.positions import Positions
 from batchai_magics.metrics.runs.run_header import RunHeader, run_header
 from batchai_magics.metrics.runs.steady_speed import Speeds
-from batchai_magics.metrics.runs.timeline import EpochCounter
 
 AXES = ("step", "epoch", "time")
 """The x axes of a chart: steps over the whole run, epochs, seconds since the first number."""
@@ -49,22 +49,20 @@ QUALIFIERS = frozenset([("uncertainty", RATE_UNIT), ("jitter", RATE_UNIT), ("eva
 class MetricColumns(NamedTuple):
     """The points of one rank in file order, as columns of equal length.
 
-    `steps` are counted over the whole run, `times` are in seconds since 1970; None is what the log lacks.
-    `numbers` stand for the steps of a log that tells epochs only; they are the same for all metrics. `fits`
+    `steps` are those of `Positions`, `times` are in seconds since 1970; None is what the log lacks. `fits`
     are empty if no headings tell fits apart.
     """
 
-    steps: Sequence[int | None]
+    steps: Sequence[int]
     epochs: Sequence[float | None]
     times: Sequence[float | None]
     values: Sequence[float]
-    numbers: Sequence[int] = ()
     fits: Sequence[Fit] = ()
 
     def placed(self, axis: str, start: float = 0.0) -> tuple[Sequence[float], Sequence[float]]:
         """Positions and values of the points that one of AXES can place.
 
-        Where the log tells no step, values are numbered. `start` is the time that counts as 0.
+        `start` is the time that counts as 0.
         """
         places = self._positions_on(axis)
         if None in places:
@@ -73,12 +71,9 @@ class MetricColumns(NamedTuple):
         return _known(places, axis, start), self.values
 
     def _positions_on(self, axis: str) -> Sequence[float | None]:
-        if axis not in ("step", ORDER):
-            return self.epochs if axis == "epoch" else self.times
-        if None not in self.steps:
+        if axis in ("step", ORDER):
             return self.steps
-        numbered = zip(self.numbers or count(1), self.steps, strict=False)
-        return [number if step is None else step for number, step in numbered]
+        return self.epochs if axis == "epoch" else self.times
 
     def curves(self, axis: str, start: float = 0.0) -> list[Curve]:
         """The last value at each position, of each segment in file order."""
@@ -262,8 +257,8 @@ class RunMetrics(Mapping[str, Metric]):
 
     @cached_property
     def _metrics(self) -> Mapping[str, Metric]:
-        series = [*_series(self.table)]
-        axis = _axis([columns for _, _, ranks in series for columns in ranks.values()])
+        series = [*_series(Positions().of(self.table))]
+        axis = _axis(self.table, [columns for _, _, ranks in series for columns in ranks.values()])
         direction = self._preferences.direction
         found = {
             traits.name: Metric(traits, unit, direction(traits), ranks, traits.is_summed, axis=axis)
@@ -344,8 +339,9 @@ class RunMetrics(Mapping[str, Metric]):
         return self._metrics.get(find_metric(self._metrics, asked))
 
 
-def _axis(columns: Sequence[MetricColumns]) -> str:
-    if not columns or any(each.steps[-1] is not None for each in columns):
+def _axis(run: MeasurementTable, columns: Sequence[MetricColumns]) -> str:
+    has_steps = any(not steps.is_missing for lines in run.lines for steps in lines.steps)
+    if has_steps or not columns:
         return AXES[0]
     have_epochs = [each.epochs[-1] is not None for each in columns]
     return AXES[1] if all(have_epochs) else AXES[0] if any(have_epochs) else ORDER
@@ -358,9 +354,6 @@ def _series(run: MeasurementTable) -> Iterator[tuple[MetricTraits, str, Mapping[
         for number, metric in enumerate(lines.metrics):
             if (metric.name, metric.unit) not in QUALIFIERS:
                 places[metric.name].append((lines, number))
-    every = chain.from_iterable(places.values())
-    has_epochs_only = all(lines.steps[i].is_missing and None not in lines.epochs for lines, i in every)
-    numbers = EpochCounter().numbers(run) if has_epochs_only else {}
     headings = [(row, fact) for row, fact in run.facts if fact.key == FIT]
     for name, found in places.items():
         first, number = found[0]
@@ -370,9 +363,7 @@ def _series(run: MeasurementTable) -> Iterator[tuple[MetricTraits, str, Mapping[
             for lines, i in found
         )
         ranks = {
-            rank: MetricColumns(
-                steps, epochs, times, values, numbers.get((name, rank), ()), _fits(headings, rank, rows)
-            )
+            rank: MetricColumns(steps, epochs, times, values, _fits(headings, rank, rows))
             for rank, (rows, steps, epochs, times, values) in columns.items()
         }
         yield traits_of(name, phase, unit), unit, ranks

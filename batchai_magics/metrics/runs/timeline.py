@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, islice, pairwise
 from operator import is_, itemgetter, le
@@ -476,51 +476,3 @@ class _RankTimeline:
             return None
         again = [counter.ends for counter in self._counters.values() if len(counter.ends) > max(1, visit)]
         return max((self._begin_of_round(visit) + ends[visit] for ends in again), default=None)
-
-
-@dataclass(slots=True)
-class _EpochPosition:
-    """The last epoch of a rank, its fit and number, and the metrics that have a value there."""
-
-    epoch: float | None = None
-    fit: int = 0
-    number: int = 0
-    names: set[str] = field(default_factory=set)
-    firsts: dict[float, int] = field(default_factory=dict)  # the first number of each epoch
-    most: int = 0
-
-    def number_of(self, epoch: float, name: str, fit: int) -> int:
-        """The number of the next value, from 1 on."""
-        if (epoch, fit) != (self.epoch, self.fit):
-            self.number = self.firsts.setdefault(epoch, self.most + 1)
-            self.epoch, self.fit, self.names = epoch, fit, set()
-        elif name in self.names:
-            self.number, self.names = self.number + 1, set()
-        self.names.add(name)
-        self.most = max(self.most, self.number)
-        return self.number
-
-
-class EpochCounter:
-    """Numbers the points of a log that tells epochs but no steps, alike for all metrics.
-
-    The metrics of one epoch share a number; a metric with several values in an epoch gets several numbers.
-    Where epochs go back or repeat, as with another fit, so do the numbers.
-    """
-
-    def __init__(self) -> None:
-        self._ranks: defaultdict[Rank, _EpochPosition] = defaultdict(_EpochPosition)
-        self._headings = FitHeadings()
-
-    def numbers(self, table: MeasurementTable) -> Mapping[tuple[str, Rank], Sequence[int]]:
-        """The number of each of the next values that have an epoch and no step, by metric and rank."""
-        found = defaultdict[tuple[str, Rank], list[int]](list)
-        lines = (each for each in table.lines if any(None in steps for steps in each.steps))
-        for record in table.with_lines(lines):
-            if isinstance(record, Fact):
-                self._headings.enter(record)
-            elif record.step is None and record.epoch is not None:
-                fit = self._headings.of(record.rank).number
-                number = self._ranks[record.rank].number_of(record.epoch, record.name, fit)
-                found[record.name, record.rank].append(number)
-        return found

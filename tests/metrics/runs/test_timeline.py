@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser, plot
-from batchai_magics.metrics.measurement import FIT, LENGTH, Fact, Measurement
-from batchai_magics.metrics.measurement_table import MeasurementTable
+from batchai_magics.metrics.measurement import LENGTH, Fact, Measurement
 from batchai_magics.metrics.runs.log_runs import runs
-from batchai_magics.metrics.runs.timeline import EpochCounter, Timeline
+from batchai_magics.metrics.runs.timeline import Timeline
 
 
 def number(step=None, epoch=None, *, name="loss", phase="train", rank=None):
@@ -214,17 +213,6 @@ def test_a_validation_of_each_epoch_stands_where_training_was_when_its_steps_are
     run = [number(100, 1), number(epoch=1, name="val_acc", phase="val"), number(200, 2)]
     run.append(number(epoch=2, name="val_acc", phase="val"))
     assert placed_one_by_one(run) == steps(*run) == [100, 100, 200, 200]
-
-
-def test_epochs_without_steps_are_numbered_and_begin_again_with_another_fit():
-    run = MeasurementTable.of(number(epoch=epoch) for epoch in (1, 2, 2, 3, 1, 2, 4))
-    assert EpochCounter().numbers(run) == {("loss", None): [1, 2, 3, 4, 1, 2, 5]}
-    mixed = MeasurementTable.of([number(epoch=1), number(7, 1), number(9), number(), number(epoch=2)])
-    assert EpochCounter().numbers(mixed) == {("loss", None): [1, 2]}
-    of_two = MeasurementTable.of([number(epoch=1), number(epoch=1, name="acc"), number(epoch=2)])
-    assert EpochCounter().numbers(of_two) == {("loss", None): [1, 2], ("acc", None): [1]}
-    folds = [Fact(FIT, "Fold 1"), number(epoch=1), Fact(FIT, "Fold 2"), number(epoch=1)]
-    assert EpochCounter().numbers(MeasurementTable.of(folds)) == {("loss", None): [1, 1]}
 
 
 def losses_of(text: str) -> list[list[float]]:

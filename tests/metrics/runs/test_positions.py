@@ -1,0 +1,35 @@
+"""Where values stand that have no step."""
+
+import pytest
+
+from batchai_magics.metrics.measurement import FIT, Fact, Measurement
+from batchai_magics.metrics.measurement_table import MeasurementTable
+from batchai_magics.metrics.runs.positions import Positions
+
+
+def number(epoch=None, step=None, name="loss"):
+    return Measurement(name, 0.5, step=step, epoch=epoch)
+
+
+def numbers(*epochs):
+    return [number(epoch) for epoch in epochs]
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        pytest.param(numbers(1, 2, 2, 3, 1, 2, 4), [1, 2, 3, 4, 1, 2, 5], id="epochs that go back"),
+        pytest.param([*numbers(1), number(1, 7), *numbers(2)], [1, 7, 2], id="steps stay"),
+        pytest.param([*numbers(1, 2), number(2, name="acc")], [1, 2, 2], id="all metrics share an epoch"),
+        pytest.param(
+            [Fact(FIT, "Fold 1"), number(1), Fact(FIT, "Fold 2"), number(1)], [1, 1], id="another fit"
+        ),
+        pytest.param([number(), number(), number(name="acc")], [1, 2, 1], id="counted by metric"),
+    ],
+)
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_values_without_steps_are_numbered(records, expected, is_whole):
+    positions = Positions()
+    parts = [records] if is_whole else [[record] for record in records]
+    placed = [each for part in parts for each in positions.of(MeasurementTable.of(part))]
+    assert [each.step for each in placed if isinstance(each, Measurement)] == expected
