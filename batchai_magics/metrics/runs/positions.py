@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,13 +17,16 @@ from batchai_magics.metrics.measurement import FIT
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable, Rank
 from batchai_magics.metrics.runs.fits import FitHeadings
 
+_MAX_EPOCH = 1 << 53  # what is beyond is no epoch that anybody counts to
+
 
 class Positions:
     """Gives each value of a run the number at which it stands, as values come.
 
     1. A step: that of the timeline, which continues a counter that starts again with each epoch.
-    2. An epoch, but no step: the number of its epoch, alike for all metrics of a rank. A metric with several
-       values in an epoch gets several numbers. Where epochs go back, as with another fit, so do the numbers.
+    2. An epoch, but no step: the epoch (a fraction is rounded up), alike for all metrics of a rank. Further
+       values of a metric in that epoch are counted on, and later epochs are behind them: values of the epochs
+       3, 4, 4, 5 stand at 3, 4, 5, 6. Where epochs go back, as with another fit, so do the numbers.
     3. Neither: the next number of its metric and rank, from 1 on.
     """
 
@@ -78,22 +83,33 @@ def _columns(rows: Sequence[Sequence[int]]) -> Sequence[Column]:
 
 @dataclass(slots=True)
 class _EpochNumbers:
-    """The last epoch of a rank, its fit and number, and the metrics that have a value there."""
+    """The numbers of a rank's epochs, each with those of the values in it."""
 
-    epoch: float | None = None
-    fit: int = 0
-    number: int = 0
-    names: set[str] = field(default_factory=set)
-    firsts: dict[float, int] = field(default_factory=dict)  # the first number of each epoch
-    most: int = 0
+    _epoch: float | None = None  # the last one, its fit, its number, the metrics that have a value there
+    _fit: int = 0
+    _number: int = 0
+    _names: set[str] = field(default_factory=set)
+    _order: list[float] = field(default_factory=list)  # all epochs, ascending
+    _firsts: dict[float, int] = field(default_factory=dict)  # the first and the last number of each
+    _lasts: dict[float, int] = field(default_factory=dict)
 
     def number_of(self, epoch: float, name: str, fit: int) -> int:
-        """The number of the next value, from 1 on."""
-        if (epoch, fit) != (self.epoch, self.fit):
-            self.number = self.firsts.setdefault(epoch, self.most + 1)
-            self.epoch, self.fit, self.names = epoch, fit, set()
-        elif name in self.names:
-            self.number, self.names = self.number + 1, set()
-        self.names.add(name)
-        self.most = max(self.most, self.number)
-        return self.number
+        """The number of the next value of a metric."""
+        if (epoch, fit) != (self._epoch, self._fit):
+            if epoch not in self._firsts:
+                self._enter(epoch)
+            self._number = self._firsts[epoch]
+            self._epoch, self._fit, self._names = epoch, fit, set()
+        elif name in self._names:
+            self._number, self._names = self._number + 1, set()
+        self._names.add(name)
+        self._lasts[epoch] = max(self._lasts[epoch], self._number)
+        return self._number
+
+    def _enter(self, epoch: float) -> None:
+        at = bisect_left(self._order, epoch)
+        number = math.ceil(epoch) if abs(epoch) < _MAX_EPOCH else 1
+        if at:
+            number = max(number, self._lasts[self._order[at - 1]] + 1)
+        self._order.insert(at, epoch)
+        self._firsts[epoch] = self._lasts[epoch] = number

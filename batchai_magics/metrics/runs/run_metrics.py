@@ -296,10 +296,15 @@ class RunMetrics(Mapping[str, Metric]):
 
         A progress bar shows several losses at one step, so the lines are more, or fewer, than the steps.
         """
-        shown = [m for m in self.values() if m.axis == AXES[0] and (m.name == "loss" or m.traits.is_rate)]
-        curves = chain.from_iterable(metric.curves() for metric in shown)
-        steps = array("d", chain.from_iterable(curve.positions for curve in curves))
-        return int(max(steps)) + (min(steps) == 0) if steps else self.speeds.last_step
+        every = self.values() if self.axis == AXES[0] else ()
+        shown = {metric.name: metric for metric in every if metric.name == "loss" or metric.traits.is_rate}
+        curves = chain.from_iterable(metric.curves() for metric in shown.values())
+        last = max(chain.from_iterable(curve.positions for curve in curves), default=None)
+        if last is None:
+            return self.speeds.last_step
+        columns = (pair for lines in self.table.lines for pair in zip(lines.names, lines.steps, strict=True))
+        is_from_0 = any(name in shown and 0 in steps for name, steps in columns)
+        return int(last) + is_from_0
 
     @property
     def total(self) -> Fact | None:

@@ -19,6 +19,11 @@ def numbers(*epochs):
     ("records", "expected"),
     [
         pytest.param(numbers(1, 2, 2, 3, 1, 2, 4), [1, 2, 3, 4, 1, 2, 5], id="epochs that go back"),
+        pytest.param(numbers(3, 4, 4, 5, 9), [3, 4, 5, 6, 9], id="the counter that the program counts in"),
+        pytest.param(numbers(0, 1, 2), [0, 1, 2], id="from 0"),
+        pytest.param(numbers(0.02, 0.5, 1, 2.2), [1, 2, 3, 4], id="fractions"),
+        pytest.param(numbers(4, 5, 1, 2, 6), [4, 5, 1, 2, 6], id="back to epochs before the first one"),
+        pytest.param(numbers(1e300, float("inf")), [1, 2], id="no epochs that anybody counts to"),
         pytest.param([*numbers(1), number(1, 7), *numbers(2)], [1, 7, 2], id="steps stay"),
         pytest.param([*numbers(1, 2), number(2, name="acc")], [1, 2, 2], id="all metrics share an epoch"),
         pytest.param(

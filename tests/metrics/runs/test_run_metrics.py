@@ -51,6 +51,10 @@ def test_a_log_with_epochs_only_is_drawn_over_epochs():
     assert list(found["val_loss"].last_segment()) == [1, 2]
 
 
+def test_an_epoch_above_the_first_step_is_no_step_that_counts():
+    assert metrics_of(lines({"epoch": 0, "loss": 3.0}, {"step": 5, "loss": 2.0})).last_step == 5
+
+
 def test_points_are_placed_by_epoch_and_by_time():
     rows = [{"epoch": 2 * s, "step": s, "time": 1763805600 + s, "loss": 1.0} for s in (1, 2)]
     found = metrics_of(lines(*rows))
