@@ -209,9 +209,10 @@ export class JobNumbers {
 export function scalesOf(points, first) {
   const every = [...points.known.values()];
   const useful = /** @type {("epoch" | "time")[]} */ (["epoch", "time"]).flatMap((name) => scaleOf(every, name));
-  if (first === "order") return [new XScale(first), ...useful];
-  if (first === "step" || first !== useful[0]?.name) return [new XScale("step"), ...useful];
-  return [mergedScale(every, first), ...useful.slice(1)];
+  if (first !== "epoch") return [new XScale(first), ...useful];
+  const isOnePoint = every.every(({ steps }) => steps.length < 2); // of the first epoch
+  if (!isOnePoint && useful[0]?.name !== first) return [new XScale("order"), ...useful];
+  return [mergedScale(every, first), ...useful.filter(({ name }) => name !== first)];
 }
 
 /**

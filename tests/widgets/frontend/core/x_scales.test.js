@@ -34,6 +34,14 @@ test("a log that tells epochs only has no axis of steps", () => {
   assert.deepEqual(scalesOf(points, "epoch").map(({ name }) => name), ["epoch"]);
 });
 
+test("the first epoch of a log without steps stands at its number, several values of it in order", () => {
+  const points = new JobNumbers();
+  points.of("loss").add(0, { steps: [3], ranks: [-1], epoch: [3], time: [NaN] }, [5]);
+  assert.deepEqual(scalesOf(points, "epoch").map((scale) => [scale.name, scale.of([3])]), [["epoch", [3]]]);
+  points.of("loss").add(1, { steps: [4], ranks: [-1], epoch: [3], time: [NaN] }, [6]);
+  assert.deepEqual(scalesOf(points, "epoch").map(({ name }) => name), ["order"]);
+});
+
 test("a log without positions has its values in order and no axis of steps", () => {
   const points = new JobNumbers();
   points.of("accuracy").add(0, { steps: [1, 2], ranks: [-1, -1], time: [0, 7] }, [0.9, 0.93]);
