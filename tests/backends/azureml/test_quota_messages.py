@@ -1,4 +1,4 @@
-"""Quotas and prices, and what they mean for a job."""
+"""Quotas and prices, what they mean for a job, and why a queued one waits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from batchai_magics.backends.azureml.quota_messages import CoreQuota, Estimate, SizeFacts, core_quota
+from batchai_magics.backends.azureml.clusters import parse_cluster
+from batchai_magics.backends.azureml.quota_messages import (
+    CoreQuota,
+    Estimate,
+    SizeFacts,
+    core_quota,
+    queue_reason,
+)
+from batchai_magics.models.resource_ids import Kind, ResourceId
+from batchai_magics.models.resources import Cluster
 
 FAMILY = "StandardNCADSA100v4Family"
 PRICES = {
@@ -86,3 +95,34 @@ def test_a_workspaces_own_quota_counts_if_it_is_tighter() -> None:
 def test_a_service_that_tells_no_price_gets_no_price() -> None:
     size = SizeFacts.from_wire({"name": "Standard_X", "family": "f", "vCPUs": 4, "estimatedVMPrices": None})
     assert Estimate(3, size, 3).sentence == "3 × X"
+
+
+# why a job waits
+
+
+def cluster(most: int = 4, **more: Any) -> Cluster:
+    own = {"vmSize": A100.name, "scaleSettings": {"minNodeCount": 0, "maxNodeCount": most}, **more}
+    data = {"name": "c", "properties": {"computeType": "AmlCompute", "properties": own}}
+    return parse_cluster(data, ResourceId("s", "g", "w", Kind.CLUSTER, "c"))
+
+
+def counts(**numbers: int) -> dict[str, dict[str, int]]:
+    return {"nodeStateCounts": {f"{state}NodeCount": number for state, number in numbers.items()}}
+
+
+def test_a_cluster_that_is_too_small_is_told_first() -> None:
+    assert queue_reason(cluster(most=1), 2, Estimate(1, A100, 1, CoreQuota(24, 24))).startswith(
+        "it can have at most 1 node; 1 × NC24"
+    )
+
+
+def test_nodes_that_are_coming_are_counted() -> None:
+    resizing = cluster(allocationState="Resizing", **counts(idle=1, preparing=1))
+    assert queue_reason(resizing, 2) == "its nodes are being allocated: 1 of 2 ready"
+
+
+def test_nodes_that_are_taken_or_lost_are_counted() -> None:
+    busy = cluster(**counts(running=2, preempted=1, unusable=1))
+    assert queue_reason(busy, 2) == (
+        "1 of its nodes was preempted; 1 of its nodes is unusable; 2 of its nodes run other jobs"
+    )

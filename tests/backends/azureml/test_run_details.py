@@ -1,4 +1,4 @@
-"""The details of a run, as run history writes them."""
+"""The details of a run, as run history writes them, and the names of its log files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from datetime import datetime, timezone
 
 import pytest
 
-from batchai_magics.backends.azureml.run_details import RunDetails
+from batchai_magics.backends.azureml.run_details import (
+    RankLog,
+    RunDetails,
+    attempt_count,
+    other_logs,
+    parse_log_name,
+    rank_logs,
+)
 from batchai_magics.models.states import WARNINGS
 
 TEXT = "Process 'worker 1' exited with code 3 and error message ''"
@@ -84,3 +91,75 @@ def test_the_exit_code_is_found_in_the_text(message: str, code: int | None) -> N
         {"status": "Failed", "error": {"error": {"code": "UserError", "message": message}}}
     )
     assert details.exit_code == code
+
+
+# names of log files
+
+
+@pytest.mark.parametrize(
+    ("name", "attempt", "rank", "path"),
+    [
+        ("user_logs/std_log.txt", 0, 0, "stdout.txt"),
+        ("user_logs/std_log_process_0.txt", 0, 0, "stdout-0.txt"),
+        ("user_logs/std_log_process_07.txt", 0, 7, "stdout-7.txt"),
+        ("user_logs/retry_002/std_log_process_11.txt", 2, 11, "stdout-11.txt"),
+        ("user_logs/std_log_node_01_worker.txt", 0, 1, "stdout-wk-1.txt"),
+        ("user_logs/std_log_node_00_ps.txt", 0, 3, "stdout-ps-0.txt"),
+        ("azureml-logs/70_driver_log.txt", 0, 0, "stdout.txt"),
+        ("azureml-logs/70_driver_log_1.txt", 0, 1, "stdout-1.txt"),
+    ],
+)
+def test_a_name_says_whose_log_it_is(name: str, attempt: int, rank: int, path: str) -> None:
+    log = parse_log_name(name, worker_count=3)
+    assert log is not None
+    assert (log.attempt, log.rank, log.path) == (attempt, rank, path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "system_logs/lifecycler/execution-wrapper.log",
+        "user_logs/mpi_log.txt",
+        "logs/std_log.txt",
+        "std_log.txt",
+    ],
+)
+def test_files_of_the_service_belong_to_no_process(name: str) -> None:
+    assert parse_log_name(name) is None
+
+
+def test_logs_are_in_the_order_of_attempt_and_rank() -> None:
+    names = [
+        "user_logs/retry_001/std_log_process_0.txt",
+        "user_logs/std_log_process_1.txt",
+        "user_logs/std_log_process_0.txt",
+        "system_logs/x.log",
+    ]
+    assert [(log.attempt, log.rank) for log in rank_logs(names)] == [(0, 0), (0, 1), (1, 0)]
+    assert attempt_count(names) == 2
+
+
+def test_parameter_servers_come_after_the_workers() -> None:
+    names = [f"user_logs/std_log_node_{index:02}_{role}.txt" for role in ("ps", "worker") for index in (0, 1)]
+    assert [(log.rank, log.label) for log in rank_logs(names)] == [
+        (0, "wk-0"),
+        (1, "wk-1"),
+        (2, "ps-0"),
+        (3, "ps-1"),
+    ]
+
+
+def test_old_names_count_only_without_new_ones() -> None:
+    old, new = "azureml-logs/70_driver_log.txt", "user_logs/std_log.txt"
+    assert rank_logs([old]) == [RankLog(old, 0, 0)]
+    assert rank_logs([old, new]) == [RankLog(new, 0, 0)]
+
+
+def test_the_log_of_mpirun_is_found_for_each_attempt() -> None:
+    names = ["user_logs/retry_001/mpi_log.txt", "user_logs/mpi_log.txt", "user_logs/std_log.txt"]
+    assert [log.name for log in other_logs(names)] == names[1::-1]
+
+
+def test_files_that_a_job_writes_beside_its_logs_are_logs_of_their_own() -> None:
+    (log,) = other_logs(["logs/batchai/stdouterr/stdout-job_prep.txt", "logs/batchai/exits/0.json"])
+    assert (log.path, log.tailed_path) == ("stdout-job_prep.txt", "stdout-job_prep.txt")

@@ -1,15 +1,23 @@
-"""Each process knows its rank and the other nodes by what the service sets, whatever of it is there."""
+"""A process on its node: its rank and the other nodes, as the service tells them, and its private files."""
 
 from __future__ import annotations
 
 import json
 import runpy
 import sys
+from functools import partial
 
 import pytest
 
 from batchai_magics.backends.azureml.job_requests import run_plan
-from batchai_magics.backends.azureml.node.run_process import environment, hosts_of_tasks, identity_of
+from batchai_magics.backends.azureml.node.run_process import (
+    CopiedFile,
+    RankFiles,
+    append,
+    environment,
+    hosts_of_tasks,
+    identity_of,
+)
 from batchai_magics.backends.node.node_programs import PACKAGE
 from batchai_magics.models.resource_ids import Kind
 from tests.backends.azureml.job_specs import job_spec
@@ -87,3 +95,26 @@ def test_an_image_with_an_old_python_says_which_one_is_needed(monkeypatch) -> No
     monkeypatch.setattr(sys, "version_info", (3, 8, 0))
     with pytest.raises(SystemExit, match=r"the image has Python 3.8; jobs need 3.10 or later"):
         start["main"]()
+
+
+def test_an_attempt_in_the_folder_of_an_earlier_one_begins_anew(plan_of, tmp_path) -> None:
+    plan = plan_of(nodes=1)
+    files, bundle = RankFiles(tmp_path / "1"), {"stop_if": ["loss is nan"], "patterns": {}, "records": {}}
+    files.prepare(plan, 1, bundle)
+    files.output.write_bytes(b"of the first attempt")
+    files.prepare(plan, 1, bundle)
+    assert files.stop_if.exists()
+    assert not files.output.exists()
+
+
+def test_what_a_full_disk_refuses_follows_once_there_is_room(tmp_path) -> None:
+    source, log = tmp_path / "numbers", tmp_path / "logs/batchai/stdouterr/log"
+    log.parent.mkdir(parents=True)
+    log.symlink_to("/dev/full")
+    copied = CopiedFile(source, partial(append, tmp_path, "log"))
+    source.write_bytes(b"one\n")
+    copied.copy()
+    log.unlink()
+    source.write_bytes(b"one\ntwo\n")
+    copied.copy()
+    assert log.read_bytes() == b"one\ntwo\n"
