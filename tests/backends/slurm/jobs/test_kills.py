@@ -12,6 +12,8 @@ import psutil
 import pytest
 
 from batchai_magics.models.states import ExecutionState
+from tests.backends.slurm.job_files import first_error, number
+from tests.backends.slurm.real_slurm import RealSlurm
 from tests.contract.place import Place
 from tests.world import processes_of, until
 
@@ -97,3 +99,14 @@ def test_a_killed_slurmstepd_is_noticed(impatient_place: Place, tmp_path: Path) 
     assert "slurmstepd, which runs the job's processes on" in error.message
     assert job.ranks[0].rank in (rank, rank + 1)
     until(lambda: not processes_of(tmp_path / "home"))
+
+
+def test_ranks_on_two_nodes_that_somebody_kills_are_not_said_never_to_have_run(
+    place: Place, slurm: RealSlurm
+) -> None:
+    id = place.start_ranks(UP, count=COUNT)
+    until(lambda: place.log(id).count(b"up") == COUNT)
+    slurm.ask("scancel", "-s", "KILL", f"{number(place, id)}.0")
+    job = place.wait(id)
+    assert (first_error(job).code, job.execution.exit_code) == ("JobFailed", 137)
+    assert len(job.ranks) == COUNT

@@ -1,7 +1,9 @@
-"""What a real Slurm ends jobs for: memory, time."""
+"""What a real Slurm, or the kernel, ends jobs for: memory, time."""
 
 from __future__ import annotations
 
+import contextlib
+import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +23,7 @@ STRICT = """
 SelectTypeParameters=CR_CPU_Memory
 JobAcctGatherFrequency=1
 JobAcctGatherParams=OverMemoryKill"""
+GROUPS = Path("/sys/fs/cgroup/memory")
 EATS = "exec python3 -c 'x = bytearray(300 << 20); import time; time.sleep(1000)'"
 
 
@@ -62,3 +65,30 @@ def test_ranks_on_two_nodes_that_use_more_memory_than_they_have_say_so(strict_pl
     job = place.wait(id)
     assert place.log(id) == b"up\nup\n"
     assert first_error(job).code == "JobOutOfMemory"
+
+
+@pytest.fixture
+def small_group() -> Iterator[Path]:
+    """A control group with little memory, which Slurm knows nothing of."""
+    folder = GROUPS / f"batchai-test-{uuid.uuid4().hex}"
+    try:
+        folder.mkdir()
+        (folder / "memory.limit_in_bytes").write_text(str(64 << 20))
+    except OSError as error:
+        pytest.skip(f"no control group can be made here: {error}")
+    yield folder
+    with contextlib.suppress(OSError):
+        until(lambda: not (folder / "cgroup.procs").read_text())
+        folder.rmdir()
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_a_rank_that_the_kernel_kills_for_want_of_memory_is_known_without_slurms_help(
+    place: Place, small_group: Path, nodes: int
+) -> None:
+    line = f"echo $$ > {small_group}/cgroup.procs; {EATS}"
+    mpi = {"commandLine": line, "processCount": nodes}
+    job = place.run(nodeCount=nodes, customToolkitSettings=None, customMpiSettings=mpi)
+    assert first_error(job).code == "JobOutOfMemory"
+    assert "The kernel of node" in first_error(job).message
+    assert job.execution.exit_code == 137

@@ -1,13 +1,21 @@
-"""Settings that cannot be meant are refused by their names; those of VM sizes become options."""
+"""Settings and options of sbatch: what cannot be meant is refused by its name, and becomes no script."""
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
 
 from batchai_magics.backends.slurm.opening import open_backend
-from batchai_magics.backends.slurm.settings import SlurmSettings
+from batchai_magics.backends.slurm.settings import (
+    OF_CLUSTERS,
+    OF_FIXED,
+    OWN,
+    SBATCH,
+    SlurmSettings,
+    slurm_words,
+)
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
 
@@ -35,3 +43,70 @@ def test_a_vm_size_has_the_options_of_the_table() -> None:
     assert settings.options_of_size("STANDARD_NC6") == ["--partition=gpu", "--gres=gpu:1"]
     assert settings.options_of_size("Standard_D2") == ["-p", "cpu"]
     assert settings.options_of_size("Standard_D3") == []
+
+
+# options of sbatch
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "--account=lab --qos long",
+        "-A lab -C 'a100&nvlink' --gres=gpu:2",
+        "--exclusive --requeue --reservation=school",
+        "-Ok --mem=0 --wait-all-nodes=1 --ntasks-per-node=4",
+        "--time=1-0 -t10 --begin=now+1hour",
+        "--dependency=afterok:7 --mail-type=END",
+    ],
+)
+def test_options_of_ones_own_are_taken_word_by_word(text: str) -> None:
+    assert slurm_words(text, {**OWN, **OF_CLUSTERS, **OF_FIXED}) == shlex.split(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("--output=x", "--output"),
+        ("--qos=long --job-name x", "--job-name"),
+        ("--wrap=true", "--wrap"),
+        ("--wra=true", "--wrap"),
+        ("-N4", "--nodes"),
+        ("-ON4", "--nodes"),
+        ("-o x", "--output"),
+        ("--ntask=3", "--ntasks"),
+        ("--export=NONE", "--export"),
+        ("--array=1-9", "--array"),
+        ("-p gpu", "--partition"),
+        ("--exclude n1", "--exclude"),
+        ("-wn1", "--nodelist"),
+    ],
+)
+def test_what_the_backend_says_itself_is_refused_by_name(text: str, name: str) -> None:
+    with pytest.raises(ValueError, match=f"^{name} cannot be set: "):
+        slurm_words(text, {**OWN, **OF_CLUSTERS, **OF_FIXED})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("run.sh", "'run.sh' is not an option"),
+        ("--exclusive run.sh", "'run.sh' is not an option"),
+        ("--qos=long : --qos=short", "':' is not an option"),
+        ("-- x", "'--' is not an option"),
+        ("--account", "--account needs a value: write --account=VALUE"),
+        ("--account --qos=long", "--account needs a value"),
+        ("-A", "-A needs a value"),
+        ("--qos='long", "No closing quotation"),
+    ],
+)
+def test_no_word_can_become_the_script(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        slurm_words(text)
+
+
+@pytest.mark.parametrize("text", ["--output=x", "--partition=gpu"])
+def test_the_declaration_refuses_what_no_job_may_say(text: str) -> None:
+    with pytest.raises(ValueError, match="cannot be set"):
+        SBATCH.check(text)
+    SBATCH.check("--qos=long --nodelist=n1")

@@ -1,8 +1,10 @@
-"""What is asked of Slurm, to be read before it is sent."""
+"""What is asked of Slurm, to be read before it is sent, and what runs containers on its nodes."""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+import pytest
 
 from batchai_magics.backends.slurm import sbatch
 
@@ -13,3 +15,18 @@ def test_the_script_becomes_its_program_and_lets_no_signal_slip_by() -> None:
     assert (first, "trap '' TERM" in text) == ("#!/bin/bash", True)
     assert last.startswith("exec /usr/bin/python3 -I -S -c ")
     assert last.endswith("/h/p '/h/j b' 1")
+
+
+@pytest.mark.parametrize(
+    ("configured", "there", "engine"),
+    [
+        ("", {"podman", "apptainer"}, ("apptainer",)),
+        ("", {"podman", "enroot"}, ("enroot",)),
+        ("singularity --quiet", set(), ("singularity", "--quiet")),
+        ("host", {"apptainer"}, ()),
+    ],
+)
+def test_what_was_set_or_is_there_runs_them(
+    configured: str, there: set[str], engine: tuple[str, ...]
+) -> None:
+    assert sbatch.container_engine(configured, has_credentials=False, has=there.__contains__) == engine
