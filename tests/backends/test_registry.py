@@ -1,7 +1,5 @@
 """Backends that other packages bring: an entry point, and they are everywhere that ours are."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

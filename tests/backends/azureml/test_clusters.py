@@ -6,18 +6,15 @@ import contextlib
 
 import pytest
 
-from batchai_magics.backends.azureml.azureml_backend import AzureMLBackend
 from batchai_magics.backends.azureml.clusters import Clusters
 from batchai_magics.backends.azureml.connection import Connection
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.command_runner import run
 from batchai_magics.commands.parsing.command_parser import parse
-from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError, CapabilityError, ConflictError, NotFoundError
 from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.states import AllocationState, NodeState
-from tests.azureml.stand_in import AzureStandIn
 from tests.default_resources import ensure_defaults
 from tests.world import until
 
@@ -43,7 +40,7 @@ def gpus(workspace: ResourceId) -> ResourceId:
     return workspace.child(Kind.CLUSTER, "gpus")
 
 
-def test_a_created_cluster_is_shown_as_it_was_described(clusters: Clusters, gpus: ResourceId) -> None:
+def test_a_created_cluster_is_shown_as_it_was_described(clusters, gpus):
     made = clusters.create(gpus, spec(vmPriority="lowpriority"))
     shown = clusters.show(gpus)
     assert shown.spec == made.spec
@@ -53,9 +50,7 @@ def test_a_created_cluster_is_shown_as_it_was_described(clusters: Clusters, gpus
     assert [cluster.id.name for cluster in clusters.list(gpus.workspace_id)] == ["gpus"]
 
 
-def test_a_new_cluster_scales_to_zero_unless_told_otherwise(
-    backend: AzureMLBackend, settings: Settings, clusters: Clusters, workspace: ResourceId
-) -> None:
+def test_a_new_cluster_scales_to_zero_unless_told_otherwise(backend, settings, clusters, workspace):
     context = Context(settings)
     with contextlib.closing(context.backend):
         made = run(parse(["cluster", "create", "-n", "own", "-s", "Standard_NC4as_T4_v3"]), context)
@@ -66,23 +61,21 @@ def test_a_new_cluster_scales_to_zero_unless_told_otherwise(
         assert scale.auto_scale.minimum_node_count == 0
 
 
-def test_an_identical_cluster_is_returned_and_a_different_one_named(
-    clusters: Clusters, gpus: ResourceId
-) -> None:
+def test_an_identical_cluster_is_returned_and_a_different_one_named(clusters, gpus):
     clusters.create(gpus, spec())
     assert clusters.create(gpus, spec()).id == gpus
     with pytest.raises(ConflictError, match=r"scaleSettings: 0 to 2 nodes, not 3 nodes"):
         clusters.create(gpus, spec(scaleSettings=fixed(3)))
 
 
-def test_a_fixed_number_of_nodes_is_allocated(clusters: Clusters, gpus: ResourceId) -> None:
+def test_a_fixed_number_of_nodes_is_allocated(clusters, gpus):
     clusters.create(gpus, spec(scaleSettings=fixed(2)))
     until(lambda: clusters.show(gpus).node_states.of(NodeState.IDLE) == 2)
     assert clusters.show(gpus).allocation_state is AllocationState.STEADY
     assert [node.state for node in clusters.nodes(gpus)] == [NodeState.IDLE, NodeState.IDLE]
 
 
-def test_a_cluster_is_resized_and_deleted(clusters: Clusters, gpus: ResourceId) -> None:
+def test_a_cluster_is_resized_and_deleted(clusters, gpus):
     clusters.create(gpus, spec())
     patch = ClusterPatch.from_wire({"properties": {"scaleSettings": fixed(1)}})
     assert clusters.update(gpus, patch).spec.scale_settings == patch.scale_settings
@@ -93,7 +86,7 @@ def test_a_cluster_is_resized_and_deleted(clusters: Clusters, gpus: ResourceId) 
         clusters.nodes(gpus)
 
 
-def test_nodes_tell_their_state_and_job(azure: AzureStandIn, clusters: Clusters, gpus: ResourceId) -> None:
+def test_nodes_tell_their_state_and_job(azure, clusters, gpus):
     azure.computes.preparation_s = 0
     nodes = azure.computes.add("gpus", minimum=3).nodes
     nodes[0].is_preempted, nodes[1].run_id = True, "someones-job"
@@ -102,9 +95,7 @@ def test_nodes_tell_their_state_and_job(azure: AzureStandIn, clusters: Clusters,
     assert (counts.of(NodeState.PREEMPTED), counts.of(NodeState.RUNNING), counts.total) == (1, 1, 3)
 
 
-def test_the_text_of_a_compute_error_is_shown(
-    azure: AzureStandIn, clusters: Clusters, gpus: ResourceId
-) -> None:
+def test_the_text_of_a_compute_error_is_shown(azure, clusters, gpus):
     azure.workspace.cores["Standard NCASv3_T4 Family"] = 4
     clusters.create(gpus, spec(scaleSettings=fixed(2)))
     (error,) = clusters.show(gpus).errors
@@ -120,8 +111,8 @@ def test_the_text_of_a_compute_error_is_shown(
     ],
 )
 def test_settings_that_have_no_counterpart_are_refused_before_anything_is_sent(
-    azure: AzureStandIn, clusters: Clusters, gpus: ResourceId, field: str, value: object
-) -> None:
+    azure, clusters, gpus, field, value
+):
     with pytest.raises(CapabilityError, match=rf"properties\.{field}[.\w]* is not supported"):
         clusters.create(gpus, spec(**{field: value}))
     assert azure.exchanges == []
@@ -142,21 +133,14 @@ def test_settings_that_have_no_counterpart_are_refused_before_anything_is_sent(
     ],
 )
 def test_a_cluster_that_the_service_refuses_is_not_asked_for(
-    azure: AzureStandIn,
-    clusters: Clusters,
-    workspace: ResourceId,
-    name: str,
-    changed: dict[str, object],
-    reason: str,
-) -> None:
+    azure, clusters, workspace, name, changed, reason
+):
     with pytest.raises(BatchAIError, match=reason):
         clusters.create(workspace.child(Kind.CLUSTER, name), spec(**changed))
     assert [each for each in azure.exchanges if each.request.method == "PUT"] == []
 
 
-def test_serverless_compute_is_a_cluster_that_needs_no_creation(
-    azure: AzureStandIn, clusters: Clusters, workspace: ResourceId
-) -> None:
+def test_serverless_compute_is_a_cluster_that_needs_no_creation(azure, clusters, workspace):
     serverless = workspace.child(Kind.CLUSTER, "serverless")
     assert clusters.create(serverless, spec()) == clusters.show(serverless)
     assert clusters.nodes(serverless) == ()

@@ -16,19 +16,19 @@ from tests.azureml.workspace import ROOT
 
 
 @pytest.mark.parametrize("fault", [refusal(429, retry_after="0"), refusal(503), CUT_REQUEST])
-def test_a_request_that_fails_twice_is_repeated(connection, azure, fault) -> None:
+def test_a_request_that_fails_twice_is_repeated(connection, azure, fault):
     azure.faults.add(fault, f"{ROOT}$", count=1)
     assert connection.workspace.location == "eastus"
     assert len(azure.faults.happened) == 1
 
 
-def test_a_service_that_keeps_refusing_is_unreachable(connection, azure) -> None:
+def test_a_service_that_keeps_refusing_is_unreachable(connection, azure):
     azure.faults.add(refusal(503), f"{ROOT}$", count=99)
     with pytest.raises(UnreachableError):
         _ = connection.workspace
 
 
-def test_a_token_that_expires_is_renewed_unnoticed(connection, azure, start) -> None:
+def test_a_token_that_expires_is_renewed_unnoticed(connection, azure, start):
     start("one")
     azure.sign_in.expire_all()
     connection._credential._chosen = None  # the library renews by its clock, which does not know
@@ -41,7 +41,7 @@ def without_credentials(monkeypatch) -> None:
     monkeypatch.setenv("AZURE_TOKEN_CREDENTIALS", "EnvironmentCredential")  # nothing else is tried
 
 
-def test_missing_credentials_say_how_to_sign_in(connection, azure, monkeypatch) -> None:
+def test_missing_credentials_say_how_to_sign_in(connection, azure, monkeypatch):
     without_credentials(monkeypatch)
     with pytest.raises(ServiceError, match="no credentials of Azure") as caught:
         _ = connection.workspace
@@ -59,7 +59,7 @@ FAILURES = [
 @pytest.mark.parametrize("is_interactive", [True, False])
 def test_a_sign_in_that_fails_says_why(
     connection, azure, monkeypatch, name, value, reason, advice, is_interactive
-) -> None:
+):
     prompt = print if is_interactive else None
     monkeypatch.setattr(user_ports.PROMPT, "get", lambda: prompt)  # nobody is asked for a code
     monkeypatch.setenv(name, value)
@@ -70,7 +70,7 @@ def test_a_sign_in_that_fails_says_why(
 
 
 @pytest.mark.parametrize(("name", "value", "reason", "advice"), FAILURES[1:])
-def test_a_request_that_fails_says_why(connection, azure, monkeypatch, name, value, reason, advice) -> None:
+def test_a_request_that_fails_says_why(connection, azure, monkeypatch, name, value, reason, advice):
     connection._credential.get_token("https://management.azure.com/.default")
     monkeypatch.setenv(name, value)
     with pytest.raises(UnreachableError, match=reason) as caught:
@@ -78,7 +78,7 @@ def test_a_request_that_fails_says_why(connection, azure, monkeypatch, name, val
     assert advice in caught.value.hint
 
 
-def test_a_list_goes_on_over_its_pages(connection, azure, start) -> None:
+def test_a_list_goes_on_over_its_pages(connection, azure, start):
     azure.jobs.page = 2
     for name in "abcde":
         start(name)
@@ -86,7 +86,7 @@ def test_a_list_goes_on_over_its_pages(connection, azure, start) -> None:
     assert [item["name"] for item in found] == ["e", "d", "c", "b", "a"]
 
 
-def test_a_log_is_read_from_an_offset_without_a_token(connection, azure, start) -> None:
+def test_a_log_is_read_from_an_offset_without_a_token(connection, azure, start):
     start("one")
     azure.write_log("one", "user_logs/std_log.txt", b"hello\n")
     url = connection.history_json("runs/one/details")["logFiles"]["user_logs/std_log.txt"]
@@ -106,12 +106,12 @@ assert not [name for name in sys.modules if name.split(".")[0] == "azure"], "azu
 
 
 @pytest.mark.slow
-def test_no_module_of_azure_is_loaded_before_it_is_used() -> None:
+def test_no_module_of_azure_is_loaded_before_it_is_used():
     env = {**os.environ, "BATCHAI_BACKEND": "azureml"}
     subprocess.run([sys.executable, "-c", USE], env=env, check=True)
 
 
-def test_a_response_over_the_limit_is_refused(connection, monkeypatch, start) -> None:
+def test_a_response_over_the_limit_is_refused(connection, monkeypatch, start):
     start("one", tags={"note": "x" * 2000})
     monkeypatch.setattr(bounded_transport, "MAX_RESPONSE_BYTES", 2000)
     with pytest.raises(ServiceError, match="sends more than"):

@@ -1,7 +1,5 @@
 """Who can be asked to sign in."""
 
-from __future__ import annotations
-
 import io
 import subprocess
 import sys
@@ -20,20 +18,20 @@ def registered_prompt(monkeypatch):
 
 
 @pytest.mark.parametrize(("is_terminal", "is_asked"), [(True, True), (False, False)])
-def test_a_process_asks_at_a_terminal_only(monkeypatch, is_terminal, is_asked) -> None:
+def test_a_process_asks_at_a_terminal_only(monkeypatch, is_terminal, is_asked):
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     monkeypatch.setattr(sys.stdin, "isatty", lambda: is_terminal)
     assert (PROMPT.get() is not None) is is_asked
 
 
-def test_a_process_without_input_asks_nobody(monkeypatch) -> None:
+def test_a_process_without_input_asks_nobody(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     assert PROMPT.get() is None
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("line", ["load_ipython_extension(shell)", "Job"])
-def test_a_notebook_asks_beneath_its_cell(line) -> None:
+def test_a_notebook_asks_beneath_its_cell(line):
     program = f"""
 from IPython.core.interactiveshell import InteractiveShell
 shell = InteractiveShell.instance()

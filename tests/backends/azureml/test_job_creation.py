@@ -48,7 +48,7 @@ def uploads(azure):
     return [each for each in azure.exchanges if each.request.method == "PUT" and "blob" in each.request.host]
 
 
-def test_a_job_without_a_cluster_runs_on_nodes_of_its_own(create, azure, experiment) -> None:
+def test_a_job_without_a_cluster_runs_on_nodes_of_its_own(create, azure, experiment):
     create()
     body = sent(azure, experiment)
     assert body["resources"] == {"instanceCount": 1, "instanceType": "Standard_DS3_v2"}
@@ -56,7 +56,7 @@ def test_a_job_without_a_cluster_runs_on_nodes_of_its_own(create, azure, experim
     assert (body["experimentName"], body["displayName"]) == ("first", "one")
 
 
-def test_a_job_on_a_cluster_names_its_compute(create, azure, experiment) -> None:
+def test_a_job_on_a_cluster_names_its_compute(create, azure, experiment):
     azure.computes.add("cpu", maximum=2)
     create(cluster="cpu")
     body = sent(azure, experiment)
@@ -64,7 +64,7 @@ def test_a_job_on_a_cluster_names_its_compute(create, azure, experiment) -> None
     assert "instanceType" not in body["resources"]
 
 
-def test_spot_nodes_and_other_sizes_are_asked_for(create, azure, experiment) -> None:
+def test_spot_nodes_and_other_sizes_are_asked_for(create, azure, experiment):
     create(batchaiSpot="yes", batchaiSize="Standard_NC24ads_A100_v4")
     body = sent(azure, experiment)
     assert body["queueSettings"] == {"jobTier": "Spot"}
@@ -74,9 +74,7 @@ def test_spot_nodes_and_other_sizes_are_asked_for(create, azure, experiment) -> 
 @pytest.mark.parametrize(
     ("priority", "tier"), [("low", "Spot"), ("normal", "Standard"), ("high", "Standard")]
 )
-def test_a_priority_is_one_of_the_tiers_of_serverless_compute(
-    create, azure, experiment, priority, tier
-) -> None:
+def test_a_priority_is_one_of_the_tiers_of_serverless_compute(create, azure, experiment, priority, tier):
     create(schedulingPriority=priority)
     assert sent(azure, experiment)["queueSettings"] == {"jobTier": tier}
 
@@ -90,7 +88,7 @@ def test_a_priority_is_one_of_the_tiers_of_serverless_compute(
         ("customToolkitSettings", {"commandLine": "./a", "batchaiProcessCount": 2}, ("PyTorch", 1)),
     ],
 )
-def test_each_toolkit_has_a_distribution(create, azure, experiment, toolkit, given, distribution) -> None:
+def test_each_toolkit_has_a_distribution(create, azure, experiment, toolkit, given, distribution):
     create(nodes=2, **{toolkit: given})
     kind, per_node = distribution
     assert sent(azure, experiment)["distribution"] == {
@@ -99,7 +97,7 @@ def test_each_toolkit_has_a_distribution(create, azure, experiment, toolkit, giv
     }
 
 
-def test_tensorflow_has_workers_and_parameter_servers(create, azure, experiment) -> None:
+def test_tensorflow_has_workers_and_parameter_servers(create, azure, experiment):
     settings = {"pythonScriptFilePath": "a.py", "workerCount": 2, "parameterServerCount": 1}
     create(nodes=2, tensorFlowSettings=settings)
     assert sent(azure, experiment)["distribution"] == {
@@ -109,12 +107,12 @@ def test_tensorflow_has_workers_and_parameter_servers(create, azure, experiment)
     }
 
 
-def test_as_many_processes_start_as_nodes_have_gpus(create, azure, experiment) -> None:
+def test_as_many_processes_start_as_nodes_have_gpus(create, azure, experiment):
     create(batchaiSize="Standard_ND96isr_H100_v5", horovodSettings={"pythonScriptFilePath": "a.py"})
     assert sent(azure, experiment)["distribution"]["processCountPerInstance"] == 8
 
 
-def test_a_job_that_another_process_creates_meanwhile_is_not_overwritten(create, azure, backend) -> None:
+def test_a_job_that_another_process_creates_meanwhile_is_not_overwritten(create, azure, backend):
     existing = backend.jobs.existing
     backend.jobs.existing = lambda id: (1, None)  # as seen before the other process creates it
     create()
@@ -124,7 +122,7 @@ def test_a_job_that_another_process_creates_meanwhile_is_not_overwritten(create,
     assert create().spec.node_count == 1
 
 
-def test_what_is_shown_is_what_was_created(create, backend, experiment) -> None:
+def test_what_is_shown_is_what_was_created(create, backend, experiment):
     made = create(nodes=2, environmentVariables=[{"name": "A", "value": "1"}])
     shown = backend.show(made.id)
     assert shown.spec == job_spec(experiment, nodes=2, environmentVariables=[{"name": "A", "value": "1"}])
@@ -133,7 +131,7 @@ def test_what_is_shown_is_what_was_created(create, backend, experiment) -> None:
     assert backend.list(made.id.parent.parent.child(Kind.EXPERIMENT, "other"), Kind.JOB) == ()
 
 
-def test_a_deleted_job_is_gone_and_its_name_is_free(create, azure, backend, experiment) -> None:
+def test_a_deleted_job_is_gone_and_its_name_is_free(create, azure, backend, experiment):
     made = create()
     azure.set_status(run_name(made.id), "Completed")
     backend.delete(made.id)
@@ -145,7 +143,7 @@ def test_a_deleted_job_is_gone_and_its_name_is_free(create, azure, backend, expe
     assert set(azure.jobs.jobs) == {run_name(made.id), run_name(made.id, 2)}
 
 
-def test_a_new_job_of_a_deleted_ones_name_has_logs_and_samples_of_its_own(create, azure, backend) -> None:
+def test_a_new_job_of_a_deleted_ones_name_has_logs_and_samples_of_its_own(create, azure, backend):
     id, log, use = create().id, "user_logs/std_log.txt", "logs/batchai/telemetry/0.jsonl"
     head = {"version": 1, "machine": "m", "nodes": {"0": "n"}, "notes": ["old"]}
     azure.write_log(run_name(id), log, b"old\n")
@@ -161,7 +159,7 @@ def test_a_new_job_of_a_deleted_ones_name_has_logs_and_samples_of_its_own(create
     assert backend.telemetry.read(id).notes == ()
 
 
-def test_an_ended_job_of_another_version_is_shown_without_what_cannot_be_read(create, azure, backend) -> None:
+def test_an_ended_job_of_another_version_is_shown_without_what_cannot_be_read(create, azure, backend):
     id = create().id
     variables = azure.jobs.find(run_name(id)).properties["environmentVariables"]
     variables[RUN] = packed({**unpacked(variables[RUN]), "plan": '{"version": 1}'})
@@ -171,7 +169,7 @@ def test_an_ended_job_of_another_version_is_shown_without_what_cannot_be_read(cr
     assert backend.show(id).execution.exit_code == 3
 
 
-def test_a_running_job_is_cancelled_once(create, azure, backend) -> None:
+def test_a_running_job_is_cancelled_once(create, azure, backend):
     made = create()
     azure.set_status(run_name(made.id), "Running")
     backend.terminate(made.id)
@@ -182,7 +180,7 @@ def test_a_running_job_is_cancelled_once(create, azure, backend) -> None:
     assert (shown.state, shown.is_cancelled) == (ExecutionState.FAILED, True)
 
 
-def test_a_job_of_somebody_else_is_shown_with_what_is_known(start, backend, experiment) -> None:
+def test_a_job_of_somebody_else_is_shown_with_what_is_known(start, backend, experiment):
     start(
         "calm_rose_x1",
         command="python train.py",
@@ -230,11 +228,11 @@ GIVEN = {
 PAGE = Path(__file__).parents[3] / "docs" / "azureml.md"
 
 
-def test_every_unsupported_field_is_tried() -> None:
+def test_every_unsupported_field_is_tried():
     assert {*ALWAYS, *REQUIRED, *SECRETS} <= GIVEN.keys()
 
 
-def test_the_page_names_every_field_that_is_refused(backend) -> None:
+def test_the_page_names_every_field_that_is_refused(backend):
     refused = [*GIVEN, *ON_CLUSTERS, *unsupported_fields(backend.capabilities)]
     page = PAGE.read_text(encoding="utf-8")
     assert [field for field in refused if not any(f"`{part}`" in page for part in parts(field))] == []
@@ -247,14 +245,14 @@ def parts(field: str) -> list[str]:
 
 
 @pytest.mark.parametrize("field", GIVEN)
-def test_what_the_service_cannot_do_is_refused_before_anything_is_sent(create, azure, field) -> None:
+def test_what_the_service_cannot_do_is_refused_before_anything_is_sent(create, azure, field):
     with pytest.raises(CapabilityError) as caught:
         create(**GIVEN[field])
     assert (field in caught.value.message, bool(caught.value.hint)) == (True, True)
     assert azure.exchanges == []
 
 
-def test_a_number_is_no_secret_whatever_its_name(create, azure, experiment) -> None:
+def test_a_number_is_no_secret_whatever_its_name(create, azure, experiment):
     create(environmentVariables=[{"name": "MAX_TOKEN", "value": "512"}])
     assert sent(azure, experiment)["environmentVariables"]
 
@@ -267,13 +265,13 @@ def test_a_number_is_no_secret_whatever_its_name(create, azure, experiment) -> N
         ({"batchaiSize": "Standard_NC6"}, "batchaiSize"),
     ],
 )
-def test_what_a_cluster_decides_a_job_cannot(create, azure, properties, field) -> None:
+def test_what_a_cluster_decides_a_job_cannot(create, azure, properties, field):
     with pytest.raises(CapabilityError, match=field):
         create(cluster="cpu", **properties)
     assert azure.exchanges == []
 
 
-def test_secrets_are_sent_only_with_consent(settings, azure, experiment) -> None:
+def test_secrets_are_sent_only_with_consent(settings, azure, experiment):
     own = replace(settings.sections["azureml"], visible_secrets="yes")
     backend = open_backend(replace(settings, sections={"azureml": own}))
     secret = [{"name": "KEY", "value": "hunter-22"}]
@@ -284,21 +282,21 @@ def test_secrets_are_sent_only_with_consent(settings, azure, experiment) -> None
     backend.close()
 
 
-def test_code_is_uploaded_once_for_the_same_contents(create, azure) -> None:
+def test_code_is_uploaded_once_for_the_same_contents(create, azure):
     create("one")
     count = len(uploads(azure))
     create("two")
     assert (count, len(uploads(azure))) == (2, 2)
 
 
-def test_an_upload_that_fails_leaves_no_code_and_no_job(create, azure) -> None:
+def test_an_upload_that_fails_leaves_no_code_and_no_job(create, azure):
     azure.faults.add(refusal(503), "blob.core", method="PUT", count=99)
     with pytest.raises(UnreachableError):
         create()
     assert (azure.workspace.codes, azure.jobs.jobs) == ({}, {})
 
 
-def test_earlier_runs_are_found_by_one_request(create, azure, backend, experiment) -> None:
+def test_earlier_runs_are_found_by_one_request(create, azure, backend, experiment):
     for name in ("one", "one-2", "other"):
         azure.set_status(run_name(create(name).id), "Completed")
     sent_before = len(azure.exchanges)
@@ -307,7 +305,7 @@ def test_earlier_runs_are_found_by_one_request(create, azure, backend, experimen
     assert len(azure.exchanges) == sent_before + 1
 
 
-def test_shares_and_containers_become_datastores(create, azure, experiment) -> None:
+def test_shares_and_containers_become_datastores(create, azure, experiment):
     create(mountVolumes={"azureFileShares": [SHARE], "azureBlobFileSystems": [CONTAINER]})
     outputs = sent(azure, experiment)["outputs"]
     assert [item["mode"] for item in outputs.values()] == ["ReadWriteMount", "ReadWriteMount"]
@@ -317,7 +315,7 @@ def test_shares_and_containers_become_datastores(create, azure, experiment) -> N
     assert "c2VjcmV0" not in f"{packed} {sent(azure, experiment)}"
 
 
-def test_an_image_becomes_an_environment_and_a_curated_one_is_one(create, azure, experiment) -> None:
+def test_an_image_becomes_an_environment_and_a_curated_one_is_one(create, azure, experiment):
     image = {"imageSourceRegistry": {"image": "pytorch:2", "serverUrl": "lab.azurecr.io"}, "shmSize": "2g"}
     create("one", containerSettings=image)
     (made,) = azure.workspace.environments.values()
@@ -328,7 +326,7 @@ def test_an_image_becomes_an_environment_and_a_curated_one_is_one(create, azure,
     assert sent(azure, experiment, "two")["environmentId"] == curated
 
 
-def test_a_conda_file_is_part_of_the_environment(create, azure, tmp_path) -> None:
+def test_a_conda_file_is_part_of_the_environment(create, azure, tmp_path):
     file = tmp_path / "conda.yaml"
     file.write_text("dependencies: [numpy]\n")
     create(batchaiConda=str(file))
@@ -336,7 +334,7 @@ def test_a_conda_file_is_part_of_the_environment(create, azure, tmp_path) -> Non
     assert made["condaFile"] == "dependencies: [numpy]\n"
 
 
-def test_an_address_of_data_is_mounted_as_an_input(create, azure, experiment) -> None:
+def test_an_address_of_data_is_mounted_as_an_input(create, azure, experiment):
     uri = "azureml://datastores/workspaceblobstore/paths/data/"
     create(inputDirectories=[{"id": "DATA", "path": uri}])
     body = sent(azure, experiment)
@@ -344,7 +342,7 @@ def test_an_address_of_data_is_mounted_as_an_input(create, azure, experiment) ->
     assert '"in:DATA=${{inputs.DATA}}"' in body["command"]
 
 
-def test_a_creation_whose_response_was_lost_is_found(create, azure, backend) -> None:
+def test_a_creation_whose_response_was_lost_is_found(create, azure, backend):
     put = backend.connection.request_json
 
     def lost(request):

@@ -42,7 +42,7 @@ def watch(logs: WatchedLogs, source: LogSource, seconds: int, step_s: float = 1.
     return data
 
 
-def test_a_growing_log_is_read_once(logs: WatchedLogs, source: LogSource) -> None:
+def test_a_growing_log_is_read_once(logs, source):
     seen = b""
     for number in range(60):
         source.write(SINGLE, b"line %d\n" % number)
@@ -57,9 +57,7 @@ def test_a_growing_log_is_read_once(logs: WatchedLogs, source: LogSource) -> Non
 
 
 @pytest.mark.parametrize("count", [1, 2, 16])
-def test_a_watched_job_costs_less_than_one_request_a_second(
-    logs: WatchedLogs, source: LogSource, count: int
-) -> None:
+def test_a_watched_job_costs_less_than_one_request_a_second(logs, source, count):
     for _ in range(300):
         for rank in range(count):
             source.write(ranked(rank), b"x\n")
@@ -67,7 +65,7 @@ def test_a_watched_job_costs_less_than_one_request_a_second(
     assert source.requests.total() <= 300 * job_logs.INTERVALS.requests_per_s + job_logs._BURST
 
 
-def test_a_watched_log_grows_while_others_are_read_often(logs: WatchedLogs, source: LogSource) -> None:
+def test_a_watched_log_grows_while_others_are_read_often(logs, source):
     source.write(ranked(0), b"zero\n")
     for _ in range(200):
         logs.read("stdout-0.txt", 0, 100)
@@ -75,14 +73,14 @@ def test_a_watched_log_grows_while_others_are_read_often(logs: WatchedLogs, sour
     assert watch(logs, source, 15) == b"zero\nmore\n"
 
 
-def test_every_process_is_read_in_turn(logs: WatchedLogs, source: LogSource) -> None:
+def test_every_process_is_read_in_turn(logs, source):
     for rank in range(4):
         source.write(ranked(rank), b"%d\n" % rank)
     data = watch(logs, source, 12)
     assert sorted(data.split()) == [b"0", b"1", b"2", b"3"]
 
 
-def test_each_byte_is_known_by_its_rank(logs: WatchedLogs, source: LogSource) -> None:
+def test_each_byte_is_known_by_its_rank(logs, source):
     source.write(ranked(0), b"zero\n")
     source.write(ranked(1), b"one\n")
     source.status = "Completed"
@@ -92,7 +90,7 @@ def test_each_byte_is_known_by_its_rank(logs: WatchedLogs, source: LogSource) ->
     assert logs.read(OUT, 2, 5).spans == (Span(2, 5, 0), Span(5, 7, 1))
 
 
-def test_reading_is_repeatable_while_several_logs_grow(logs: WatchedLogs, source: LogSource) -> None:
+def test_reading_is_repeatable_while_several_logs_grow(logs, source):
     for number in range(9):
         source.write(ranked(number % 3), b"%d %d\n" % (number % 3, number))
         watch(logs, source, 3)
@@ -104,9 +102,7 @@ def test_reading_is_repeatable_while_several_logs_grow(logs: WatchedLogs, source
     assert logs.read(OUT, 0, 1000).generation == first.generation
 
 
-def test_the_beginning_of_a_long_log_is_read_from_the_processes_again(
-    logs: WatchedLogs, source: LogSource
-) -> None:
+def test_the_beginning_of_a_long_log_is_read_from_the_processes_again(logs, source):
     for number in range(20):
         source.write(ranked(number % 2), b"rank %d line %d " % (number % 2, number) + bytes(300_000) + b"\n")
         watch(logs, source, 2)
@@ -119,7 +115,7 @@ def test_the_beginning_of_a_long_log_is_read_from_the_processes_again(
     assert sorted(whole.split(b"\n")) == sorted(b"".join(map(bytes, source.files.values())).split(b"\n"))
 
 
-def test_an_unfinished_line_is_shown_once_its_process_is_silent(logs: WatchedLogs, source: LogSource) -> None:
+def test_an_unfinished_line_is_shown_once_its_process_is_silent(logs, source):
     source.write(ranked(0), b"Continue? ")
     assert watch(logs, source, 3) == b""
     assert watch(logs, source, 9) == b"Continue? "
@@ -128,7 +124,7 @@ def test_an_unfinished_line_is_shown_once_its_process_is_silent(logs: WatchedLog
     assert logs.read(OUT, 0, 100).data == b"Continue? yes\n"
 
 
-def test_a_process_has_its_own_log_over_all_attempts(logs: WatchedLogs, source: LogSource) -> None:
+def test_a_process_has_its_own_log_over_all_attempts(logs, source):
     for rank in (0, 1):
         source.write(ranked(rank), b"%d first\n" % rank)
         source.write(ranked(rank, "retry_001/"), b"%d again\n" % rank)
@@ -138,14 +134,12 @@ def test_a_process_has_its_own_log_over_all_attempts(logs: WatchedLogs, source: 
 
 
 @pytest.mark.parametrize("path", ["stdout-0.txt", "stdout-wk-0.txt"])
-def test_the_log_of_a_lone_process_has_the_names_that_tutorials_stream(
-    logs: WatchedLogs, source: LogSource, path: str
-) -> None:
+def test_the_log_of_a_lone_process_has_the_names_that_tutorials_stream(logs, source, path):
     source.write(SINGLE, b"hello\n")
     assert logs.read(path, 0, 100).data == b"hello\n"
 
 
-def test_the_end_of_a_job_drains_all_logs_at_once(logs: WatchedLogs, source: LogSource) -> None:
+def test_the_end_of_a_job_drains_all_logs_at_once(logs, source):
     for rank in range(32):
         source.write(ranked(rank), b"%d\n" % rank)
     watch(logs, source, 2)
@@ -161,7 +155,7 @@ def test_the_end_of_a_job_drains_all_logs_at_once(logs: WatchedLogs, source: Log
     assert source.requests.total() == sent
 
 
-def test_a_long_log_of_an_ended_job_is_read_piece_by_piece(logs: WatchedLogs, source: LogSource) -> None:
+def test_a_long_log_of_an_ended_job_is_read_piece_by_piece(logs, source):
     written = bytes(range(256)) * (100 << 10)
     source.write(SINGLE, written)
     source.status = "Completed"
@@ -173,9 +167,7 @@ def test_a_long_log_of_an_ended_job_is_read_piece_by_piece(logs: WatchedLogs, so
 
 
 @pytest.mark.parametrize("name", ["user_logs/mpi_log.txt", "logs/batchai/stdouterr/stderr-job_prep.txt"])
-def test_other_logs_of_a_job_are_tailed_beside_the_common_one(
-    logs: WatchedLogs, source: LogSource, name: str
-) -> None:
+def test_other_logs_of_a_job_are_tailed_beside_the_common_one(logs, source, name):
     path = name.rpartition("/")[2]
     source.write(name, b"no slots\n")
     source.write(SINGLE, b"hello\n")
@@ -188,7 +180,7 @@ def test_other_logs_of_a_job_are_tailed_beside_the_common_one(
     assert logs.read(path, 3, 5).data == b"slots"
 
 
-def test_bytes_have_the_time_at_which_they_were_written(logs: WatchedLogs, source: LogSource) -> None:
+def test_bytes_have_the_time_at_which_they_were_written(logs, source):
     source.write(SINGLE, b"one\n")
     tails: list[Mapping[str, Chunk]] = [logs.tail({}, 100)]
     source.now += 5
@@ -197,7 +189,7 @@ def test_bytes_have_the_time_at_which_they_were_written(logs: WatchedLogs, sourc
     assert [tail["stdout.txt"].times for tail in tails] == [(WriteTime(0, 1000.0),), (WriteTime(4, 1005.0),)]
 
 
-def test_a_replaced_log_is_read_from_its_start(logs: WatchedLogs, source: LogSource) -> None:
+def test_a_replaced_log_is_read_from_its_start(logs, source):
     source.write(SINGLE, b"a long first log\n")
     first = logs.read(OUT, 0, 100)
     source.files[SINGLE] = bytearray(b"new\n")
@@ -209,7 +201,7 @@ def test_a_replaced_log_is_read_from_its_start(logs: WatchedLogs, source: LogSou
     assert chunk.generation != first.generation
 
 
-def test_a_job_without_a_log_yet_has_an_empty_one(logs: WatchedLogs) -> None:
+def test_a_job_without_a_log_yet_has_an_empty_one(logs):
     assert logs.tail({}, 100) == {}
     assert logs.read(OUT, 0, 100) == Chunk(b"", 0, 0, False, generation=logs.read(OUT, 0, 1).generation)
 
@@ -225,25 +217,25 @@ def text(journal: LogJournal) -> bytes:
     return journal.cached(0, journal.end) or b""
 
 
-def test_a_lone_process_shows_an_unfinished_line_at_once() -> None:
+def test_a_lone_process_shows_an_unfinished_line_at_once():
     journal = LogJournal()
     journal.add(ALONE, b"Continue? ")
     assert text(journal) == b"Continue? "
 
 
-def test_a_progress_bar_is_shown_while_it_is_drawn() -> None:
+def test_a_progress_bar_is_shown_while_it_is_drawn():
     journal = LogJournal()
     journal.add(RANKS[0], b"10%\r20%\r30%")
     assert text(journal) == b"10%\r20%\r"
 
 
-def test_an_endless_line_is_not_held_back_for_ever() -> None:
+def test_an_endless_line_is_not_held_back_for_ever():
     journal = LogJournal()
     journal.add(RANKS[0], b"x" * 70_000)
     assert journal.end == 70_000
 
 
-def test_the_beginning_of_a_long_log_is_read_again() -> None:
+def test_the_beginning_of_a_long_log_is_read_again():
     journal = LogJournal()
     journal.add(ALONE, b"a" * CACHE_BYTES)
     journal.add(ALONE, b"b")
@@ -253,7 +245,7 @@ def test_the_beginning_of_a_long_log_is_read_again() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.binary(max_size=12)), max_size=40))
-def test_no_byte_is_lost_repeated_or_attributed_to_another_process(reads: list[tuple[int, bytes]]) -> None:
+def test_no_byte_is_lost_repeated_or_attributed_to_another_process(reads):
     journal = LogJournal()
     for rank, data in reads:
         journal.add(RANKS[rank], data)

@@ -1,7 +1,5 @@
 """What runs keep about themselves is in the service: in tags, variables, and files that nodes wrote."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
@@ -41,17 +39,17 @@ def create(backend, experiment):
         ),
     ],
 )
-def test_labels_are_the_tags_of_a_job(labels) -> None:
+def test_labels_are_the_tags_of_a_job(labels):
     assert labels_of(tags_of(labels)) == labels
 
 
-def test_tags_of_somebody_else_are_labels(backend, experiment) -> None:
+def test_tags_of_somebody_else_are_labels(backend, experiment):
     assert labels_of({"team": "vision", "checked": "", "step": "3"}) == Labels(
         ("checked",), "", {"team": "vision", "step": 3}
     )
 
 
-def test_patterns_of_metrics_are_kept_and_added_to(backend, create) -> None:
+def test_patterns_of_metrics_are_kept_and_added_to(backend, create):
     id = create(records={"labels.json": Labels(patterns={"psnr": "psnr (.*)"}).to_text()})
     backend.records.relabel(id, LabelChange(patterns={"ssim": "ssim (.*)"}))
     expected = {"psnr": "psnr (.*)", "ssim": "ssim (.*)"}
@@ -60,11 +58,11 @@ def test_patterns_of_metrics_are_kept_and_added_to(backend, create) -> None:
 
 
 @pytest.mark.parametrize("text", ["psnr", "[1]", '{"psnr": 1}'])
-def test_a_tag_of_patterns_that_is_none_has_none(text) -> None:
+def test_a_tag_of_patterns_that_is_none_has_none(text):
     assert labels_of({"batchai_patterns": text}) == Labels()
 
 
-def test_what_was_submitted_is_kept_without_addresses_of_notifications(backend, azure, create) -> None:
+def test_what_was_submitted_is_kept_without_addresses_of_notifications(backend, azure, create):
     id = create()
     found = backend.records.read(id, ["submission.json", "labels.json", "notify.json"])
     assert json.loads(found["submission.json"]) == {"line": "one"}
@@ -73,13 +71,13 @@ def test_what_was_submitted_is_kept_without_addresses_of_notifications(backend, 
     assert azure.jobs.find(run_name(id)).properties["tags"] == {"good": "", "lr": "0.1"}
 
 
-def test_records_of_machines_are_read_from_the_run(backend, azure, create) -> None:
+def test_records_of_machines_are_read_from_the_run(backend, azure, create):
     id = create()
     azure.write_log(run_name(id), "logs/batchai/records/machines/node0.json", b'{"cores": 2}')
     assert backend.records.read(id, ["machines/"]) == {"machines/node0.json": b'{"cores": 2}'}
 
 
-def test_labels_change_while_a_job_runs(backend, azure, create) -> None:
+def test_labels_change_while_a_job_runs(backend, azure, create):
     id = create()
     azure.set_status(run_name(id), "Running")
     backend.records.relabel(id, LabelChange(add=("fast",), remove=("good",), note="it works"))
@@ -87,12 +85,12 @@ def test_labels_change_while_a_job_runs(backend, azure, create) -> None:
     assert backend.show(id).spec == job_spec(id.parent)
 
 
-def test_a_tag_that_is_no_word_is_refused(backend, create) -> None:
+def test_a_tag_that_is_no_word_is_refused(backend, create):
     with pytest.raises(UsageError):
         backend.records.relabel(create(), LabelChange(add=("no word",)))
 
 
-def test_each_user_has_a_baseline_of_their_own(backend, azure, create) -> None:
+def test_each_user_has_a_baseline_of_their_own(backend, azure, create):
     first = create("one")
     backend.records.relabel(first, LabelChange(add=(BASELINE,)))
     second = create("two")
@@ -101,7 +99,7 @@ def test_each_user_has_a_baseline_of_their_own(backend, azure, create) -> None:
     assert BASELINE in backend.records.labels([first])[first.key].tags
 
 
-def test_a_job_with_the_rights_of_its_submitter_gets_a_token(settings, azure, experiment) -> None:
+def test_a_job_with_the_rights_of_its_submitter_gets_a_token(settings, azure, experiment):
     own = replace(settings.sections["azureml"], identity="user")
     backend = open_backend(replace(settings, sections={"azureml": own}))
     backend.create(experiment.child(Kind.JOB, "one"), job_spec(experiment))
@@ -115,9 +113,7 @@ def test_a_job_with_the_rights_of_its_submitter_gets_a_token(settings, azure, ex
     backend.close()
 
 
-def test_a_job_that_another_process_replaced_is_the_new_one(
-    backend, settings, azure, create, experiment
-) -> None:
+def test_a_job_that_another_process_replaced_is_the_new_one(backend, settings, azure, create, experiment):
     id = create()
     azure.set_status(run_name(id), "Completed")
     other = open_backend(settings)

@@ -6,7 +6,6 @@ import urllib.request
 
 import pytest
 
-from batchai_magics.backends.azureml.azureml_backend import AzureMLBackend
 from batchai_magics.backends.base import FileRef
 from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.models.resource_ids import ResourceId
@@ -38,7 +37,7 @@ def _storage(request: pytest.FixtureRequest, azure: AzureStandIn) -> None:
 
 
 @pytest.mark.usefixtures("_storage")
-def test_an_output_is_listed_and_read(backend: AzureMLBackend, job: ResourceId) -> None:
+def test_an_output_is_listed_and_read(backend, job):
     top = backend.files(job, "model")
     assert [(file.path, file.size_bytes, file.is_directory) for file in top] == [
         ("notes.txt", 5, False),
@@ -50,14 +49,12 @@ def test_an_output_is_listed_and_read(backend: AzureMLBackend, job: ResourceId) 
     assert (chunk.data, chunk.offset, chunk.size, chunk.is_complete) == (b"3456", 3, 10, True)
 
 
-def test_artifacts_of_a_run_are_read_from_its_own_store(backend: AzureMLBackend, job: ResourceId) -> None:
+def test_artifacts_of_a_run_are_read_from_its_own_store(backend, job):
     assert [file.path for file in backend.files(job, "artifacts")] == ["best"]
     assert backend.read(FileRef(job, "best", "artifacts")).data == b"artifact"
 
 
-def test_a_folder_of_many_files_is_listed_whole(
-    azure: AzureStandIn, backend: AzureMLBackend, job: ResourceId
-) -> None:
+def test_a_folder_of_many_files_is_listed_whole(azure, backend, job):
     azure.blobs.page = 3
     for number in range(10):
         azure.blobs.write(DATASTORES["workspaceblobstore"], f"results/many/{number}", b"x")
@@ -65,7 +62,7 @@ def test_a_folder_of_many_files_is_listed_whole(
     assert len(backend.files(job, "model", "many", limit=2)) == 2
 
 
-def test_what_is_not_there_is_named(backend: AzureMLBackend, job: ResourceId) -> None:
+def test_what_is_not_there_is_named(backend, job):
     with pytest.raises(NotFoundError, match="there is no folder none"):
         backend.files(job, "model", "none")
     with pytest.raises(NotFoundError, match="weights is a folder"):
@@ -76,9 +73,7 @@ def test_what_is_not_there_is_named(backend: AzureMLBackend, job: ResourceId) ->
     assert backend.read(FileRef(job, "none.txt", "model")).size == 0
 
 
-def test_the_address_of_a_file_works_for_an_hour_without_signing_in(
-    azure: AzureStandIn, backend: AzureMLBackend, job: ResourceId
-) -> None:
+def test_the_address_of_a_file_works_for_an_hour_without_signing_in(azure, backend, job):
     url = backend.files(job, "model")[0].download_url
     assert url
     blob = backend.connection.read_blob(url, 0, 100)
@@ -88,7 +83,7 @@ def test_the_address_of_a_file_works_for_an_hour_without_signing_in(
 
 
 @pytest.mark.parametrize("path", ["a\0b", "\ud800", "../x"])
-def test_what_is_no_path_is_refused(backend: AzureMLBackend, job: ResourceId, path: str) -> None:
+def test_what_is_no_path_is_refused(backend, job, path):
     for directory in ("stdouterr", "model"):
         with pytest.raises(StorageError):
             backend.read(FileRef(job, path, directory))

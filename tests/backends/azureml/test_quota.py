@@ -7,7 +7,6 @@ import contextlib
 import pytest
 
 from batchai_magics import cell
-from batchai_magics.backends.azureml.azureml_backend import AzureMLBackend
 from batchai_magics.backends.azureml.clusters import Clusters, LocationFacts
 from batchai_magics.backends.azureml.connection import Connection
 from batchai_magics.backends.azureml.quota import Quota
@@ -15,13 +14,11 @@ from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.command_runner import run
 from batchai_magics.commands.output.dry_run import dry_run_text
 from batchai_magics.commands.parsing.command_parser import parse
-from batchai_magics.config import Settings
 from batchai_magics.errors import ServiceError
 from batchai_magics.jobs.job_costs import JobCosts
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from tests.azureml.faults import refusal
-from tests.azureml.stand_in import AzureStandIn
 
 A100 = "Standard_NC24ads_A100_v4"
 FAMILY = "StandardNCADSA100v4Family"
@@ -48,9 +45,7 @@ def job_on(cluster: ResourceId, **more: object) -> JobSpec:
     return JobSpec.from_wire({"properties": properties})
 
 
-def test_a_limit_of_cost_is_by_the_size_that_a_job_asks_for(
-    backend: AzureMLBackend, settings: Settings, workspace: ResourceId
-) -> None:
+def test_a_limit_of_cost_is_by_the_size_that_a_job_asks_for(backend, settings, workspace):
     costs = JobCosts(backend, settings)
     dear = job_on(workspace.child(Kind.CLUSTER, "serverless"), batchaiSize=A100)
     assert costs.price_for_conditions(["cost > 20"], dear) == 3.673
@@ -58,9 +53,7 @@ def test_a_limit_of_cost_is_by_the_size_that_a_job_asks_for(
     assert costs.price_for_conditions(["cost > 20"], spot) == 0.735
 
 
-def test_a_job_is_forecast_before_it_is_submitted(
-    azure: AzureStandIn, quota: Quota, gpus: ResourceId, workspace: ResourceId
-) -> None:
+def test_a_job_is_forecast_before_it_is_submitted(azure, quota, gpus, workspace):
     azure.computes.add("gpus", size=A100)
     azure.workspace.cores[FAMILY] = 24
     assert "NC24ads_A100_v4 need 48 cores, and the quota is 24" in quota.forecast(job_on(gpus))
@@ -68,7 +61,7 @@ def test_a_job_is_forecast_before_it_is_submitted(
     assert quota.forecast(job_on(serverless)) == ("2 × DS3_v2, 100 of 100 cores free; about 0.46 USD an hour")
 
 
-def test_a_dry_run_tells_the_forecast(azure: AzureStandIn, settings: Settings) -> None:
+def test_a_dry_run_tells_the_forecast(azure, settings):
     azure.computes.add("gpus", size=A100)
     request = cell.parse("j --nodes 2 --cluster gpus --dry-run", "print(1)", settings=settings)
     assert "2 × NC24ads_A100_v4, 100 of 100 cores free; about 7.35 USD an hour" in dry_run_text(
@@ -76,17 +69,13 @@ def test_a_dry_run_tells_the_forecast(azure: AzureStandIn, settings: Settings) -
     )
 
 
-def test_a_reason_is_given_also_to_those_who_may_not_read_quotas(
-    azure: AzureStandIn, connection: Connection, quota: Quota, gpus: ResourceId
-) -> None:
+def test_a_reason_is_given_also_to_those_who_may_not_read_quotas(azure, connection, quota, gpus):
     azure.computes.add("gpus", maximum=1)
     azure.faults.add(refusal(403), "usages|vmSizes", count=9)
     assert quota.wait_reason(Clusters(connection).show(gpus), 2) == "it can have at most 1 node"
 
 
-def test_the_usages_of_the_workspace_are_listed_unless_a_location_is_given(
-    backend: AzureMLBackend, settings: Settings
-) -> None:
+def test_the_usages_of_the_workspace_are_listed_unless_a_location_is_given(backend, settings):
     context = Context(settings)
     with contextlib.closing(context.backend):
         listed = run(parse(["list-usages"]), context).value
@@ -95,9 +84,7 @@ def test_the_usages_of_the_workspace_are_listed_unless_a_location_is_given(
             run(parse(["list-usages", "-l", "mars"]), context)
 
 
-def test_sizes_are_read_once_an_hour_and_usages_once_a_minute(
-    azure: AzureStandIn, connection: Connection, gpus: ResourceId
-) -> None:
+def test_sizes_are_read_once_an_hour_and_usages_once_a_minute(azure, connection, gpus):
     now = [0.0]
     clusters, cluster = (
         Clusters(connection, LocationFacts(connection, clock=lambda: now[0])),

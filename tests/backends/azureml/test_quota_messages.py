@@ -47,7 +47,7 @@ def usage(name: str, current: int, limit: int, kind: str = "vmFamily") -> dict[s
     }
 
 
-def test_a_job_that_exceeds_the_quota_would_wait_for_ever() -> None:
+def test_a_job_that_exceeds_the_quota_would_wait_for_ever():
     estimate = Estimate(2, A100, 2, CoreQuota(24, 24))
     assert estimate.sentence == (
         "2 × NC24ads_A100_v4, 0 of 24 cores free: more than the quota, which must be raised to 48"
@@ -65,15 +65,13 @@ def test_a_job_that_exceeds_the_quota_would_wait_for_ever() -> None:
         (None, 2, ""),
     ],
 )
-def test_the_quota_is_told_where_nodes_must_be_allocated(
-    quota: CoreQuota | None, new: int, words: str
-) -> None:
+def test_the_quota_is_told_where_nodes_must_be_allocated(quota, new, words):
     estimate = Estimate(2, A100, new, quota)
     assert estimate.sentence == f"2 × NC24ads_A100_v4{words}; about 7.35 USD an hour"
     assert estimate.will_queue == ("will queue" in words)
 
 
-def test_nodes_that_may_be_preempted_have_their_own_price_and_quota() -> None:
+def test_nodes_that_may_be_preempted_have_their_own_price_and_quota():
     usages = [usage(FAMILY, 95, 96), usage("low", 90, 100, "lowPriorityCores")]
     quota = core_quota(usages, FAMILY, is_spot=True)
     estimate = Estimate(1, A100, 1, quota, is_spot=True)
@@ -82,17 +80,17 @@ def test_nodes_that_may_be_preempted_have_their_own_price_and_quota() -> None:
     )
 
 
-def test_the_family_of_a_quota_is_matched_in_any_case() -> None:
+def test_the_family_of_a_quota_is_matched_in_any_case():
     usages = [usage("standardDSv2Family", 0, 4), usage(FAMILY.lower(), 24, 96)]
     assert core_quota(usages, FAMILY, is_spot=False) == CoreQuota(24, 96)
 
 
-def test_a_workspaces_own_quota_counts_if_it_is_tighter() -> None:
+def test_a_workspaces_own_quota_counts_if_it_is_tighter():
     usages = [usage(FAMILY, 24, 96), usage(FAMILY, 24, 24)]
     assert core_quota(usages, FAMILY, is_spot=False) == CoreQuota(24, 24)
 
 
-def test_a_service_that_tells_no_price_gets_no_price() -> None:
+def test_a_service_that_tells_no_price_gets_no_price():
     size = SizeFacts.from_wire({"name": "Standard_X", "family": "f", "vCPUs": 4, "estimatedVMPrices": None})
     assert Estimate(3, size, 3).sentence == "3 × X"
 
@@ -110,18 +108,18 @@ def counts(**numbers: int) -> dict[str, dict[str, int]]:
     return {"nodeStateCounts": {f"{state}NodeCount": number for state, number in numbers.items()}}
 
 
-def test_a_cluster_that_is_too_small_is_told_first() -> None:
+def test_a_cluster_that_is_too_small_is_told_first():
     assert queue_reason(cluster(most=1), 2, Estimate(1, A100, 1, CoreQuota(24, 24))).startswith(
         "it can have at most 1 node; 1 × NC24"
     )
 
 
-def test_nodes_that_are_coming_are_counted() -> None:
+def test_nodes_that_are_coming_are_counted():
     resizing = cluster(allocationState="Resizing", **counts(idle=1, preparing=1))
     assert queue_reason(resizing, 2) == "its nodes are being allocated: 1 of 2 ready"
 
 
-def test_nodes_that_are_taken_or_lost_are_counted() -> None:
+def test_nodes_that_are_taken_or_lost_are_counted():
     busy = cluster(**counts(running=2, preempted=1, unusable=1))
     assert queue_reason(busy, 2) == (
         "1 of its nodes was preempted; 1 of its nodes is unusable; 2 of its nodes run other jobs"

@@ -12,12 +12,10 @@ import pytest
 
 from batchai_magics import follow
 from batchai_magics.backends.azure.arm_client import TIMING
-from batchai_magics.backends.azureml.azureml_backend import AzureMLBackend
 from batchai_magics.follow import LogBytes, StateChanged
 from batchai_magics.models.states import ExecutionState
 from tests.azureml.http_messages import Request, Response
 from tests.azureml.stand_in import AzureStandIn
-from tests.backends.azureml.conftest import Starter
 from tests.follow.event_steps import Pauses
 
 FAULTS, RANKS = 50, 4
@@ -59,13 +57,7 @@ class Writer:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_fifty_random_faults_lose_and_repeat_no_byte(
-    azure: AzureStandIn,
-    backend: AzureMLBackend,
-    start: Starter,
-    monkeypatch: pytest.MonkeyPatch,
-    seed: int,
-) -> None:
+def test_fifty_random_faults_lose_and_repeat_no_byte(azure, backend, start, monkeypatch, seed):
     monkeypatch.setitem(cast("dict[str, float]", TIMING), "retry_backoff_factor", 0.0)
     # A rank falls silent for minutes of that clock at times: its line is not unfinished for that.
     backend.logs.intervals = replace(backend.logs.intervals, unfinished_line=float("inf"))

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from batchai_magics import cell
-from batchai_magics.backends.azureml.azureml_backend import AzureMLBackend
 from batchai_magics.cell.sweep_request import parse_sweep
 from batchai_magics.commands.output.dry_run import dry_run_text, sweep_dry_run_text
 from batchai_magics.config import Settings
@@ -52,9 +51,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("options", "reason"), REFUSED.items())
-def test_a_refused_cell_uploads_nothing(
-    azure: AzureStandIn, backend: AzureMLBackend, settings: Settings, options: str, reason: str
-) -> None:
+def test_a_refused_cell_uploads_nothing(azure, backend, settings, options, reason):
     azure.computes.add("cpu", maximum=2)
     request = cell.parse(f"train {options}", "print(1)", settings=settings)
     with pytest.raises(BatchAIError, match=reason):
@@ -65,7 +62,7 @@ def test_a_refused_cell_uploads_nothing(
     assert changes(azure) == []
 
 
-def test_a_sweep_uploads_nothing(azure: AzureStandIn, backend: AzureMLBackend, settings: Settings) -> None:
+def test_a_sweep_uploads_nothing(azure, backend, settings):
     line = 'tune --sweep "lr=1,2"'
     request = parse_sweep(line, "print({lr})", settings=settings, notebook=cell.Notebook())
     with pytest.raises(BatchAIError, match="sweeps are not supported by the azureml backend"):
@@ -74,26 +71,20 @@ def test_a_sweep_uploads_nothing(azure: AzureStandIn, backend: AzureMLBackend, s
     assert changes(azure) == []
 
 
-def test_a_dry_run_knows_nothing_of_the_default_cluster_of_this_machine(
-    azure: AzureStandIn, settings: Settings
-) -> None:
+def test_a_dry_run_knows_nothing_of_the_default_cluster_of_this_machine(azure, settings):
     settings = replace(settings, cluster_vm_size="Standard_NC4as_T4_v3")
     request = cell.parse("train --nodes 4", "print(1)", settings=settings)
     assert "problem" not in dry_run_text(request, settings)
 
 
-def test_a_variable_too_long_to_start_a_program_with_is_named(
-    azure: AzureStandIn, backend: AzureMLBackend, settings: Settings
-) -> None:
+def test_a_variable_too_long_to_start_a_program_with_is_named(azure, backend, settings):
     request = cell.parse(f"train --env DATA={'x' * 200_000}", "print(1)", settings=settings)
     with pytest.raises(BatchAIError, match="DATA has 200,000 characters, more than 100,000"):
         submit(backend, request, settings)
     assert changes(azure) == []
 
 
-def test_the_first_cell_of_the_page_is_accepted_as_it_stands(
-    azure: AzureStandIn, backend: AzureMLBackend, settings: Settings
-) -> None:
+def test_the_first_cell_of_the_page_is_accepted_as_it_stands(azure, backend, settings):
     page = (Path(__file__).parents[3] / "docs" / "azureml.md").read_text(encoding="utf-8")
     line, body = page.partition("%%batchai_job ")[2].partition("```")[0].split("\n", 1)
     request = cell.parse(line, body, settings=settings)

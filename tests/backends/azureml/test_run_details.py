@@ -1,7 +1,5 @@
 """The details of a run, as run history writes them, and the names of its log files."""
 
-from __future__ import annotations
-
 import json
 from datetime import datetime, timezone
 
@@ -43,7 +41,7 @@ FAILED = {
 }
 
 
-def test_the_text_of_an_error_is_freed_of_its_wrapping() -> None:
+def test_the_text_of_an_error_is_freed_of_its_wrapping():
     details = RunDetails.from_wire(FAILED)
     (error,) = details.errors
     assert error["code"] == "UserScriptError"
@@ -52,13 +50,13 @@ def test_the_text_of_an_error_is_freed_of_its_wrapping() -> None:
     assert details.exit_code == 3
 
 
-def test_warnings_do_not_make_a_job_fail() -> None:
+def test_warnings_do_not_make_a_job_fail():
     (warning,) = RunDetails.from_wire(FAILED).warnings
     assert warning["message"] == "Compute: 2 nodes were preempted"
     assert warning["code"] in WARNINGS
 
 
-def test_times_and_logs_are_read() -> None:
+def test_times_and_logs_are_read():
     details = RunDetails.from_wire(FAILED)
     assert details.ended == datetime(2026, 11, 23, 10, 5, tzinfo=timezone.utc)
     assert list(details.log_files) == ["user_logs/std_log.txt"]
@@ -66,12 +64,12 @@ def test_times_and_logs_are_read() -> None:
 
 
 @pytest.mark.parametrize("status", ["Completed", "Failed", "Canceled"])
-def test_a_run_has_ended_in_a_final_status(status: str) -> None:
+def test_a_run_has_ended_in_a_final_status(status):
     assert RunDetails.from_wire({"status": status}).is_final
 
 
 @pytest.mark.parametrize("status", ["Running", "Finalizing", "CancelRequested", "NotResponding", "Queued"])
-def test_a_run_goes_on_in_any_other(status: str) -> None:
+def test_a_run_goes_on_in_any_other(status):
     details = RunDetails.from_wire({"status": status, "error": None, "logFiles": None})
     assert not details.is_final
     assert details.errors == ()
@@ -86,7 +84,7 @@ def test_a_run_goes_on_in_any_other(status: str) -> None:
         ("the image could not be pulled", None),
     ],
 )
-def test_the_exit_code_is_found_in_the_text(message: str, code: int | None) -> None:
+def test_the_exit_code_is_found_in_the_text(message, code):
     details = RunDetails.from_wire(
         {"status": "Failed", "error": {"error": {"code": "UserError", "message": message}}}
     )
@@ -109,7 +107,7 @@ def test_the_exit_code_is_found_in_the_text(message: str, code: int | None) -> N
         ("azureml-logs/70_driver_log_1.txt", 0, 1, "stdout-1.txt"),
     ],
 )
-def test_a_name_says_whose_log_it_is(name: str, attempt: int, rank: int, path: str) -> None:
+def test_a_name_says_whose_log_it_is(name, attempt, rank, path):
     log = parse_log_name(name, worker_count=3)
     assert log is not None
     assert (log.attempt, log.rank, log.path) == (attempt, rank, path)
@@ -124,11 +122,11 @@ def test_a_name_says_whose_log_it_is(name: str, attempt: int, rank: int, path: s
         "std_log.txt",
     ],
 )
-def test_files_of_the_service_belong_to_no_process(name: str) -> None:
+def test_files_of_the_service_belong_to_no_process(name):
     assert parse_log_name(name) is None
 
 
-def test_logs_are_in_the_order_of_attempt_and_rank() -> None:
+def test_logs_are_in_the_order_of_attempt_and_rank():
     names = [
         "user_logs/retry_001/std_log_process_0.txt",
         "user_logs/std_log_process_1.txt",
@@ -139,7 +137,7 @@ def test_logs_are_in_the_order_of_attempt_and_rank() -> None:
     assert attempt_count(names) == 2
 
 
-def test_parameter_servers_come_after_the_workers() -> None:
+def test_parameter_servers_come_after_the_workers():
     names = [f"user_logs/std_log_node_{index:02}_{role}.txt" for role in ("ps", "worker") for index in (0, 1)]
     assert [(log.rank, log.label) for log in rank_logs(names)] == [
         (0, "wk-0"),
@@ -149,17 +147,17 @@ def test_parameter_servers_come_after_the_workers() -> None:
     ]
 
 
-def test_old_names_count_only_without_new_ones() -> None:
+def test_old_names_count_only_without_new_ones():
     old, new = "azureml-logs/70_driver_log.txt", "user_logs/std_log.txt"
     assert rank_logs([old]) == [RankLog(old, 0, 0)]
     assert rank_logs([old, new]) == [RankLog(new, 0, 0)]
 
 
-def test_the_log_of_mpirun_is_found_for_each_attempt() -> None:
+def test_the_log_of_mpirun_is_found_for_each_attempt():
     names = ["user_logs/retry_001/mpi_log.txt", "user_logs/mpi_log.txt", "user_logs/std_log.txt"]
     assert [log.name for log in other_logs(names)] == names[1::-1]
 
 
-def test_files_that_a_job_writes_beside_its_logs_are_logs_of_their_own() -> None:
+def test_files_that_a_job_writes_beside_its_logs_are_logs_of_their_own():
     (log,) = other_logs(["logs/batchai/stdouterr/stdout-job_prep.txt", "logs/batchai/exits/0.json"])
     assert (log.path, log.tailed_path) == ("stdout-job_prep.txt", "stdout-job_prep.txt")

@@ -40,7 +40,7 @@ def times(telemetry: RunTelemetry, after: float = 0.0) -> list[float]:
     return [sample.time for sample in telemetry.read(JOB, after=after).samples]
 
 
-def test_all_samples_of_an_ended_job_are_told_in_order(source: LogSource, telemetry: RunTelemetry) -> None:
+def test_all_samples_of_an_ended_job_are_told_in_order(source, telemetry):
     for rank in (0, 1):
         begin(source, rank)
         sample(source, rank, 10.0 + rank)
@@ -53,7 +53,7 @@ def test_all_samples_of_an_ended_job_are_told_in_order(source: LogSource, teleme
     assert source.requests[name(0)] == source.requests[name(1)] == 1
 
 
-def test_ranks_that_are_read_later_lose_no_sample(source: LogSource, telemetry: RunTelemetry) -> None:
+def test_ranks_that_are_read_later_lose_no_sample(source, telemetry):
     for rank in (0, 1):
         begin(source, rank)
         sample(source, rank, 10.0)
@@ -72,9 +72,7 @@ def test_ranks_that_are_read_later_lose_no_sample(source: LogSource, telemetry: 
     assert source.requests.total() <= 49
 
 
-def test_a_rank_that_has_exited_does_not_hold_up_the_others(
-    source: LogSource, telemetry: RunTelemetry
-) -> None:
+def test_a_rank_that_has_exited_does_not_hold_up_the_others(source, telemetry):
     for rank in (0, 1):
         begin(source, rank)
         sample(source, rank, 10.0)
@@ -86,7 +84,7 @@ def test_a_rank_that_has_exited_does_not_hold_up_the_others(
     assert last[-1] > 40.0
 
 
-def test_a_line_that_a_lost_node_has_cut_is_left_out(source: LogSource, telemetry: RunTelemetry) -> None:
+def test_a_line_that_a_lost_node_has_cut_is_left_out(source, telemetry):
     begin(source, 0)
     sample(source, 0, 10.0)
     source.write(name(0), b'{"t": 11.0, "ran\n')

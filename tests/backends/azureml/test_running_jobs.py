@@ -1,7 +1,5 @@
 """Jobs really run on the nodes of the stand-in, whose image knows nothing of this package."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

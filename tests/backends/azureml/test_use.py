@@ -22,7 +22,7 @@ def used(line: str):
     return use(Context(Settings()), invocation.arguments)
 
 
-def test_the_workspace_of_the_options_is_signed_in_to(azure) -> None:
+def test_the_workspace_of_the_options_is_signed_in_to(azure):
     subscription, group, workspace = azure.place
     found = used(
         f"--backend azureml --subscription {subscription} --resource-group {group} --workspace {workspace}"
@@ -31,7 +31,7 @@ def test_the_workspace_of_the_options_is_signed_in_to(azure) -> None:
     assert (found.value.settings.backend, found.value.settings.subscription) == ("azureml", subscription)
 
 
-def test_a_person_enters_one_code_for_all_backends_of_a_notebook(azure, monkeypatch, capsys) -> None:
+def test_a_person_enters_one_code_for_all_backends_of_a_notebook(azure, monkeypatch, capsys):
     for name in ("AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET"):
         monkeypatch.delenv(name)
     monkeypatch.setenv("AZURE_TOKEN_CREDENTIALS", "EnvironmentCredential")  # nothing else is tried
@@ -47,20 +47,20 @@ def test_a_person_enters_one_code_for_all_backends_of_a_notebook(azure, monkeypa
     )
 
 
-def test_the_workspace_of_the_file_is_used(azure, tmp_path, monkeypatch) -> None:
+def test_the_workspace_of_the_file_is_used(azure, tmp_path, monkeypatch):
     names = dict(zip(("subscription_id", "resource_group", "workspace_name"), azure.place, strict=True))
     (tmp_path / "config.json").write_text(json.dumps(names))
     monkeypatch.chdir(tmp_path)
     assert used("--backend azureml").value.settings.workspace == "space"
 
 
-def test_a_workspace_that_is_missing_is_not_chosen(azure) -> None:
+def test_a_workspace_that_is_missing_is_not_chosen(azure):
     subscription, group, _ = azure.place
     with pytest.raises(NotFoundError):
         used(f"--backend azureml --subscription {subscription} --resource-group {group} --workspace other")
 
 
-def test_no_workspace_at_all_says_what_to_give(tmp_path, monkeypatch) -> None:
+def test_no_workspace_at_all_says_what_to_give(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="no workspace"):
         used("--backend azureml")

@@ -16,9 +16,7 @@ from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
-from tests.azureml.stand_in import AzureStandIn
 from tests.azureml.workspace import ROOT
-from tests.backends.azureml.conftest import Starter
 
 SINGLE = "user_logs/std_log.txt"
 
@@ -33,9 +31,7 @@ def log_of(backend: AzureMLBackend, id: ResourceId) -> bytes:
     return b"".join(event.chunk.data for event in follow.events(backend, id) if isinstance(event, LogBytes))
 
 
-def test_a_job_of_someone_else_is_followed_to_its_end(
-    azure: AzureStandIn, backend: AzureMLBackend, start: Starter
-) -> None:
+def test_a_job_of_someone_else_is_followed_to_its_end(azure, backend, start):
     id = start()
     azure.write_log("resnet", SINGLE, b"step=1 loss=0.5\n")
     events = follow.events(backend, id)
@@ -51,9 +47,7 @@ def test_a_job_of_someone_else_is_followed_to_its_end(
     assert last[-1].job.state is ExecutionState.SUCCEEDED
 
 
-def test_a_workspace_without_shared_keys_is_read_like_any_other(
-    azure: AzureStandIn, backend: AzureMLBackend, start: Starter
-) -> None:
+def test_a_workspace_without_shared_keys_is_read_like_any_other(azure, backend, start):
     azure.workspace.is_identity_based, azure.blobs.allows_keys = True, False
     id = start()
     azure.write_log("resnet", SINGLE, b"hello\n")
@@ -61,9 +55,7 @@ def test_a_workspace_without_shared_keys_is_read_like_any_other(
     assert log_of(backend, id) == b"hello\n"
 
 
-def test_addresses_that_expire_while_a_job_is_watched_are_renewed(
-    azure: AzureStandIn, backend: AzureMLBackend, start: Starter
-) -> None:
+def test_addresses_that_expire_while_a_job_is_watched_are_renewed(azure, backend, start):
     azure.history.link_life_s = 0.0
     id = start()
     azure.write_log("resnet", SINGLE, b"one\n")
@@ -73,9 +65,7 @@ def test_addresses_that_expire_while_a_job_is_watched_are_renewed(
     assert backend.read(FileRef(id, "stdout.txt")).data == b"one\ntwo\n"
 
 
-def test_the_ranks_and_exit_codes_of_processes_are_reported(
-    azure: AzureStandIn, backend: AzureMLBackend, start: Starter
-) -> None:
+def test_the_ranks_and_exit_codes_of_processes_are_reported(azure, backend, start):
     id = start()
     for rank, code, ended in ((0, 1, 1764.9), (1, 3, 1764.5), (2, None, 1765.0), (3, 0, 1764.1)):
         azure.write_log("resnet", f"user_logs/std_log_process_{rank}.txt", b"%d\n" % rank)
@@ -97,9 +87,7 @@ def test_the_ranks_and_exit_codes_of_processes_are_reported(
     assert [span.rank for span in spans] == [0, 1, 2, 3]
 
 
-def test_an_end_that_run_history_learns_later_than_the_job_is_shown_then(
-    azure: AzureStandIn, backend: AzureMLBackend, start: Starter
-) -> None:
+def test_an_end_that_run_history_learns_later_than_the_job_is_shown_then(azure, backend, start):
     now = [0.0]
     backend.logs.clock = lambda: now[0]
     id, run = start(), azure.jobs.find("resnet")
@@ -113,9 +101,7 @@ def test_an_end_that_run_history_learns_later_than_the_job_is_shown_then(
     assert execution.ended == ended
 
 
-def test_a_restart_by_the_service_is_an_attempt(
-    azure: AzureStandIn, backend: AzureMLBackend, start: Starter
-) -> None:
+def test_a_restart_by_the_service_is_an_attempt(azure, backend, start):
     id = start()
     azure.write_log("resnet", SINGLE, b"first\n")
     azure.write_log("resnet", "user_logs/retry_001/std_log.txt", b"second\n")
@@ -127,9 +113,7 @@ def test_a_restart_by_the_service_is_an_attempt(
 
 
 @pytest.mark.parametrize("kind", [Kind.JOB, Kind.EXPERIMENT])
-def test_a_list_continues_behind_a_resource_that_was_deleted_meanwhile(
-    backend: AzureMLBackend, start: Starter, experiment: ResourceId, kind: Kind
-) -> None:
+def test_a_list_continues_behind_a_resource_that_was_deleted_meanwhile(backend, start, experiment, kind):
     parent = experiment if kind is Kind.JOB else experiment.parent
     for name in "cabd":
         start(name, experimentName=experiment.name if kind is Kind.JOB else name)
@@ -141,16 +125,12 @@ def test_a_list_continues_behind_a_resource_that_was_deleted_meanwhile(
 
 
 @pytest.mark.parametrize("token", ["x", "7", "-1 /subscriptions/s"])
-def test_a_page_that_no_list_has_is_refused(
-    backend: AzureMLBackend, experiment: ResourceId, token: str
-) -> None:
+def test_a_page_that_no_list_has_is_refused(backend, experiment, token):
     with pytest.raises(ServiceError, match="is not from this service"):
         backend.list(experiment, Kind.JOB, Page(1, token))
 
 
-def test_a_queued_job_says_what_its_cluster_and_the_quota_lack(
-    azure: AzureStandIn, backend: AzureMLBackend, start: Starter
-) -> None:
+def test_a_queued_job_says_what_its_cluster_and_the_quota_lack(azure, backend, start):
     azure.workspace.cores["Standard NCASv3_T4 Family"] = 4
     azure.computes.add("gpus", size="Standard_NC4as_T4_v3", minimum=3)
     id = start(status="Queued", computeId=f"{ROOT}/computes/gpus", resources={"instanceCount": 3})
@@ -159,9 +139,7 @@ def test_a_queued_job_says_what_its_cluster_and_the_quota_lack(
     assert "3 × NC4as_T4_v3, 0 of 4 cores free: more than the quota, which must be raised to 12" in waiting
 
 
-def test_a_list_of_queued_jobs_costs_one_request(
-    azure: AzureStandIn, backend: AzureMLBackend, start: Starter
-) -> None:
+def test_a_list_of_queued_jobs_costs_one_request(azure, backend, start):
     id, sent = start(status="Queued"), len(azure.exchanges)
     (job,) = backend.list(id.parent, Kind.JOB)
     assert isinstance(job, JobResource)
@@ -169,16 +147,12 @@ def test_a_list_of_queued_jobs_costs_one_request(
     assert len(azure.exchanges) == sent + 1
 
 
-def test_a_serverless_job_says_what_the_quota_lacks(
-    azure: AzureStandIn, backend: AzureMLBackend, start: Starter
-) -> None:
+def test_a_serverless_job_says_what_the_quota_lacks(azure, backend, start):
     azure.workspace.cores_in_use["standardDSv2Family"] = 100
     assert "1 × DS3_v2, 0 of 100 cores free: will queue" in shown(backend, start(status="Queued")).waiting
 
 
-def test_the_nodes_of_a_job_are_those_that_run_it(
-    azure: AzureStandIn, backend: AzureMLBackend, start: Starter
-) -> None:
+def test_the_nodes_of_a_job_are_those_that_run_it(azure, backend, start):
     azure.computes.preparation_s = 0
     cluster = azure.computes.add("gpus", minimum=2)
     id = start(computeId=f"{ROOT}/computes/gpus", resources={"instanceCount": 1})
@@ -189,9 +163,7 @@ def test_the_nodes_of_a_job_are_those_that_run_it(
     assert [node.job for node in nodes] == [None, id]
 
 
-def test_the_logs_are_listed_with_those_of_processes_and_of_the_service(
-    azure: AzureStandIn, backend: AzureMLBackend, start: Starter
-) -> None:
+def test_the_logs_are_listed_with_those_of_processes_and_of_the_service(azure, backend, start):
     id = start()
     for rank in range(2):
         azure.write_log("resnet", f"user_logs/std_log_process_{rank}.txt", b"hello\n")
@@ -206,9 +178,7 @@ def test_the_logs_are_listed_with_those_of_processes_and_of_the_service(
     assert file.modified
 
 
-def test_states_are_asked_for_once_in_some_seconds_whoever_watches(
-    azure: AzureStandIn, backend: AzureMLBackend, start: Starter
-) -> None:
+def test_states_are_asked_for_once_in_some_seconds_whoever_watches(azure, backend, start):
     now = [0.0]
     id = start()
     backend.recent.clock = lambda: now[0]

@@ -27,7 +27,7 @@ def remove_as_anybody(backend: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("backend", REMOVALS)
-def test_a_folder_that_is_closed_or_read_only_is_removed(tmp_path: Path, backend: str) -> None:
+def test_a_folder_that_is_closed_or_read_only_is_removed(tmp_path, backend):
     root, beside = tmp_path / "run", tmp_path / "beside"
     for folder, mode in ((root / "read-only", 0o500), (root / "closed", 0), (beside, 0o500)):
         (folder / "inside").mkdir(parents=True)
@@ -43,7 +43,7 @@ def test_a_folder_that_is_closed_or_read_only_is_removed(tmp_path: Path, backend
 
 
 @pytest.mark.parametrize("depth", [1500, 3000], ids=["recursion", "path"])
-def test_a_closed_folder_deeper_than_a_recursion_or_a_path_is_removed(tmp_path: Path, depth: int) -> None:
+def test_a_closed_folder_deeper_than_a_recursion_or_a_path_is_removed(tmp_path, depth):
     deep = f"import os\nfor _ in range({depth}):\n    os.mkdir('d')\n    os.chdir('d')\n"
     closed = "os.makedirs('a/b')\nos.chmod('a/b', 0)\nos.chmod('a', 0)"
     root = tmp_path / "run"

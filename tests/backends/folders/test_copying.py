@@ -1,7 +1,5 @@
 """Files to and from shares that lie on this machine: whole, the same, gone on with, in their places."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 import time

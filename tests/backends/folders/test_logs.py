@@ -22,7 +22,7 @@ def job(tmp_path: Path) -> JobLayout:
     return job
 
 
-def test_a_line_is_not_shown_before_it_is_known_whose_it_is(job: JobLayout, tmp_path: Path) -> None:
+def test_a_line_is_not_shown_before_it_is_known_whose_it_is(job, tmp_path):
     logs = Logs(tmp_path, job, is_open=True)
     chunk = logs.read("stdout.txt", 0, 100)
     assert (chunk.data, chunk.size, chunk.spans) == (b"one\n", 4, (Span(0, 4, 1),))
@@ -34,5 +34,5 @@ def test_a_line_is_not_shown_before_it_is_known_whose_it_is(job: JobLayout, tmp_
     assert logs.tail({"stdout.txt": 4}, 100)["stdout.txt"].spans == (Span(4, 8, 0),)
 
 
-def test_what_nobody_signed_is_shown_when_the_job_is_over(job: JobLayout, tmp_path: Path) -> None:
+def test_what_nobody_signed_is_shown_when_the_job_is_over(job, tmp_path):
     assert Logs(tmp_path, job, is_open=False).read("stdout.txt", 0, 100).data == b"one\ntwo\n"

@@ -30,7 +30,7 @@ def share(path: str, account: str = "acc", url: str = "") -> dict[str, object]:
     }
 
 
-def test_each_kind_of_mount_has_its_folder() -> None:
+def test_each_kind_of_mount_has_its_folder():
     blob = {
         "accountName": "acc",
         "containerName": "boxes",
@@ -68,7 +68,7 @@ def test_each_kind_of_mount_has_its_folder() -> None:
         ("${" + ROOT + "}/afs2/deep/x", "/deep/x"),
     ],
 )
-def test_a_path_below_a_mount_is_in_its_folder(path: str, folder: str) -> None:
+def test_a_path_below_a_mount_is_in_its_folder(path, folder):
     assert mounts.resolve(path, ROOTS) == Path(folder)
 
 
@@ -84,13 +84,13 @@ def test_a_path_below_a_mount_is_in_its_folder(path: str, folder: str) -> None:
         "/afs",
     ],
 )
-def test_a_path_on_no_mount_or_out_of_one_is_refused(path: str) -> None:
+def test_a_path_on_no_mount_or_out_of_one_is_refused(path):
     with pytest.raises(SpecError) as caught:
         mounts.resolve(path, ROOTS, field="the.field")
     assert caught.value.problems[0].path == "the.field"
 
 
-def test_links_are_made_once_and_one_that_is_there_stays(tmp_path: Path) -> None:
+def test_links_are_made_once_and_one_that_is_there_stays(tmp_path):
     layout, root = Layout(tmp_path / "home"), tmp_path / "mounts"
     root.mkdir()
     (tmp_path / "mine").mkdir()

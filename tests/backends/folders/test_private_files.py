@@ -17,14 +17,14 @@ from tests.backends.local.namespace import scene, tell
 IMPOSSIBLE = Path("/proc/nope/home")
 
 
-def test_a_folder_is_made_with_those_above_it(tmp_path: Path) -> None:
+def test_a_folder_is_made_with_those_above_it(tmp_path):
     folder = tmp_path / "a" / "b" / "c"
     private_files.make_folder(folder)
     private_files.make_folder(folder)
     assert {path.stat().st_mode & 0o777 for path in (folder, *folder.parents[:2])} == {0o700}
 
 
-def test_where_nothing_can_be_made_the_attempt_ends_with_an_error() -> None:
+def test_where_nothing_can_be_made_the_attempt_ends_with_an_error():
     with pytest.raises(OSError, match="nope"):
         private_files.make_folder(IMPOSSIBLE)
     with pytest.raises(OSError, match="nope"):
@@ -35,7 +35,7 @@ def mode(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
-def test_a_file_is_replaced_at_once_and_is_its_owners_alone(tmp_path: Path) -> None:
+def test_a_file_is_replaced_at_once_and_is_its_owners_alone(tmp_path):
     file = tmp_path / "new" / "note"
     for text in ("first", "é"):
         private_files.write(file, text)
@@ -46,7 +46,7 @@ def test_a_file_is_replaced_at_once_and_is_its_owners_alone(tmp_path: Path) -> N
     assert (mode(file), mode(file.parent)) == (0o600, 0o700)
 
 
-def test_of_all_who_create_a_file_one_does(tmp_path: Path) -> None:
+def test_of_all_who_create_a_file_one_does(tmp_path):
     file = tmp_path / "new" / "note"
     assert private_files.write_new(file, "é") is True
     assert private_files.write_new(file, "second") is False
@@ -54,7 +54,7 @@ def test_of_all_who_create_a_file_one_does(tmp_path: Path) -> None:
     assert [path.name for path in file.parent.iterdir()] == ["note"]
 
 
-def test_a_file_is_not_created_without_what_it_needs(tmp_path: Path) -> None:
+def test_a_file_is_not_created_without_what_it_needs(tmp_path):
     file, needed = tmp_path / "note", tmp_path / "needed"
     with pytest.raises(FileNotFoundError):
         private_files.write_new(file, "text", needs=needed)
@@ -63,7 +63,7 @@ def test_a_file_is_not_created_without_what_it_needs(tmp_path: Path) -> None:
     assert private_files.write_new(file, "text", needs=needed)
 
 
-def test_a_link_is_made_once_and_stays(tmp_path: Path) -> None:
+def test_a_link_is_made_once_and_stays(tmp_path):
     link = tmp_path / "new" / "link"
     for target in ("first", "second"):
         private_files.make_link(link, tmp_path / target)
@@ -71,14 +71,14 @@ def test_a_link_is_made_once_and_stays(tmp_path: Path) -> None:
     assert mode(link.parent) == 0o700
 
 
-def test_text_is_appended_to_a_private_file(tmp_path: Path) -> None:
+def test_text_is_appended_to_a_private_file(tmp_path):
     file = tmp_path / "new" / "log"
     for text in ("é\n", "two\n"):
         private_files.append(file, text)
     assert (file.read_text(encoding="utf-8"), mode(file)) == ("é\ntwo\n", 0o600)
 
 
-def test_a_home_that_cannot_be_made_names_its_setting() -> None:
+def test_a_home_that_cannot_be_made_names_its_setting():
     with pytest.raises(StorageError, match="cannot be used") as caught:
         private_files.make_home(IMPOSSIBLE)
     assert "BATCHAI_HOME" in caught.value.hint
@@ -114,14 +114,14 @@ def find(folder: Path, *options: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("depth", [1, 1500])
-def test_a_file_that_cannot_be_deleted_keeps_its_folders_and_nothing_else(job: Path, depth: int) -> None:
+def test_a_file_that_cannot_be_deleted_keeps_its_folders_and_nothing_else(job, depth):
     deepen(job, depth)
     for number in range(20):
         (job / Path(*["d"] * depth) / f"{number}").touch()
     assert scene(remove_around_a_mount, job) == ["7"]
 
 
-def test_a_folder_goes_with_all_that_is_in_it_and_nothing_that_it_links_to(tmp_path: Path) -> None:
+def test_a_folder_goes_with_all_that_is_in_it_and_nothing_that_it_links_to(tmp_path):
     (tmp_path / "outside" / "inner").mkdir(parents=True, mode=0o750)
     (tmp_path / "outside" / "inner").chmod(0o750)
     (tmp_path / "folder" / "inner").mkdir(parents=True)

@@ -1,9 +1,6 @@
 """The record files of a run: read by name and folder, and the parameters that it has logged."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
@@ -11,12 +8,12 @@ from batchai_magics.backends.folders import rank_files, run_output
 from batchai_magics.backends.service.run_labels import RunRecords
 from batchai_magics.errors import StorageError
 from batchai_magics.models.runs.labels import LabelChange
-from tests.backends.local.still import Still, no_supervisor, still
+from tests.backends.local.still import no_supervisor, still
 
 __all__ = ["no_supervisor", "still"]
 
 
-def test_files_are_read_by_name_and_by_folder(tmp_path: Path) -> None:
+def test_files_are_read_by_name_and_by_folder(tmp_path):
     (tmp_path / "machines").mkdir()
     for name in ("a.json", "machines/b", "machines/a", "machines/c.part"):
         (tmp_path / name).write_text(name)
@@ -27,20 +24,20 @@ def test_files_are_read_by_name_and_by_folder(tmp_path: Path) -> None:
         run_output.read_records(tmp_path, ["../a.json"])
 
 
-def test_logged_parameters_hold_no_secret(tmp_path: Path) -> None:
+def test_logged_parameters_hold_no_secret(tmp_path):
     file = tmp_path / "parameters.json"
     file.write_text(json.dumps({"lr": 0.1, "api_key": "hush", "url": "https://me:pw@host", "list": [1]}))
     assert rank_files.logged_in(file) == {"lr": 0.1, "api_key": "***", "url": "https://***@host"}
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"a": NaN}'])
-def test_a_file_without_parameters_has_none(tmp_path: Path, text: str) -> None:
+def test_a_file_without_parameters_has_none(tmp_path, text):
     file = tmp_path / "parameters.json"
     file.write_text(text)
     assert rank_files.logged_in(file) == {}
 
 
-def test_logged_parameters_take_the_place_of_those_on_the_command_line(still: Still) -> None:
+def test_logged_parameters_take_the_place_of_those_on_the_command_line(still):
     still.cluster()
     job = still.job()
     context = still.context()

@@ -54,7 +54,7 @@ def agents(sshd: RealSshd) -> list[psutil.Process]:
     return found
 
 
-def test_what_a_login_writes_and_reads_is_kept_apart(own_sshd: RealSshd) -> None:
+def test_what_a_login_writes_and_reads_is_kept_apart(own_sshd):
     (own_sshd.home / ".bashrc").write_text(NOISE)
     (own_sshd.home / ".bash_profile").write_text(NOISE + ASKING)
     machine = SshMachine(own_sshd.channel())
@@ -64,14 +64,14 @@ def test_what_a_login_writes_and_reads_is_kept_apart(own_sshd: RealSshd) -> None
     machine.close()
 
 
-def test_a_login_that_never_ends_is_named(own_sshd: RealSshd, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_login_that_never_ends_is_named(own_sshd, monkeypatch):
     monkeypatch.setattr(ssh_connection, "LOGIN_TIMEOUT_S", 2.0)
     (own_sshd.home / ".bashrc").write_text(ASKING)
     with pytest.raises(UnreachableError, match="login shell is not done"):
         own_sshd.channel().request("hello")
 
 
-def test_the_environment_is_that_of_a_login(own_sshd: RealSshd) -> None:
+def test_the_environment_is_that_of_a_login(own_sshd):
     (own_sshd.home / ".profile").write_text('export MODULES=loaded; PATH="$HOME/bin:$PATH"')
     machine = SshMachine(own_sshd.channel())
     assert machine.environ["MODULES"] == "loaded"
@@ -82,7 +82,7 @@ def test_the_environment_is_that_of_a_login(own_sshd: RealSshd) -> None:
     machine.close()
 
 
-def test_a_key_that_is_refused_or_has_a_passphrase_is_named_at_once(own_sshd: RealSshd) -> None:
+def test_a_key_that_is_refused_or_has_a_passphrase_is_named_at_once(own_sshd):
     own_sshd.configure("PasswordAuthentication yes\nKbdInteractiveAuthentication yes\n")
     own_sshd.kill()
     own_sshd.start()
@@ -95,7 +95,7 @@ def test_a_key_that_is_refused_or_has_a_passphrase_is_named_at_once(own_sshd: Re
     assert code_of(own_sshd.channel())[0] == "KeyRefused"
 
 
-def test_an_unknown_or_changed_host_key_is_named(own_sshd: RealSshd) -> None:
+def test_an_unknown_or_changed_host_key_is_named(own_sshd):
     own_sshd.know(None)
     code, hint = code_of(own_sshd.channel())
     assert (code, "compare" in hint) == ("HostKeyUnknown", True)
@@ -118,33 +118,33 @@ def test_an_unknown_or_changed_host_key_is_named(own_sshd: RealSshd) -> None:
         ("hostname H\nport 22\nuserknownhostsfile /own/Known", "ssh-keygen -f /own/Known -R H"),
     ],
 )
-def test_a_host_key_is_forgotten_by_the_name_that_it_is_kept_by(configuration: str, line: str) -> None:
+def test_a_host_key_is_forgotten_by_the_name_that_it_is_kept_by(configuration, line):
     assert ssh_connection.forget_key_command("login", configuration) == line
 
 
-def test_a_host_that_nobody_knows_is_named(tmp_path: Path) -> None:
+def test_a_host_that_nobody_knows_is_named(tmp_path):
     (tmp_path / "client").write_text("")
     channel = SshChannel("no-such-host.invalid", ssh=f"ssh -F {tmp_path}/client")
     code, hint = code_of(channel)
     assert (code, "no-such-host.invalid" in hint) == ("HostUnknown", True)
 
 
-def test_a_python_that_is_not_there_is_named(sshd: RealSshd) -> None:
+def test_a_python_that_is_not_there_is_named(sshd):
     code, hint = code_of(sshd.channel(python="python9"))
     assert (code, "slurm.ssh_python" in hint) == ("NoPython", True)
 
 
-def test_an_ssh_that_is_not_there_is_named() -> None:
+def test_an_ssh_that_is_not_there_is_named():
     assert code_of(SshChannel("host", ssh="no-such-ssh"))[0] == "NoSsh"
 
 
 @pytest.mark.parametrize("host", ["-oProxyCommand=touch x", "two words"])
-def test_what_is_no_host_is_refused(host: str) -> None:
+def test_what_is_no_host_is_refused(host):
     with pytest.raises(UsageError, match="is not a host"):
         SshChannel(host)
 
 
-def test_two_kernels_share_one_connection(own_sshd: RealSshd) -> None:
+def test_two_kernels_share_one_connection(own_sshd):
     first, second = SshMachine(own_sshd.channel()), SshMachine(own_sshd.channel())
     assert first.user == second.user == os.getuid()
     assert own_sshd.logins == 1
@@ -155,7 +155,7 @@ def test_two_kernels_share_one_connection(own_sshd: RealSshd) -> None:
     second.close()
 
 
-def test_a_slow_command_holds_nobody_up(machine: SshMachine, tmp_path: Path) -> None:
+def test_a_slow_command_holds_nobody_up(machine, tmp_path):
     with ThreadPoolExecutor(1) as pool:
         slow = pool.submit(machine.run, waits_for(tmp_path / "go", machine), timeout_s=PATIENCE_S)
         assert machine.has_program("sh")
@@ -164,12 +164,12 @@ def test_a_slow_command_holds_nobody_up(machine: SshMachine, tmp_path: Path) -> 
         assert slow.result().stdout == b"done\n"
 
 
-def test_a_command_that_takes_too_long_is_given_up(machine: SshMachine) -> None:
+def test_a_command_that_takes_too_long_is_given_up(machine):
     with pytest.raises(TimeoutError):
         machine.run(CommandLine(["sleep", "1000"], machine.environ), timeout_s=1)
 
 
-def test_a_connection_that_dies_is_made_again(own_sshd: RealSshd) -> None:
+def test_a_connection_that_dies_is_made_again(own_sshd):
     machine = SshMachine(own_sshd.channel())
     assert machine.has_program("sh")
     own_sshd.kill()
@@ -180,7 +180,7 @@ def test_a_connection_that_dies_is_made_again(own_sshd: RealSshd) -> None:
     machine.close()
 
 
-def test_a_program_there_that_is_killed_is_started_again(own_sshd: RealSshd) -> None:
+def test_a_program_there_that_is_killed_is_started_again(own_sshd):
     machine = SshMachine(own_sshd.channel())
     for _ in range(3):
         assert machine.has_program("sh")
@@ -190,7 +190,7 @@ def test_a_program_there_that_is_killed_is_started_again(own_sshd: RealSshd) -> 
     machine.close()
 
 
-def test_what_is_to_run_once_runs_once_however_often_it_is_asked(sshd: RealSshd, tmp_path: Path) -> None:
+def test_what_is_to_run_once_runs_once_however_often_it_is_asked(sshd, tmp_path):
     line = {"words": ["sh", "-c", f"sleep 1; echo x >> {tmp_path}/runs; echo done"], "own": None, "more": {}}
     asked = {**line, "folder": "", "timeout_s": 60.0, "answer": str(tmp_path / "answer")}
     channel = sshd.channel()
@@ -200,7 +200,7 @@ def test_what_is_to_run_once_runs_once_however_often_it_is_asked(sshd: RealSshd,
     assert (tmp_path / "runs").read_text() == "x\n"
 
 
-def test_it_is_not_asked_all_the_time_while_nobody_answers(own_sshd: RealSshd) -> None:
+def test_it_is_not_asked_all_the_time_while_nobody_answers(own_sshd):
     channel = own_sshd.channel()
     SshMachine(channel)
     own_sshd.kill()
@@ -209,7 +209,7 @@ def test_it_is_not_asked_all_the_time_while_nobody_answers(own_sshd: RealSshd) -
     assert channel._failed_attempts <= 4
 
 
-def test_nothing_is_left_there_when_the_connection_ends(own_sshd: RealSshd) -> None:
+def test_nothing_is_left_there_when_the_connection_ends(own_sshd):
     machine = SshMachine(own_sshd.channel())
     output = machine.stream(CommandLine(["sh", "-c", "echo up; exec cat"], machine.environ), tick_s=0.0)
     assert next(output).data == b"up\n"
@@ -219,9 +219,7 @@ def test_nothing_is_left_there_when_the_connection_ends(own_sshd: RealSshd) -> N
     until(lambda: not any(map(is_alive, mine)))
 
 
-def test_no_word_of_a_file_or_the_environment_is_on_a_command_line(
-    machine: SshMachine, far: Path, tmp_path: Path
-) -> None:
+def test_no_word_of_a_file_or_the_environment_is_on_a_command_line(machine, far, tmp_path):
     (far / "file").write_atomic(b"hunter2", 0o600)
     waits = waits_for(tmp_path / "go", machine)
     line = CommandLine(waits.arguments, {**machine.environ, "TOKEN": "hunter2"})
@@ -248,7 +246,7 @@ def _lines() -> list[str]:
     return found
 
 
-def test_python_3_6_understands_what_is_sent(tmp_path: Path) -> None:
+def test_python_3_6_understands_what_is_sent(tmp_path):
     import ast
 
     for file in Path(ssh_connection.__file__).parent.glob("agent_*.py"):

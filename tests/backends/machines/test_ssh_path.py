@@ -28,7 +28,7 @@ def odd(tmp_path: Path) -> list[str]:
     return [*sorted(path.name for path in tmp_path.iterdir()), "nothing", "file/inner"]
 
 
-def test_things_are_the_same_from_there_and_in_a_snapshot(far: Path, tmp_path: Path, odd: list[str]) -> None:
+def test_things_are_the_same_from_there_and_in_a_snapshot(far, tmp_path, odd):
     for folders in ([], [far]):
         with private_files.read_ahead(folders):
             for name in odd:
@@ -39,7 +39,7 @@ def test_things_are_the_same_from_there_and_in_a_snapshot(far: Path, tmp_path: P
     assert sorted(map(str, far.glob("*fi*"))) == sorted(map(str, tmp_path.glob("*fi*")))
 
 
-def test_single_files_are_told_together(far: Path, tmp_path: Path) -> None:
+def test_single_files_are_told_together(far, tmp_path):
     (tmp_path / "file").write_text("text")
     with (
         private_files.read_ahead(files=[far / "other"]),
@@ -55,7 +55,7 @@ def test_single_files_are_told_together(far: Path, tmp_path: Path) -> None:
     assert not (far / "file").exists()
 
 
-def test_a_snapshot_holds_what_was_until_this_thread_changes_it(far: Path, tmp_path: Path) -> None:
+def test_a_snapshot_holds_what_was_until_this_thread_changes_it(far, tmp_path):
     (tmp_path / "file").write_text("before")
     with private_files.read_ahead([far]):
         assert (far / "file").read_text() == "before"
@@ -77,7 +77,7 @@ def test_a_snapshot_holds_what_was_until_this_thread_changes_it(far: Path, tmp_p
         (lambda far: (far / "file/inner").lstat(), NotADirectoryError),
     ],
 )
-def test_errors_are_those_of_this_system(far: Path, tmp_path: Path, act, error) -> None:
+def test_errors_are_those_of_this_system(far, tmp_path, act, error):
     (tmp_path / "there").mkdir()
     (tmp_path / "file").touch()
     with pytest.raises(error) as caught:
@@ -85,7 +85,7 @@ def test_errors_are_those_of_this_system(far: Path, tmp_path: Path, act, error) 
     assert str(tmp_path) in str(caught.value)
 
 
-def test_what_is_linked_twice_is_linked_once(far: Path, tmp_path: Path) -> None:
+def test_what_is_linked_twice_is_linked_once(far, tmp_path):
     for name in ("first", "second"):
         (tmp_path / name).write_text(name)
     (far / "name").hardlink_to(far / "first")
@@ -94,14 +94,14 @@ def test_what_is_linked_twice_is_linked_once(far: Path, tmp_path: Path) -> None:
     assert (tmp_path / "name").read_text() == "first"
 
 
-def test_a_path_there_is_no_path_here(far: Path) -> None:
+def test_a_path_there_is_no_path_here(far):
     with pytest.raises(TypeError, match="is on another machine"):
         os.fspath(far)
     with pytest.raises(TypeError, match="is on another machine"):
         os.open(far / "x", os.O_RDONLY)
 
 
-def test_a_large_file_is_read_from_anywhere(far: Path, tmp_path: Path) -> None:
+def test_a_large_file_is_read_from_anywhere(far, tmp_path):
     data = os.urandom((5 << 20) + 7)
     (tmp_path / "large").write_bytes(data)
     assert (far / "large").read_bytes() == data
@@ -112,7 +112,7 @@ def test_a_large_file_is_read_from_anywhere(far: Path, tmp_path: Path) -> None:
             assert file.read(10) == data[at : at + 10]
 
 
-def test_however_far_beyond_its_end_a_file_has_nothing(far: Path, tmp_path: Path) -> None:
+def test_however_far_beyond_its_end_a_file_has_nothing(far, tmp_path):
     (tmp_path / "file").write_text("text")
     found = [entries.read_slice(far / "file", at, 10).data for at in (3, 4, 5, 1 << 62)]
     assert found == [b"t", b"", b"", b""]
@@ -131,9 +131,7 @@ def make_all(far: Path) -> None:
     (far / "old").unlink(missing_ok=True)
 
 
-def test_what_is_written_at_once_takes_one_question(
-    far: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_written_at_once_takes_one_question(far, tmp_path, monkeypatch):
     (tmp_path / "old").touch()
     asked, ask = [], SshConnection.open
     monkeypatch.setattr(SshConnection, "open", lambda link, *more: asked.append(link) or ask(link, *more))
@@ -146,7 +144,7 @@ def test_what_is_written_at_once_takes_one_question(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["inner", "links"]
 
 
-def test_what_is_asked_meanwhile_comes_after_what_was_written(far: Path, tmp_path: Path) -> None:
+def test_what_is_asked_meanwhile_comes_after_what_was_written(far, tmp_path):
     with private_files.pipelined(far):
         private_files.write(far / "file", "text")
         assert not (tmp_path / "file").exists()
@@ -155,7 +153,7 @@ def test_what_is_asked_meanwhile_comes_after_what_was_written(far: Path, tmp_pat
     assert not (tmp_path / "file").exists()
 
 
-def test_what_cannot_be_written_is_named_and_ends_the_rest(far: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_named_and_ends_the_rest(far, tmp_path):
     (tmp_path / "taken").touch()
     with pytest.raises(OSError, match="taken/inner"), private_files.pipelined(far):  # noqa: PT012
         private_files.write(far / "before", "")
@@ -164,7 +162,7 @@ def test_what_cannot_be_written_is_named_and_ends_the_rest(far: Path, tmp_path: 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["before", "taken"]
 
 
-def test_an_error_of_what_was_written_before_is_no_answer(far: Path, tmp_path: Path) -> None:
+def test_an_error_of_what_was_written_before_is_no_answer(far, tmp_path):
     """Else a folder that is in the way would pass for a file that is not there."""
     (tmp_path / "taken").touch()
     (tmp_path / "there").touch()
@@ -173,7 +171,7 @@ def test_an_error_of_what_was_written_before_is_no_answer(far: Path, tmp_path: P
         assert (far / "there").exists()
 
 
-def test_what_went_wrong_first_is_told_and_what_came_before_is_there(far: Path, tmp_path: Path) -> None:
+def test_what_went_wrong_first_is_told_and_what_came_before_is_there(far, tmp_path):
     with pytest.raises(ValueError, match="first"), private_files.pipelined(far):  # noqa: PT012
         private_files.write(far / "file", "text")
         raise ValueError("first")
@@ -181,7 +179,7 @@ def test_what_went_wrong_first_is_told_and_what_came_before_is_there(far: Path, 
 
 
 @pytest.mark.parametrize("is_far", [True, False])
-def test_a_new_file_is_written_once_and_whole(far: Path, tmp_path: Path, is_far: bool) -> None:
+def test_a_new_file_is_written_once_and_whole(far, tmp_path, is_far):
     folder = far if is_far else tmp_path
     assert private_files.write_new(folder / "a" / "file", "first")
     assert not private_files.write_new(folder / "a" / "file", "second")
@@ -193,7 +191,7 @@ def test_a_new_file_is_written_once_and_whole(far: Path, tmp_path: Path, is_far:
     assert not (tmp_path / "b").exists()
 
 
-def test_who_asks_again_has_written_what_lies_there_in_its_own_words(tmp_path: Path) -> None:
+def test_who_asks_again_has_written_what_lies_there_in_its_own_words(tmp_path):
     """The answer to the first question was lost with the connection."""
     file = str(tmp_path / "file")
     assert [agent_files.put_new(file, text, again=True)[0] for text in (b"own", b"own", b"other")] == [

@@ -82,9 +82,7 @@ def run_attempt(folder: Path) -> None:
     AttemptRunner(plan, launcher, RequeueReport(folder, limits)).run()
 
 
-def test_a_condition_that_is_met_in_the_notice_before_a_requeue_leaves_processes_time_to_save(
-    tmp_path: Path,
-) -> None:
+def test_a_condition_that_is_met_in_the_notice_before_a_requeue_leaves_processes_time_to_save(tmp_path):
     code = (
         f"from pathlib import Path; from {__name__} import run_attempt; run_attempt(Path({str(tmp_path)!r}))"
     )

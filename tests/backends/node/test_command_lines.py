@@ -30,7 +30,7 @@ def container(engine: str, image: Image = IMAGE, *, is_rank: bool = False) -> Co
     return ContainerCommand((engine,), image, "name", [Path("/home me")], ["COLOUR"], is_rank)
 
 
-def test_an_engine_gets_folders_and_names_of_variables_and_the_command_as_one_word() -> None:
+def test_an_engine_gets_folders_and_names_of_variables_and_the_command_as_one_word():
     line = container("docker").command("echo 'a b'; exit 3")
     assert "; exec docker run --rm --network=host --name=name --shm-size=1g " in line
     assert "'--volume=/home me:/home me'" in line
@@ -41,7 +41,7 @@ def test_an_engine_gets_folders_and_names_of_variables_and_the_command_as_one_wo
     assert all(f"--env={name} " in line for name in containers.FORWARDED_VARIABLES)
 
 
-def test_enroot_imports_an_image_once_for_all_processes_of_a_job() -> None:
+def test_enroot_imports_an_image_once_for_all_processes_of_a_job():
     line = container("enroot").command("echo hi")
     file = '"$AZ_BATCHAI_SHARED_JOB_TEMP/.image.sqsh"'
     image = "'docker://me.azurecr.io#tf:1'"
@@ -54,7 +54,7 @@ def test_enroot_imports_an_image_once_for_all_processes_of_a_job() -> None:
     assert "docker://tf:1" in container("enroot", Image("tf:1")).command("x")
 
 
-def test_apptainers_processes_end_with_their_command_and_need_no_removal() -> None:
+def test_apptainers_processes_end_with_their_command_and_need_no_removal():
     apptainer = container("/usr/bin/apptainer")
     assert apptainer.command("x") == (
         "exec /usr/bin/apptainer exec --bind '/home me' docker://me.azurecr.io/tf:1 /bin/bash -c x"
@@ -84,7 +84,7 @@ esac
         ("docker.io/library/python", "", "docker.io/library/python"),
     ],
 )
-def test_podman_finds_a_short_name_at_docker_hub(tmp_path: Path, name: str, known: str, used: str) -> None:
+def test_podman_finds_a_short_name_at_docker_hub(tmp_path, name, known, used):
     podman = tmp_path / "podman"
     podman.write_text(PODMAN)
     podman.chmod(0o755)
@@ -106,7 +106,7 @@ exit 1
 
 
 @pytest.mark.slow
-def test_a_container_that_docker_removes_by_itself_is_waited_for(tmp_path: Path) -> None:
+def test_a_container_that_docker_removes_by_itself_is_waited_for(tmp_path):
     docker = tmp_path / "docker"
     docker.write_text(IS_REMOVING)
     docker.chmod(0o755)
@@ -115,7 +115,7 @@ def test_a_container_that_docker_removes_by_itself_is_waited_for(tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_what_enroot_is_told_is_a_line_that_a_shell_takes(tmp_path: Path) -> None:
+def test_what_enroot_is_told_is_a_line_that_a_shell_takes(tmp_path):
     program = tmp_path / "enroot"
     program.write_text(
         '#!/bin/bash\necho "$1" >> "$0.calls"\n'
@@ -136,7 +136,7 @@ def test_what_enroot_is_told_is_a_line_that_a_shell_takes(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["docker", "podman", "enroot"])
-def test_an_engine_gets_the_names_of_what_tunes_a_job_where_it_starts(engine: str, tmp_path: Path) -> None:
+def test_an_engine_gets_the_names_of_what_tunes_a_job_where_it_starts(engine, tmp_path):
     program = tmp_path / engine
     program.write_text('#!/bin/bash\necho "$@"\n')
     program.chmod(0o755)
@@ -162,7 +162,7 @@ def test_an_engine_gets_the_names_of_what_tunes_a_job_where_it_starts(engine: st
     "option", ["-mca a b", "--mca a b", "--bind-to none", "-map-by slot", "--tag-output"]
 )
 @pytest.mark.parametrize("program", ["mpirun", "/usr/bin/mpiexec", "true;mpirun", "(mpirun"])
-def test_every_option_of_open_mpi_is_known_after_every_way_to_start_it(program: str, option: str) -> None:
+def test_every_option_of_open_mpi_is_known_after_every_way_to_start_it(program, option):
     assert mpi_launchers.needs_open_mpi(f"{program} {option} x")
     assert not mpi_launchers.needs_open_mpi(f"{program} -n 2 x")
     assert not mpi_launchers.needs_open_mpi(f"python {option} x")
@@ -189,7 +189,7 @@ def plan(*commands: str) -> Plan:
     )
 
 
-def test_the_choice_of_a_run_before_is_forgotten(job: dict[str, Path], monkeypatch) -> None:
+def test_the_choice_of_a_run_before_is_forgotten(job, monkeypatch):
     monkeypatch.setattr(mpi_launchers, "find_open_mpi", lambda: "/opt/mpirun")
     mpi_launchers.with_own_launcher(plan("mpirun -mca a b x"), **job)
     assert job["programs"].exists()
@@ -198,7 +198,7 @@ def test_the_choice_of_a_run_before_is_forgotten(job: dict[str, Path], monkeypat
 
 
 @pytest.mark.slow
-def test_the_mpirun_named_after_open_mpi_goes_before_any_other(tmp_path: Path, monkeypatch) -> None:
+def test_the_mpirun_named_after_open_mpi_goes_before_any_other(tmp_path, monkeypatch):
     for folder, name in (("a", "mpirun"), ("b", "mpirun.openmpi")):
         place = tmp_path / folder / name
         place.parent.mkdir()
@@ -213,7 +213,7 @@ def test_the_mpirun_named_after_open_mpi_goes_before_any_other(tmp_path: Path, m
 # -- MPI -----------------------------------------------------------------------
 
 
-def test_ranks_share_memory_and_those_in_containers_a_loopback_connection() -> None:
+def test_ranks_share_memory_and_those_in_containers_a_loopback_connection():
     boxed = plan("x")._replace(containers=Containers(Image("tf"), ("docker",)))
     assert mpi_launchers.transport(boxed)["FI_PROVIDER"] == "tcp"
     assert mpi_launchers.transport(boxed)["FI_TCP_IFACE"].startswith("lo")
@@ -230,12 +230,12 @@ def test_ranks_share_memory_and_those_in_containers_a_loopback_connection() -> N
         (("apptainer",), Rendezvous.DESCRIPTOR),
     ],
 )
-def test_ranks_come_over_a_port_only_where_no_descriptor_reaches_them(engine, rendezvous: Rendezvous) -> None:
+def test_ranks_come_over_a_port_only_where_no_descriptor_reaches_them(engine, rendezvous):
     asked = plan("x")._replace(containers=Containers(Image("tf"), engine), launcher=LaunchMode.MPI)
     assert containers.in_containers(asked, [Path("/home")]).rendezvous is rendezvous
 
 
-def test_a_command_that_starts_a_launcher_itself_is_told_what_that_means(job: dict[str, Path]) -> None:
+def test_a_command_that_starts_a_launcher_itself_is_told_what_that_means(job):
     starts = mpi_launchers.with_own_launcher(plan("mpirun -n 2 x", "mpirun -n 2 x"), **job)
     assert starts.notes == ("first", mpi_launchers.OWN_LAUNCHER)
     assert mpi_launchers.with_own_launcher(plan("python train.py"), **job).notes == ("first",)

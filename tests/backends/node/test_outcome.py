@@ -41,7 +41,7 @@ def details(end: Outcome) -> dict[str, str]:
     return {item["name"]: item["value"] for item in end.errors[0].get("details", ())}
 
 
-def test_the_failure_that_came_first_decides() -> None:
+def test_the_failure_that_came_first_decides():
     ends = [process_exit(0, 3, at=20.0), process_exit(1, 7, at=10.0), process_exit(2, 0, at=5.0)]
     end = of_ranks(ends, plan("rank", "rank", "rank"), {0, 1, 2})
     assert (end.exit_code, end.errors[0]["code"]) == (7, "JobFailed")
@@ -50,16 +50,16 @@ def test_the_failure_that_came_first_decides() -> None:
     assert end.sentence.startswith("the job ended with exit code 7 (JobFailed: ")
 
 
-def test_of_two_failures_at_one_moment_the_lower_rank_is_named() -> None:
+def test_of_two_failures_at_one_moment_the_lower_rank_is_named():
     assert of_ranks([process_exit(0, 3), process_exit(1, 4)], plan("rank", "rank"), {0, 1}).exit_code == 3
 
 
-def test_what_is_not_as_asked_for_is_told_with_the_failure() -> None:
+def test_what_is_not_as_asked_for_is_told_with_the_failure():
     end = of_ranks([process_exit(0, 1)], plan("rank", notes=("no image",)), {0})
     assert details(end)["note"] == "no image"
 
 
-def test_a_rank_that_was_ended_with_the_job_is_not_its_first_failure() -> None:
+def test_a_rank_that_was_ended_with_the_job_is_not_its_first_failure():
     """Rank 0 left no exit code; rank 1 was told to end because of that."""
     end = of_ranks([process_exit(1, 143)], plan("rank", "rank"), set())
     assert [(rank.rank, rank.node, rank.exit_code) for rank in end.ranks] == [(1, "n1", 143), (0, "n0", None)]
@@ -69,13 +69,13 @@ def test_a_rank_that_was_ended_with_the_job_is_not_its_first_failure() -> None:
 
 
 @pytest.mark.parametrize(("code", "expected"), [(42, 42), (300, 44), (0, 1), (256, 1)])
-def test_a_rank_that_aborts_fails_the_job_with_its_code(code: int, expected: int) -> None:
+def test_a_rank_that_aborts_fails_the_job_with_its_code(code, expected):
     end = of_ranks([process_exit(0, 143)], plan("rank", "rank"), set(), Fault(abort=Abort(1, code, "why")))
     assert end.exit_code == expected
     assert details(end) == {"failedRank": "1", "failedNode": "n1", "exitCode": str(expected)}
 
 
-def test_ranks_that_leave_the_others_waiting_fail_the_job_whatever_their_code() -> None:
+def test_ranks_that_leave_the_others_waiting_fail_the_job_whatever_their_code():
     ends = [process_exit(0, 143), process_exit(1, 0)]
     end = of_ranks(ends, plan("rank", "rank"), {1}, Fault(missed=(1,)))
     message = "Rank 1 ended without MPI_Finalize while other ranks were waiting for it"
@@ -87,7 +87,7 @@ def test_ranks_that_leave_the_others_waiting_fail_the_job_whatever_their_code() 
     assert details(both) == {"processes": "1,2"}
 
 
-def test_ranks_that_all_end_well_in_time_are_no_failure_whoever_left_first() -> None:
+def test_ranks_that_all_end_well_in_time_are_no_failure_whoever_left_first():
     assert of_ranks(
         [process_exit(0, 0), process_exit(1, 0)], plan("rank", "rank"), {0, 1}, Fault(missed=(1,))
     ).is_success
@@ -96,7 +96,7 @@ def test_ranks_that_all_end_well_in_time_are_no_failure_whoever_left_first() -> 
 FULL = OSError(28, "No space left on device")
 
 
-def test_output_that_could_not_be_kept_fails_the_job_with_its_reason() -> None:
+def test_output_that_could_not_be_kept_fails_the_job_with_its_reason():
     end = of_ranks([], plan("rank"), set(), Fault(unwritable=FULL))
     assert (end.exit_code, end.errors[0]["code"]) == (None, "DiskFull")
     assert end.errors[0]["message"] == "The disk that holds the job's output is full"
@@ -108,7 +108,7 @@ def test_output_that_could_not_be_kept_fails_the_job_with_its_reason() -> None:
 
 
 @pytest.mark.parametrize("error", [FULL, StorageError("state.db is full", code="DiskFull")])
-def test_a_job_that_a_full_disk_does_not_let_run_says_so(error: Exception) -> None:
+def test_a_job_that_a_full_disk_does_not_let_run_says_so(error):
     ends = [end(error).errors[0] for end in (not_run, not_started)]
     assert [end["code"] for end in ends] == ["DiskFull", "DiskFull"]
     assert [end["message"] for end in ends] == [
@@ -117,7 +117,7 @@ def test_a_job_that_a_full_disk_does_not_let_run_says_so(error: Exception) -> No
     ]
 
 
-def test_any_other_reason_is_said_as_it_is() -> None:
+def test_any_other_reason_is_said_as_it_is():
     error = OSError(2, "No such file")
     assert not_run(error).errors[0]["code"] == "SupervisorFailed"
     assert not_started(error).errors[0] == {
@@ -127,12 +127,12 @@ def test_any_other_reason_is_said_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(("code", "errors"), [(5, "JobFailed"), (0, "DiskFull")])
-def test_a_process_that_ended_by_itself_on_a_full_disk_has_its_exit_code(code: int, errors: str) -> None:
+def test_a_process_that_ended_by_itself_on_a_full_disk_has_its_exit_code(code, errors):
     end = of_ranks([process_exit(0, code)], plan("rank"), {0}, Fault(unwritable=FULL))
     assert (end.exit_code, end.errors[0]["code"]) == (code, errors)
 
 
-def test_a_job_that_was_stopped_says_why() -> None:
+def test_a_job_that_was_stopped_says_why():
     again = stopped("requeue")
     assert (again.is_requeued, again.is_success, again.errors) == (True, False, ())
     assert again.sentence == "the job was stopped and queued again"
@@ -153,9 +153,7 @@ def test_a_job_that_was_stopped_says_why() -> None:
         (604_800.0, "7 d", "14d"),
     ],
 )
-def test_a_job_that_took_too_long_is_told_its_limit_and_how_to_raise_it(
-    seconds: float, said: str, more: str
-) -> None:
+def test_a_job_that_took_too_long_is_told_its_limit_and_how_to_raise_it(seconds, said, more):
     message = time_limit_reached(Limits(wall_s=seconds)).errors[0]["message"]
     assert message == f"The job reached its time limit of {said}; to give it more: --max-time {more}"
     assert short_duration("--max-time", more)

@@ -29,16 +29,16 @@ def spans(tmp_path: Path) -> Path:
         ((3, 3), []),
     ],
 )
-def test_each_byte_of_a_piece_has_its_rank(spans: Path, piece, expected) -> None:
+def test_each_byte_of_a_piece_has_its_rank(spans, piece, expected):
     assert output_records.writers(spans, *piece) == expected
 
 
-def test_what_nobody_is_known_to_have_written_is_nobodys(tmp_path: Path) -> None:
+def test_what_nobody_is_known_to_have_written_is_nobodys(tmp_path):
     (tmp_path / "spans").write_bytes(SPAN.pack(0, 4, 0) + SPAN.pack(6, 8, 0))
     assert output_records.writers(tmp_path / "spans", 0, 8) == [(0, 4, 0), (6, 8, 0)]
 
 
-def test_without_a_record_a_lone_process_wrote_it_all(tmp_path: Path) -> None:
+def test_without_a_record_a_lone_process_wrote_it_all(tmp_path):
     assert output_records.writers(tmp_path / "missing", 3, 9) == [(3, 9, 0)]
     assert output_records.writers(tmp_path / "missing", 9, 9) == []
 
@@ -54,14 +54,14 @@ def test_without_a_record_a_lone_process_wrote_it_all(tmp_path: Path) -> None:
         ((5, 5), []),
     ],
 )
-def test_a_piece_has_the_times_of_its_bytes(tmp_path: Path, piece, expected) -> None:
+def test_a_piece_has_the_times_of_its_bytes(tmp_path, piece, expected):
     stamps = [(0, 7.5), (10, 8.5), (20, 9.5)]
     (tmp_path / "times").write_bytes(b"".join(TIME.pack(*stamp) for stamp in stamps) + b"torn")
     assert output_records.times(tmp_path / "times", *piece) == expected
     assert output_records.times(tmp_path / "missing", *piece) == []
 
 
-def test_bytes_whose_writer_is_not_recorded_yet_wait(tmp_path: Path) -> None:
+def test_bytes_whose_writer_is_not_recorded_yet_wait(tmp_path):
     spans = tmp_path / "spans"
     assert output_records.recorded_end(spans, 0, 8) == 8  # a lone process needs no record
     spans.write_bytes(b"")

@@ -18,7 +18,7 @@ from batchai_magics.records.preflight import NodeCheck, PreflightReport
 
 
 @given(st.integers(0, 17))
-def test_all_pairs_meet_once_and_no_node_has_two_partners_in_a_round(count: int) -> None:
+def test_all_pairs_meet_once_and_no_node_has_two_partners_in_a_round(count):
     nodes = range(10, 10 + count)
     found = list(rounds(nodes))
     met = [frozenset(pair) for pairs in found for pair in pairs]
@@ -30,7 +30,7 @@ def test_all_pairs_meet_once_and_no_node_has_two_partners_in_a_round(count: int)
 
 
 @pytest.mark.parametrize(("count", "excluded"), [(1, 0), (2, 1), (4, 1), (8, 2), (16, 4), (100, 4)])
-def test_a_quarter_of_the_nodes_may_be_left_out(count: int, excluded: int) -> None:
+def test_a_quarter_of_the_nodes_may_be_left_out(count, excluded):
     assert max_excluded(count) == excluded
 
 
@@ -40,7 +40,7 @@ def report(*bad: int) -> PreflightReport:
     return PreflightReport.of([NodeCheck(f"n{i}", problems.get(i, "")) for i in range(4)], ())
 
 
-def test_a_bad_node_ends_a_job_that_may_leave_out_none() -> None:
+def test_a_bad_node_ends_a_job_that_may_leave_out_none():
     decided = conclusion_of(report(2), ())
     assert decided.outcome
     (error,) = decided.outcome.errors
@@ -48,7 +48,7 @@ def test_a_bad_node_ends_a_job_that_may_leave_out_none() -> None:
     assert "n2 is bad: it did not answer" in error["message"]
 
 
-def test_a_job_runs_on_the_good_nodes_with_the_plans_for_as_many() -> None:
+def test_a_job_runs_on_the_good_nodes_with_the_plans_for_as_many():
     smaller = ("three", "two")
     assert conclusion_of(report(), smaller) == (None, (), "")
     assert conclusion_of(report(0), smaller) == (None, (1, 2, 3), "three")

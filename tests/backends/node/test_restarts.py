@@ -27,7 +27,7 @@ def with_restarts(count: int | None, root: Path = Path("/run")) -> Plan:
 
 
 @pytest.mark.parametrize("before", ["", "step 1\n", "step 1\nste"])
-def test_an_attempt_begins_with_a_line_of_its_own(tmp_path: Path, before: str) -> None:
+def test_an_attempt_begins_with_a_line_of_its_own(tmp_path, before):
     log = tmp_path / "stdout.txt"
     log.write_text(before)
     sentence = restarts.mark_attempt(log, 2, ["node1", "node2"], "its node was lost")
@@ -36,12 +36,12 @@ def test_an_attempt_begins_with_a_line_of_its_own(tmp_path: Path, before: str) -
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
-def test_a_full_disk_loses_the_line_of_an_attempt_alone() -> None:
+def test_a_full_disk_loses_the_line_of_an_attempt_alone():
     sentence = restarts.mark_attempt(Path("/dev/full"), 2, ["node1"], "its node was lost")
     assert sentence == "attempt 2 begins on node1: its node was lost"
 
 
-def test_a_deadline_that_is_shortened_tells_what_shortened_it() -> None:
+def test_a_deadline_that_is_shortened_tells_what_shortened_it():
     deadline = Deadline(Limits(wall_s=100.0, warn_s=10.0))
     assert (deadline.outcome, deadline.is_warning_due) == (None, False)
     for left_s in (5.0, 1000.0):
@@ -51,7 +51,7 @@ def test_a_deadline_that_is_shortened_tells_what_shortened_it() -> None:
     assert deadline.outcome == PREEMPTED
 
 
-def test_a_deadline_is_not_waited_for_longer_than_until_its_warning_or_the_next_look() -> None:
+def test_a_deadline_is_not_waited_for_longer_than_until_its_warning_or_the_next_look():
     assert Deadline(Limits(wall_s=10.0, warn_s=9.9)).patience_s <= 0.1
     assert Deadline(Limits(wall_s=0.1)).patience_s <= 0.1
     assert Deadline(Limits(wall_s=10.0)).patience_s <= 1.0
@@ -71,21 +71,19 @@ def test_a_deadline_is_not_waited_for_longer_than_until_its_warning_or_the_next_
         (PREEMPTED, 1, 1, PREEMPTED.reason),
     ],
 )
-def test_an_end_begins_another_attempt(outcome, limit, number, reason) -> None:
+def test_an_end_begins_another_attempt(outcome, limit, number, reason):
     end = continued(outcome, with_restarts(limit), number)
     assert (end.reason, end.is_requeued) == ((reason, True) if reason else ("", False))
 
 
-def test_a_run_whose_nodes_leave_its_cluster_always_continues() -> None:
+def test_a_run_whose_nodes_leave_its_cluster_always_continues():
     assert continued(stopped(REQUEUE, RESIZED), with_restarts(0), 5).is_requeued
 
 
 @pytest.mark.parametrize(
     ("code", "is_seen", "is_restarted"), [(0, True, 1), (0, False, 0), (75, False, 1), (3, True, 0)]
 )
-def test_a_warned_run_that_ends_early_continues_if_it_is_not_done(
-    tmp_path, code, is_seen, is_restarted
-) -> None:
+def test_a_warned_run_that_ends_early_continues_if_it_is_not_done(tmp_path, code, is_seen, is_restarted):
     warning = EndWarning(plan := with_restarts(1, tmp_path))
     warning.give("it ends", ())
     (tmp_path / f"stopping-1{SEEN}").touch() if is_seen else None
@@ -97,7 +95,7 @@ def test_a_warned_run_that_ends_early_continues_if_it_is_not_done(
 @pytest.mark.parametrize(
     ("limit", "code"), [(0, "JobMaxWallClockTimeReached"), (None, "")], ids=["used up", "none wanted"]
 )
-def test_a_run_that_stops_early_for_the_last_time_is_not_done(tmp_path: Path, limit, code: str) -> None:
+def test_a_run_that_stops_early_for_the_last_time_is_not_done(tmp_path, limit, code):
     warning = EndWarning(plan := with_restarts(limit, tmp_path))
     warning.give(restarts.TIME_LIMIT, ())
     (tmp_path / f"stopping-1{SEEN}").touch()
@@ -116,7 +114,7 @@ def started(script: str) -> subprocess.Popen[bytes]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="which signals a process handles is read from /proc")
-def test_only_processes_that_handle_the_signal_receive_it() -> None:
+def test_only_processes_that_handle_the_signal_receive_it():
     handle = "import signal; signal.signal(signal.SIGUSR1, lambda *_: print('warned', flush=True))"
     with (
         started(f"{handle}\nprint('up', flush=True); input()") as one,
@@ -131,7 +129,7 @@ def test_only_processes_that_handle_the_signal_receive_it() -> None:
 
 
 @pytest.mark.slow
-def test_nothing_stops_outside_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_stops_outside_a_job(monkeypatch):
     monkeypatch.delenv("BATCHAI_STOPPING_FILE", raising=False)
     with started("from batchai_magics import stopping; print(stopping())") as child:
         assert child.stdout.read() == b"False\n"

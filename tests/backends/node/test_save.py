@@ -38,7 +38,7 @@ def artifacts(run: Path):
     return artifacts_in(read_records(run / "records", [FOLDER]))
 
 
-def test_a_name_and_a_step_are_saved_once(run_folder: Path, save: Save) -> None:
+def test_a_name_and_a_step_are_saved_once(run_folder, save):
     for text, step in (("one", 1), ("two", 2), ("three", 2)):
         Path("model.pt").write_text(text)
         save("model.pt", step=step)
@@ -49,27 +49,27 @@ def test_a_name_and_a_step_are_saved_once(run_folder: Path, save: Save) -> None:
 
 
 @pytest.mark.parametrize("name", ["../model.pt", "/etc/model.pt", "a//b", "a/./b", "nul\0"])
-def test_a_name_that_leaves_the_folder_is_refused(run_folder: Path, save: Save, name: str) -> None:
+def test_a_name_that_leaves_the_folder_is_refused(run_folder, save, name):
     Path("model.pt").write_text("one")
     with pytest.raises(ValueError, match="is no name for an artifact"):
         save("model.pt", name)
     assert not run_folder.exists()
 
 
-def test_a_folder_is_refused_with_advice(run_folder: Path, save: Save) -> None:
+def test_a_folder_is_refused_with_advice(run_folder, save):
     Path("folder").mkdir()
     with pytest.raises(IsADirectoryError, match="an archive of it"):
         save("folder")
 
 
-def test_outside_a_job_copies_are_kept_beside_the_script(tmp_path, monkeypatch, save: Save) -> None:
+def test_outside_a_job_copies_are_kept_beside_the_script(tmp_path, monkeypatch, save):
     monkeypatch.delenv("BATCHAI_ARTIFACT_DIR", raising=False)
     monkeypatch.chdir(tmp_path)
     Path("model.pt").write_text("one")
     assert Path(save("model.pt", step=3)).relative_to(tmp_path) == Path("artifacts/step-3/model.pt")
 
 
-def test_a_line_that_a_kill_cut_off_hides_no_other(run_folder: Path, save: Save) -> None:
+def test_a_line_that_a_kill_cut_off_hides_no_other(run_folder, save):
     Path("model.pt").write_text("one")
     save("model.pt", step=1)
     (index,) = (run_folder / "records" / "artifacts").glob("*.jsonl")
@@ -116,16 +116,14 @@ for text in ("old", "newer"):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("moment", "size_bytes"), [("before", 3), ("after", 5)])
-def test_an_artifact_is_listed_if_a_kill_interrupts_its_replacement(
-    run_folder: Path, moment: str, size_bytes: int
-) -> None:
+def test_an_artifact_is_listed_if_a_kill_interrupts_its_replacement(run_folder, moment, size_bytes):
     start_saving(REPLACE_AND_DIE, run_folder, moment).wait()
     assert check_listed(run_folder) == ["model.pt"]
     assert artifacts(run_folder)[0].size_bytes == size_bytes
 
 
 @pytest.mark.slow
-def test_what_a_kill_left_is_discarded_by_the_next_process_of_the_rank(run_folder: Path) -> None:
+def test_what_a_kill_left_is_discarded_by_the_next_process_of_the_rank(run_folder):
     start_saving(REPLACE_AND_DIE, run_folder, "before").wait()
     Path("best.pt").write_text("best")
     start_saving("from batchai_magics import save; save('best.pt', 'model.pt', step=1)", run_folder).wait()
@@ -134,7 +132,7 @@ def test_what_a_kill_left_is_discarded_by_the_next_process_of_the_rank(run_folde
 
 
 @pytest.mark.slow
-def test_two_processes_of_a_rank_save_at_once(run_folder: Path) -> None:
+def test_two_processes_of_a_rank_save_at_once(run_folder):
     """Both copy from pipes, so that the first begins before the second and ends after it."""
     script = (
         "import sys; from batchai_magics import save; save(sys.argv[1], 'model.pt', step=int(sys.argv[2]))"

@@ -29,7 +29,7 @@ FOLDERS = ("batchai_magics.backends.node.", "batchai_magics.models.runs.", "batc
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_a_module_of_nodes_imports_the_standard_library_alone(file: Path) -> None:
+def test_a_module_of_nodes_imports_the_standard_library_alone(file):
     strange = [
         name
         for name in imported(file)

@@ -58,20 +58,18 @@ class Watched:
 
 
 @pytest.mark.parametrize("notes", [[], ["one"], ["one", "two"]])
-def test_each_line_that_is_not_empty_is_a_note(notes: list[str], tmp_path: Path) -> None:
+def test_each_line_that_is_not_empty_is_a_note(notes, tmp_path):
     assert Watched(tmp_path, notes=notes).close() == notes
 
 
-def test_the_reason_to_stop_that_the_program_prints_is_returned_and_is_no_note(
-    tmp_path: Path,
-) -> None:
+def test_the_reason_to_stop_that_the_program_prints_is_returned_and_is_no_note(tmp_path):
     reason = "loss was\nnan, and µ too large"
     watched = Watched(tmp_path, notes=["one"], stop=STOP + json.dumps(reason))
     assert until(watched.process.check) == reason
     assert watched.close() == ["one"]
 
 
-def test_it_is_checked_although_its_descriptor_is_above_those_of_select(tmp_path: Path) -> None:
+def test_it_is_checked_although_its_descriptor_is_above_those_of_select(tmp_path):
     with contextlib.ExitStack() as opened:
         for _ in range(FD_SETSIZE):
             opened.enter_context(open(os.devnull))  # noqa: PTH123 as the descriptors are what counts
@@ -80,7 +78,7 @@ def test_it_is_checked_although_its_descriptor_is_above_those_of_select(tmp_path
         watched.close()
 
 
-def test_one_that_is_killed_again_and_again_is_reported_while_the_run_goes_on(tmp_path: Path) -> None:
+def test_one_that_is_killed_again_and_again_is_reported_while_the_run_goes_on(tmp_path):
     watched = Watched(tmp_path)
     for start in (1, 2, 3):
         watched.check_until_started(start)
@@ -91,7 +89,7 @@ def test_one_that_is_killed_again_and_again_is_reported_while_the_run_goes_on(tm
     assert watched.lost == watched.close() == [f"{text}, see {watched.log}"]
 
 
-def test_one_that_exports_is_not_started_again(tmp_path: Path) -> None:
+def test_one_that_exports_is_not_started_again(tmp_path):
     watched = Watched(tmp_path, export="tensorboard:runs")
     watched.kill(1)
     until(lambda: watched.process.check() or watched.lost)
@@ -100,7 +98,7 @@ def test_one_that_exports_is_not_started_again(tmp_path: Path) -> None:
     assert watched.log.read_text().count("\n") == 1
 
 
-def test_one_that_cannot_be_started_again_is_reported_and_ends_nothing(tmp_path: Path) -> None:
+def test_one_that_cannot_be_started_again_is_reported_and_ends_nothing(tmp_path):
     watched = Watched(tmp_path)
     watched.kill(1)
     watched.log.unlink()

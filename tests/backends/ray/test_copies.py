@@ -76,7 +76,7 @@ def left_on(place: Place, node: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_the_script_of_a_cell_is_sent_and_logs_come_home_with_their_ranks(place: Place) -> None:
+def test_the_script_of_a_cell_is_sent_and_logs_come_home_with_their_ranks(place):
     prints = (
         "for number in range(300): print('line', number, 'of', rank)\nprint('err', rank, file=sys.stderr)"
     )
@@ -97,7 +97,7 @@ def test_the_script_of_a_cell_is_sent_and_logs_come_home_with_their_ranks(place:
 
 
 @pytest.mark.slow
-def test_what_a_job_needs_is_sent_and_what_it_writes_comes_home(place: Place) -> None:
+def test_what_a_job_needs_is_sent_and_what_it_writes_comes_home(place):
     folder = place.put("given.txt", "given\n").rpartition("/")[0]
     writes = (
         "cat $AZ_BATCHAI_INPUT_DATA/given.txt; mkdir -p $AZ_BATCHAI_OUTPUT_MODEL/inner; echo here > here;"
@@ -126,7 +126,7 @@ def test_what_a_job_needs_is_sent_and_what_it_writes_comes_home(place: Place) ->
 
 
 @pytest.mark.slow
-def test_nothing_is_lost_with_the_supervising_actor(place: Place, tmp_path: Path) -> None:
+def test_nothing_is_lost_with_the_supervising_actor(place, tmp_path):
     wait = f"echo up; until [ -e {tmp_path}/go ]; do sleep 0.05; done"
     job = start_ranks(place, f"{wait}; seq 1000; touch {tmp_path}/$PMI_RANK; exec sleep 1000")
     until(lambda: place.log(job) == 3 * b"up\n")
@@ -146,9 +146,7 @@ def test_nothing_is_lost_with_the_supervising_actor(place: Place, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_full_home_gets_what_is_on_nodes_once_it_has_room(
-    ray: real_ray.RealRay, homes: Path, tmp_path: Path
-) -> None:
+def test_a_full_home_gets_what_is_on_nodes_once_it_has_room(ray, homes, tmp_path):
     disk = SmallDisk(homes / "small")
     try:
         with ray_place(ray, disk.folder, PlaceOptions()) as place:
@@ -170,7 +168,7 @@ def test_a_full_home_gets_what_is_on_nodes_once_it_has_room(
 
 
 @pytest.mark.slow
-def test_a_node_with_another_folder_at_the_path_of_the_home_is_named(place: Place) -> None:
+def test_a_node_with_another_folder_at_the_path_of_the_home_is_named(place):
     copy = copy_on(place, "node3")
     copy.mkdir(parents=True)
     (copy / "mine").touch()
@@ -180,7 +178,7 @@ def test_a_node_with_another_folder_at_the_path_of_the_home_is_named(place: Plac
 
 
 @pytest.mark.slow
-def test_a_run_that_loses_a_node_continues_from_checkpoints(place: Place, ray: real_ray.RealRay) -> None:
+def test_a_run_that_loses_a_node_continues_from_checkpoints(place, ray):
     save = "echo up; echo 7 > saved-$PMI_RANK; exec sleep 1000"
     resume = "cd $BATCHAI_CHECKPOINT_DIR; test -e saved-0 && cat saved-* && exit"
     job = start_ranks(place, f"{resume}; {save}", batchaiMaxRestarts=1)
@@ -194,13 +192,13 @@ def test_a_run_that_loses_a_node_continues_from_checkpoints(place: Place, ray: r
     assert place.log(job).count(b"7\n") == 9
 
 
-def test_a_log_comes_home_whose_folder_only_the_node_has(tmp_path: Path) -> None:
+def test_a_log_comes_home_whose_folder_only_the_node_has(tmp_path):
     log = LogPaths(str(tmp_path / "telemetry" / "0.jsonl"))
     _CollectedLog(log, 0, {0}).append(LogBlock(b"sample\n", 0))
     assert Path(log.path).read_bytes() == b"sample\n"
 
 
-def test_a_block_whose_writing_was_interrupted_is_not_repeated(tmp_path: Path) -> None:
+def test_a_block_whose_writing_was_interrupted_is_not_repeated(tmp_path):
     log = LogPaths(str(tmp_path / "log"), str(tmp_path / "spans"))
     _CollectedLog(log, 0, {1}).append(LogBlock(b"of 1\n", 0, [Span(0, 5, 1)]))
     with Path(log.path).open("ab") as file:
@@ -224,7 +222,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def test_a_home_made_where_a_copy_was_keeps_its_files(home: Path) -> None:
+def test_a_home_made_where_a_copy_was_keeps_its_files(home):
     assert not copied(home, "sender")
     copy = HomeFiles(str(home), "run", "sender")
     copy.claim(str(home / "shares" / "run"), "1")
@@ -251,7 +249,7 @@ def test_a_home_made_where_a_copy_was_keeps_its_files(home: Path) -> None:
     assert not copy.is_claimed()
 
 
-def test_a_copy_serves_the_home_that_it_is_of(home: Path, tmp_path: Path) -> None:
+def test_a_copy_serves_the_home_that_it_is_of(home, tmp_path):
     assert not copied(home, "first")
     actor = ActorTarget("sent.Sent", f"{home}/programs/1")
     assert (actor.home("first"), actor.home("second")) == ("copied", "")
@@ -266,7 +264,7 @@ def test_a_copy_serves_the_home_that_it_is_of(home: Path, tmp_path: Path) -> Non
     assert actor.home(home_id(home)) == "seen"
 
 
-def test_files_come_home_while_ranks_print_steadily(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_come_home_while_ranks_print_steadily(home, monkeypatch):
     files = Layout(home).job("g")
     files.root.mkdir(parents=True)
     copies, rounds = RunCopies(Layout(home), small(), {}), count()
@@ -284,7 +282,7 @@ def test_files_come_home_while_ranks_print_steadily(home: Path, monkeypatch: pyt
     assert collected[1] > 100
 
 
-def test_an_end_with_a_name_that_is_no_text_is_read(tmp_path: Path) -> None:
+def test_an_end_with_a_name_that_is_no_text_is_read(tmp_path):
     name = b"out-\xff".decode("utf-8", "surrogateescape")
     write_end(tmp_path / "end.json", Outcome(0).warned("FilesLeftBehind", f"näme {name}"))
     end = read_end(tmp_path / "end.json")
@@ -293,7 +291,7 @@ def test_an_end_with_a_name_that_is_no_text_is_read(tmp_path: Path) -> None:
     assert end.warnings[0]["message"].startswith("näme out-")
 
 
-def test_a_path_that_leads_out_of_the_home_makes_no_folder(home: Path, tmp_path: Path) -> None:
+def test_a_path_that_leads_out_of_the_home_makes_no_folder(home, tmp_path):
     home.mkdir()
     (home / "link").symlink_to(tmp_path)
     for path in ("../made/x", "link/made/x", f"{tmp_path}/made/x"):
@@ -302,7 +300,7 @@ def test_a_path_that_leads_out_of_the_home_makes_no_folder(home: Path, tmp_path:
     assert {each.name for each in tmp_path.iterdir()} == {"home"}
 
 
-def test_a_reply_with_many_logs_is_bounded(tmp_path: Path) -> None:
+def test_a_reply_with_many_logs_is_bounded(tmp_path):
     logs = [LogPaths(str(tmp_path / str(number))) for number in range(8)]
     for log in logs:
         with Path(log.path).open("wb") as file:

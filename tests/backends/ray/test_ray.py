@@ -65,8 +65,8 @@ def listening_addresses() -> Iterator[str]:
 
 
 def test_a_running_job_shows_no_secret_listens_on_loopback_alone_and_is_read_from_a_read_only_home(
-    place: Place, ray: real_ray.RealRay, tmp_path: Path
-) -> None:
+    place, ray, tmp_path
+):
     secret = os.urandom(8).hex()  # no text of this file: a cell's record of uncommitted changes has that
     job = place.start(f'test "$TOKEN" && {HOLD}', secrets=[{"name": "TOKEN", "value": secret}], nodeCount=2)
     place.is_up(job)
@@ -87,7 +87,7 @@ def test_a_running_job_shows_no_secret_listens_on_loopback_alone_and_is_read_fro
     assert not [*place.backend.runner.layout.home.glob("*.log")]
 
 
-def test_runs_go_on_and_start_when_the_program_that_submitted_them_is_killed(place: Place) -> None:
+def test_runs_go_on_and_start_when_the_program_that_submitted_them_is_killed(place):
     place.scale(place.cluster, manual(1))
     first = place.start(UNTIL_GO, "first")
     place.is_up(first)
@@ -102,7 +102,7 @@ def test_runs_go_on_and_start_when_the_program_that_submitted_them_is_killed(pla
     assert [place.log(job) for job in (first, second)] == [b"up\ndone\n", b"ran\n"]
 
 
-def test_a_killed_supervising_actor_ends_its_run_and_gives_the_nodes_back(place: Place) -> None:
+def test_a_killed_supervising_actor_ends_its_run_and_gives_the_nodes_back(place):
     job = place.start(HOLD, nodeCount=2)
     place.is_up(job)
     (actor,) = processes("ray::RunSupervisor")
@@ -126,14 +126,14 @@ def start_unmarked_ranks(place: Place) -> ResourceId:
     return job
 
 
-def test_a_run_ends_when_the_program_on_one_of_its_nodes_is_killed(place: Place) -> None:
+def test_a_run_ends_when_the_program_on_one_of_its_nodes_is_killed(place):
     job = start_unmarked_ranks(place)
     node_programs()[0].kill()
     (error,) = place.wait(job).execution.errors
     assert (error.code, error.message) == ("JobFailed", "Processes disappeared before the job was done")
 
 
-def test_a_program_that_does_not_start_on_one_node_says_why(place: Place, tmp_path: Path) -> None:
+def test_a_program_that_does_not_start_on_one_node_says_why(place, tmp_path):
     programs = installed_programs.install(place.backend.runner.layout.home, PROGRAMS)
     module = programs / "batchai_magics/backends/ray/node/run_node.py"
     with module.open("a") as file:  # the supervising actor, which has Ray, imports it too
@@ -177,9 +177,7 @@ queue.reconcile(home, programs, cluster.own_node())
 """
 
 
-def test_a_run_starts_whose_actor_was_never_called(
-    place: Place, ray: real_ray.RealRay, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_starts_whose_actor_was_never_called(place, ray, monkeypatch):
     files = queued(place, monkeypatch)
     drive(place, ray, DIES)
     assert files.claim.exists()
@@ -189,9 +187,7 @@ def test_a_run_starts_whose_actor_was_never_called(
 
 
 @pytest.mark.parametrize("is_deleted", [False, True])
-def test_a_run_that_is_stopped_before_its_actor_was_called_leaves_none(
-    place: Place, ray: real_ray.RealRay, monkeypatch: pytest.MonkeyPatch, is_deleted: bool
-) -> None:
+def test_a_run_that_is_stopped_before_its_actor_was_called_leaves_none(place, ray, monkeypatch, is_deleted):
     files = queued(place, monkeypatch)
     drive(place, ray, DIES)
     files.claim.unlink()
@@ -207,9 +203,7 @@ def test_a_run_that_is_stopped_before_its_actor_was_called_leaves_none(
     until(lambda: not place.backend.runner.gateway.actors())
 
 
-def test_a_node_that_cannot_have_the_home_is_named(
-    place: Place, ray: real_ray.RealRay, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_node_that_cannot_have_the_home_is_named(place, ray, monkeypatch):
     queued(place, monkeypatch)
     drive(place, ray, "queue.unsettled(queue.reconcile(home, '/no/where/at/all', cluster.own_node()), 60.0)")
     (error,) = place.wait(place.job()).execution.errors
@@ -218,9 +212,7 @@ def test_a_node_that_cannot_have_the_home_is_named(
     until(lambda: not place.backend.runner.gateway.actors())
 
 
-def test_a_run_that_is_deleted_while_it_starts_does_not_stop_the_queue(
-    place: Place, ray: real_ray.RealRay, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_is_deleted_while_it_starts_does_not_stop_the_queue(place, ray, monkeypatch):
     files = queued(place, monkeypatch)
     files.environment.unlink()
     second = place.run("echo ran", "second")
@@ -228,9 +220,7 @@ def test_a_run_that_is_deleted_while_it_starts_does_not_stop_the_queue(
     assert place.log(second.id) == b"ran\n"
 
 
-def test_runs_that_leave_the_queue_while_it_is_read_are_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_that_leave_the_queue_while_it_is_read_are_passed_over(tmp_path, monkeypatch):
     for number in range(3):
         file = entry_file(tmp_path, priority=1, created=number, guid=str(number))
         QueueEntry(file, str(number), 1).write()
@@ -263,9 +253,7 @@ def on_disk(disk: SmallDisk) -> Iterator[Place]:
         ray.stop()
 
 
-def test_runs_that_end_or_are_stopped_on_a_full_disk_say_so_once_there_is_room(
-    on_disk: Place, disk: SmallDisk, tmp_path: Path
-) -> None:
+def test_runs_that_end_or_are_stopped_on_a_full_disk_say_so_once_there_is_room(on_disk, disk, tmp_path):
     ends = on_disk.start(f"echo up; until [ -e {tmp_path}/go ]; do sleep 0.05; done", "ends")
     on_disk.is_up(ends)
     disk.fill()
@@ -285,9 +273,7 @@ def test_runs_that_end_or_are_stopped_on_a_full_disk_say_so_once_there_is_room(
     assert [error.code for error in on_disk.wait(stopped).execution.errors] == ["JobTerminated"]
 
 
-def test_a_run_that_does_not_fit_blocks_those_behind_it_but_for_one_that_fails_with_its_predecessor(
-    place: Place,
-) -> None:
+def test_a_run_that_does_not_fit_blocks_those_behind_it_but_for_one_that_fails_with_its_predecessor(place):
     failed = place.run("exit 3", "failed").id
     place.is_up(place.start(HOLD, "holds"))
     for name, count in (("large", 2), ("small", 1)):
@@ -299,7 +285,7 @@ def test_a_run_that_does_not_fit_blocks_those_behind_it_but_for_one_that_fails_w
     assert place.backend.show(place.job("large")).state is ExecutionState.QUEUED
 
 
-def test_a_silent_ray_is_a_warning_of_running_jobs(place: Place) -> None:
+def test_a_silent_ray_is_a_warning_of_running_jobs(place):
     job = place.start(UNTIL_GO)
     place.is_up(job)
     FOLLOWED.discard(place.backend)  # `until` would ask Ray
@@ -317,7 +303,7 @@ def test_a_silent_ray_is_a_warning_of_running_jobs(place: Place) -> None:
     assert place.wait(job).state is ExecutionState.SUCCEEDED
 
 
-def test_a_run_on_another_cluster_is_lost_a_minute_after_that_cluster_has_ended(place: Place) -> None:
+def test_a_run_on_another_cluster_is_lost_a_minute_after_that_cluster_has_ended(place):
     here = place.start(UNTIL_GO, "here")
     place.is_up(here)
     other = real_ray.RealRay(1)
@@ -343,13 +329,13 @@ def test_a_run_on_another_cluster_is_lost_a_minute_after_that_cluster_has_ended(
     assert place.wait(place.job()).execution.errors[0].code == "JobSupervisorLost"
 
 
-def test_whether_a_cluster_has_ended_is_known_from_its_own_host_alone() -> None:
+def test_whether_a_cluster_has_ended_is_known_from_its_own_host_alone():
     with deaf_port() as port:
         assert Session("session_1", f"127.0.0.1:{port}", socket.gethostname()).has_ended()
         assert not Session("session_1", f"127.0.0.1:{port}", "another").has_ended()
 
 
-def test_a_cluster_is_another_one_until_it_has_the_name_or_the_address(tmp_path: Path) -> None:
+def test_a_cluster_is_another_one_until_it_has_the_name_or_the_address(tmp_path):
     files = SupervisedFiles(tmp_path)
     files.supervised.write_text("session_1 10.0.0.1:6379 head")
     assert not files.is_elsewhere(Session("session_1", "10.0.0.2:6379", "head"))
@@ -362,7 +348,7 @@ def test_a_cluster_is_another_one_until_it_has_the_name_or_the_address(tmp_path:
     assert not files.is_elsewhere(there)
 
 
-def test_a_run_is_stopped_while_actors_start_on_its_nodes(place: Place) -> None:
+def test_a_run_is_stopped_while_actors_start_on_its_nodes(place):
     programs = installed_programs.install(place.backend.runner.layout.home, PROGRAMS)
     module = programs / "batchai_magics/backends/ray/node/node_actor.py"
     hang = f"open({str(module.with_suffix('.up'))!r}, 'w').close(); time.sleep(1000)"
@@ -374,7 +360,7 @@ def test_a_run_is_stopped_while_actors_start_on_its_nodes(place: Place) -> None:
     assert place.wait(job).execution.errors[0].code == "JobTerminated"
 
 
-def test_jobs_that_ask_for_some_gpus_share_a_node(place: Place) -> None:
+def test_jobs_that_ask_for_some_gpus_share_a_node(place):
     show = f"echo $CUDA_VISIBLE_DEVICES >> {MOUNTED}/gpus; {UNTIL_GO}"
     jobs = [place.start(show, name, batchaiGpus=1, nodeCount=1) for name in "ab"]
     for job in jobs:
@@ -407,15 +393,13 @@ def refusal(settings: RaySettings) -> CapabilityError:
     return caught.value
 
 
-def test_a_python_without_ray_is_named_with_what_to_install(settings: RaySettings) -> None:
+def test_a_python_without_ray_is_named_with_what_to_install(settings):
     error = refusal(replace(settings, ray_python=sys.executable))
     assert (error.code, sys.executable in error.message) == ("NoRay", True)
     assert "batchai-magics[ray]" in error.hint
 
 
-def test_another_version_than_the_clusters_is_refused(
-    settings: RaySettings, ray: real_ray.RealRay, tmp_path: Path
-) -> None:
+def test_another_version_than_the_clusters_is_refused(settings, ray, tmp_path):
     older = tmp_path / "python"
     older.write_text(
         f"#!{real_ray.PYTHON} -I\n"
@@ -430,15 +414,13 @@ def test_another_version_than_the_clusters_is_refused(
     assert "1.2.3" in error.message
 
 
-def test_what_cannot_be_run_as_rays_python_is_named(settings: RaySettings, tmp_path: Path) -> None:
+def test_what_cannot_be_run_as_rays_python_is_named(settings, tmp_path):
     for bad in (tmp_path, tmp_path / "none", Path(__file__)):
         error = refusal(replace(settings, ray_python=str(bad)))
         assert error.message.startswith(f"setting ray.ray_python: {bad} cannot be run")
 
 
-def test_a_cluster_that_does_not_answer_is_named_and_asked_again_by_who_connects_alone(
-    settings: RaySettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cluster_that_does_not_answer_is_named_and_asked_again_by_who_connects_alone(settings, monkeypatch):
     with deaf_port() as port:
         gateway = RayBackend(replace(settings, address=f"127.0.0.1:{port}")).runner.gateway
         starts: list[object] = []
@@ -452,7 +434,7 @@ def test_a_cluster_that_does_not_answer_is_named_and_asked_again_by_who_connects
 
 
 @pytest.mark.parametrize("address", ["ray://head:10001", "http://head:8265", "local"])
-def test_an_address_that_is_no_clusters_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_that_is_no_clusters_is_refused(address, monkeypatch):
     with pytest.raises(UsageError, match=r"ray\.address"):
         RaySettings(address=address).check()
     monkeypatch.setenv("RAY_ADDRESS", address)
@@ -461,9 +443,7 @@ def test_an_address_that_is_no_clusters_is_refused(address: str, monkeypatch: py
     RaySettings(address="head:6379").check()
 
 
-def test_a_lost_node_is_named_although_its_program_was_killed_first(
-    place: Place, ray: real_ray.RealRay
-) -> None:
+def test_a_lost_node_is_named_although_its_program_was_killed_first(place, ray):
     job = start_unmarked_ranks(place)
     name = next(node.id for node in place.backend.nodes(job) if node.id != "node1")
     (supervisor,) = processes("ray::RunSupervisor")

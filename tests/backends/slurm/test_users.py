@@ -8,7 +8,7 @@ import pytest
 
 from tests.backends.local.namespace import scene, tell
 from tests.backends.slurm.real_slurm import RealSlurm, running, skip_reason
-from tests.contract.place import HOLD, Place, PlaceOptions
+from tests.contract.place import HOLD, PlaceOptions
 from tests.contract.places import place_on
 from tests.world import until
 
@@ -26,14 +26,14 @@ def jobs_of_an_ordinary_user(folder: Path) -> None:
         tell(job.state.value, place.log(job.id).decode().split())
 
 
-def test_an_ordinary_user_needs_no_rights(tmp_path: Path) -> None:
+def test_an_ordinary_user_needs_no_rights(tmp_path):
     if reason := skip_reason():
         pytest.skip(reason)
     told = scene(jobs_of_an_ordinary_user, tmp_path, who=AS_NOBODY)
     assert told == [["succeeded", ["65534"] * 4]]
 
 
-def test_variables_for_slurms_commands_hide_no_job_and_no_node(place: Place, monkeypatch) -> None:
+def test_variables_for_slurms_commands_hide_no_job_and_no_node(place, monkeypatch):
     monkeypatch.setenv("SQUEUE_STATES", "SUSPENDED")
     monkeypatch.setenv("SQUEUE_PARTITION", "none")
     monkeypatch.setenv("SINFO_PARTITION", "none")

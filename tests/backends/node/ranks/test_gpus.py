@@ -138,19 +138,19 @@ def compiled(
     library.write_bytes(_library(*(f"-D{name}={value}" for name, value in meant.items())))
 
 
-def test_a_machine_without_a_driver_has_none_and_no_problem(driver: Path) -> None:
+def test_a_machine_without_a_driver_has_none_and_no_problem(driver):
     driver.with_name("version").unlink()
     found = gpus_of(driver, plan("0"))
     assert (found.note, found.sample(), found.health()) == ("", ([], {}), ([], ""))
     found.close()
 
 
-def test_a_driver_without_its_library_is_told(driver: Path) -> None:
+def test_a_driver_without_its_library_is_told(driver):
     assert "GPUs are not sampled" in gpus_of(driver, plan("0")).note
     assert "libnvidia-ml.so.1" in gpus_of(driver, plan("0")).note
 
 
-def test_each_gpu_of_the_job_is_told_with_the_memory_of_processes(driver: Path) -> None:
+def test_each_gpu_of_the_job_is_told_with_the_memory_of_processes(driver):
     compiled(driver)
     found = gpus_of(driver, plan("0,1"))
     devices, memory = found.sample()
@@ -174,23 +174,19 @@ def test_each_gpu_of_the_job_is_told_with_the_memory_of_processes(driver: Path) 
         ("MIG-a,MIG-b", [[0, None, 2 << 30]]),  # two instances of one GPU
     ],
 )
-def test_gpus_and_instances_are_found_by_what_cuda_calls_them(
-    driver: Path, visible: str, devices: list[list[int | None]]
-) -> None:
+def test_gpus_and_instances_are_found_by_what_cuda_calls_them(driver, visible, devices):
     compiled(driver)
     assert gpus_of(driver, plan(visible)).sample().devices == devices
 
 
-def test_where_the_plan_names_no_gpu_those_of_the_scheduler_count(
-    driver: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_the_plan_names_no_gpu_those_of_the_scheduler_count(driver, monkeypatch):
     compiled(driver)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     assert gpus_of(driver, plan(None)).sample().devices == [[1, 3, 5 << 30]]
     assert gpus_of(driver, plan("")).sample().devices == []
 
 
-def test_an_order_that_the_driver_does_not_know_is_told_and_no_other_gpu_is_sampled(driver: Path) -> None:
+def test_an_order_that_the_driver_does_not_know_is_told_and_no_other_gpu_is_sampled(driver):
     compiled(driver)
     fastest = gpus_of(driver, plan("1", CUDA_DEVICE_ORDER="FASTEST_FIRST"))
     assert (fastest.sample().devices, "CUDA_DEVICE_ORDER=FASTEST_FIRST" in fastest.note) == ([], True)
@@ -200,29 +196,29 @@ def test_an_order_that_the_driver_does_not_know_is_told_and_no_other_gpu_is_samp
     assert (by_uuid.sample().devices, by_uuid.note) == ([[1, 3, 5 << 30]], "")
 
 
-def test_a_library_that_refuses_is_told_in_words(driver: Path) -> None:
+def test_a_library_that_refuses_is_told_in_words(driver):
     compiled(driver, init=18)
     found = gpus_of(driver, plan("0"))
     assert found.note == "GPUs are not sampled: library and driver are of different versions"
     assert found.sample().devices == []
 
 
-def test_a_gpu_that_is_cut_into_instances_has_no_use_that_is_told(driver: Path) -> None:
+def test_a_gpu_that_is_cut_into_instances_has_no_use_that_is_told(driver):
     compiled(driver, mig=1)
     assert gpus_of(driver, plan("0,1")).sample().devices == [[0, None, 5 << 30]]
 
 
-def test_more_processes_than_there_was_room_for_are_all_counted(driver: Path) -> None:
+def test_more_processes_than_there_was_room_for_are_all_counted(driver):
     compiled(driver, many=300)
     assert len(gpus_of(driver, plan("0")).sample().memory) == 300
 
 
-def test_a_library_of_an_old_driver_tells_what_it_can(driver: Path) -> None:
+def test_a_library_of_an_old_driver_tells_what_it_can(driver):
     compiled(driver, old=1)
     assert gpus_of(driver, plan("0")).sample() == ([[0, 97, (5 << 30) + RESERVED]], {})
 
 
-def test_a_file_that_is_no_such_library_is_told_and_harms_nothing(driver: Path) -> None:
+def test_a_file_that_is_no_such_library_is_told_and_harms_nothing(driver):
     source = driver.with_suffix(".c")
     source.write_text("int nothing;")
     subprocess.run(["cc", "-shared", "-fPIC", "-o", driver, source], check=True)
@@ -232,9 +228,7 @@ def test_a_file_that_is_no_such_library_is_told_and_harms_nothing(driver: Path) 
     found.close()
 
 
-def test_the_health_of_all_gpus_is_told_where_no_variable_names_some(
-    driver: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_health_of_all_gpus_is_told_where_no_variable_names_some(driver, monkeypatch):
     compiled(driver)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     first = GpuHealth(0, 80 << 30, 75 << 30, temperature_c=71, ecc_errors=2, is_slowed=True)
@@ -244,9 +238,7 @@ def test_the_health_of_all_gpus_is_told_where_no_variable_names_some(
     assert gpus_of(driver).health() == ([second], "")
 
 
-def test_a_lost_gpu_and_a_library_that_refuses_are_problems(
-    driver: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lost_gpu_and_a_library_that_refuses_are_problems(driver, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     compiled(driver, lost=1)
     found, problem = gpus_of(driver).health()

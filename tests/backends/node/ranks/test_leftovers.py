@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what is open is listed in /proc")
-def test_a_fork_has_no_open_file_of_its_parent_even_beyond_the_limit(tmp_path: Path) -> None:
+def test_a_fork_has_no_open_file_of_its_parent_even_beyond_the_limit(tmp_path):
     limits, report = resource.getrlimit(resource.RLIMIT_NOFILE), tmp_path / "open"
     with report.open("w") as file:
         beyond = fcntl.fcntl(file, fcntl.F_DUPFD, 600)
@@ -33,7 +33,7 @@ def test_a_fork_has_no_open_file_of_its_parent_even_beyond_the_limit(tmp_path: P
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what is open is listed in /proc")
-def test_a_fork_starts_where_its_parent_has_opened_all_files_that_it_may(tmp_path: Path) -> None:
+def test_a_fork_starts_where_its_parent_has_opened_all_files_that_it_may(tmp_path):
     limits, report, opened = resource.getrlimit(resource.RLIMIT_NOFILE), tmp_path / "open", list[int]()
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (512, limits[1]))

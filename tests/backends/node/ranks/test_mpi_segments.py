@@ -14,7 +14,7 @@ import pytest
 
 from batchai_magics.backends.node.ranks import leftovers
 from tests.backends.local.namespace import scene, tell
-from tests.world import World, until
+from tests.world import until
 
 pytestmark = [
     pytest.mark.slow,
@@ -27,7 +27,7 @@ print(*{words[5].rpartition('/')[2] for words in lines}, flush=True)
 """
 
 
-def test_killed_ranks_leave_no_shared_memory(world: World) -> None:
+def test_killed_ranks_leave_no_shared_memory(world):
     job = world.submit("j --nodes 2 --processes 4", CODE + FIND + "import time; time.sleep(1000)")
     until(lambda: job.log().count("mpich_shm_") == 4)
     names = set(job.log().split()) - {"4"}
@@ -53,7 +53,7 @@ def mapped(path: Path, *, is_mapped: bool = True) -> Iterator[None]:
     ("name", "is_mapped"),
     [("mpich_shm_ours_test", True), ("4194305:0:0", True), ("mpich_shm_made", False)],
 )
-def test_a_segment_that_a_process_has_mapped_or_is_about_to_stays(name: str, is_mapped: bool) -> None:
+def test_a_segment_that_a_process_has_mapped_or_is_about_to_stays(name, is_mapped):
     path = Path("/dev/shm", name)
     try:
         with mapped(path, is_mapped=is_mapped):
@@ -65,7 +65,7 @@ def test_a_segment_that_a_process_has_mapped_or_is_about_to_stays(name: str, is_
         path.unlink(missing_ok=True)
 
 
-def test_a_segment_named_after_a_living_process_stays() -> None:
+def test_a_segment_named_after_a_living_process_stays():
     """Other ranks open it when they first talk to it, long after the process has made it."""
     path = Path(f"/dev/shm/{os.getpid()}:0:7")
     try:
@@ -87,7 +87,7 @@ def sweeping_below(place: Path) -> None:
     tell(segment_of(place).exists())
 
 
-def test_who_cannot_see_all_processes_deletes_nothing(tmp_path: Path) -> None:
+def test_who_cannot_see_all_processes_deletes_nothing(tmp_path):
     path = segment_of(tmp_path)
     try:
         with mapped(path):

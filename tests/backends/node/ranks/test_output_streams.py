@@ -81,7 +81,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 @pytest.mark.parametrize(
     ("last", "expected"), [(b"abc", b"abc\n"), (b"abc\n", b"abc\n"), (b"10%\r", b"10%\r"), (b"", b"")]
 )
-def test_a_shared_ranks_last_unended_line_is_ended(tmp_path: Path, last: bytes, expected: bytes) -> None:
+def test_a_shared_ranks_last_unended_line_is_ended(tmp_path, last, expected):
     out = stream(tmp_path)
     out.feed(last)
     out.finish()
@@ -89,7 +89,7 @@ def test_a_shared_ranks_last_unended_line_is_ended(tmp_path: Path, last: bytes, 
     assert spans(tmp_path) == ([(0, len(expected), 0)] if expected else [])
 
 
-def test_a_lone_processs_output_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_lone_processs_output_stays_as_it_is(tmp_path):
     out = stream(tmp_path, is_shared=False)
     out.feed(b"a\nno end")
     out.finish()
@@ -97,7 +97,7 @@ def test_a_lone_processs_output_stays_as_it_is(tmp_path: Path) -> None:
     assert not (tmp_path / "spans").exists()
 
 
-def test_a_shared_rank_shows_its_progress_and_keeps_what_follows(tmp_path: Path) -> None:
+def test_a_shared_rank_shows_its_progress_and_keeps_what_follows(tmp_path):
     out = stream(tmp_path)
     out.feed(b"10%\r20%\r30")
     assert written(tmp_path) == b""
@@ -108,7 +108,7 @@ def test_a_shared_rank_shows_its_progress_and_keeps_what_follows(tmp_path: Path)
 
 
 @pytest.mark.parametrize("is_shared", [True, False])
-def test_a_bar_that_is_drawn_without_a_pause_is_due_soon(tmp_path: Path, clock, is_shared) -> None:
+def test_a_bar_that_is_drawn_without_a_pause_is_due_soon(tmp_path, clock, is_shared):
     out = stream(tmp_path, is_shared=is_shared)
     assert out.due_s is None
     for _ in range(10):
@@ -119,7 +119,7 @@ def test_a_bar_that_is_drawn_without_a_pause_is_due_soon(tmp_path: Path, clock, 
     assert out.due_s is None
 
 
-def test_a_lone_process_shows_its_unfinished_line_soon(tmp_path: Path, clock) -> None:
+def test_a_lone_process_shows_its_unfinished_line_soon(tmp_path, clock):
     out = stream(tmp_path, is_shared=False)
     out.feed(b"password: ")
     assert (out.due_s, written(tmp_path)) == (100.0 + output_streams.IDLE_S, b"")
@@ -127,7 +127,7 @@ def test_a_lone_process_shows_its_unfinished_line_soon(tmp_path: Path, clock) ->
     assert written(tmp_path) == b"password: "
 
 
-def test_what_is_kept_of_a_quiet_rank_still_counts_against_the_longest_line(tmp_path: Path) -> None:
+def test_what_is_kept_of_a_quiet_rank_still_counts_against_the_longest_line(tmp_path):
     out, begun = stream(tmp_path), b"x" * output_streams.MAX_LINE
     out.feed(b"\r" + begun[:-1])
     out.write_unfinished()
@@ -135,7 +135,7 @@ def test_what_is_kept_of_a_quiet_rank_still_counts_against_the_longest_line(tmp_
     assert written(tmp_path) == b"\r" + begun[:-1] + b"12\n"
 
 
-def test_a_line_too_long_to_keep_is_cut_in_whole_lines(tmp_path: Path) -> None:
+def test_a_line_too_long_to_keep_is_cut_in_whole_lines(tmp_path):
     out, longest = stream(tmp_path), b"x" * output_streams.MAX_LINE
     out.feed(longest)
     assert written(tmp_path) == b""
@@ -148,7 +148,7 @@ def test_a_line_too_long_to_keep_is_cut_in_whole_lines(tmp_path: Path) -> None:
 # -- what is noted of a log
 
 
-def test_nobody_else_writes_while_a_rank_notes_what_it_wrote(tmp_path: Path) -> None:
+def test_nobody_else_writes_while_a_rank_notes_what_it_wrote(tmp_path):
     """Another rank, and even a reader with a shared lock, is kept out until the span is noted."""
 
     def is_held(_: bytes) -> bool:
@@ -167,7 +167,7 @@ def test_nobody_else_writes_while_a_rank_notes_what_it_wrote(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("is_shared", [True, False])
-def test_a_time_is_noted_before_its_line_and_not_for_every_line(tmp_path, clock, is_shared) -> None:
+def test_a_time_is_noted_before_its_line_and_not_for_every_line(tmp_path, clock, is_shared):
     order: list[object] = []
     out = stream(tmp_path, is_shared=is_shared, write=noting(order, len))
     for moment in (100.0, 100.0625, 100.125, 50.0):  # a clock set back counts too
@@ -178,7 +178,7 @@ def test_a_time_is_noted_before_its_line_and_not_for_every_line(tmp_path, clock,
     assert order[:2] == [TIME.size, 5]
 
 
-def test_the_time_of_each_change_between_two_logs_is_noted(tmp_path, clock) -> None:
+def test_the_time_of_each_change_between_two_logs_is_noted(tmp_path, clock):
     last_writer = output_streams.LastWriter()
     logs = [LogPaths(str(tmp_path / name), "", str(tmp_path / f"{name}.times")) for name in ("out", "err")]
     out, err = (ProcessStream(LogWriter(log, (), last_writer), 0) for log in logs)
@@ -189,7 +189,7 @@ def test_the_time_of_each_change_between_two_logs_is_noted(tmp_path, clock) -> N
     assert times == [[(0, 100 + 1 / 64), (10, 100 + 4 / 64)], [(0, 100 + 3 / 64)]]
 
 
-def test_what_one_process_writes_is_in_its_own_file_too(tmp_path: Path) -> None:
+def test_what_one_process_writes_is_in_its_own_file_too(tmp_path):
     shared = LogWriter(LogPaths(str(tmp_path / "out"), str(tmp_path / "spans")))
     for number in (0, 1):
         out = ProcessStream(shared, number, LogWriter(LogPaths(str(tmp_path / f"out-{number}"))))
@@ -202,7 +202,7 @@ def test_what_one_process_writes_is_in_its_own_file_too(tmp_path: Path) -> None:
     ]
 
 
-def test_a_log_that_others_write_to_is_known_as_it_is_found(tmp_path: Path) -> None:
+def test_a_log_that_others_write_to_is_known_as_it_is_found(tmp_path):
     out = stream(tmp_path)
     out.feed(b"one\n")
     with (tmp_path / "out").open("ab") as file:
@@ -211,7 +211,7 @@ def test_a_log_that_others_write_to_is_known_as_it_is_found(tmp_path: Path) -> N
     assert out.writer.seal == seal_of(b"one\nsomebody else\ntwo\n")
 
 
-def test_records_begin_anew_with_a_log_that_was_cut(tmp_path: Path) -> None:
+def test_records_begin_anew_with_a_log_that_was_cut(tmp_path):
     first = stream(tmp_path, 0)
     second = ProcessStream(first.writer, 1)
     first.feed(b"long before it is cut\n")
@@ -231,7 +231,7 @@ def secretive(folder: Path, number: int = 0, *, is_shared: bool = True, write=os
     return ProcessStream(LogWriter(log, (b"hunter2",), write=write), number)
 
 
-def test_where_a_secret_is_printed_is_noted(tmp_path: Path) -> None:
+def test_where_a_secret_is_printed_is_noted(tmp_path):
     first, second = secretive(tmp_path, 0), secretive(tmp_path, 1)
     first.feed(b"none here\nit is hun")
     second.feed(b"hunter2 of another\n")
@@ -241,14 +241,14 @@ def test_where_a_secret_is_printed_is_noted(tmp_path: Path) -> None:
     assert hidden(tmp_path) == [(10, 17), (35, 42)]
 
 
-def test_a_secret_is_noted_before_anybody_can_read_it(tmp_path: Path) -> None:
+def test_a_secret_is_noted_before_anybody_can_read_it(tmp_path):
     seen: list[object] = []
     out = secretive(tmp_path, write=noting(seen, lambda _: (tmp_path / "out").stat().st_size))
     out.feed(b"hunter2\n")
     assert seen == [0, 0, 8]  # the place, then the line, then whose it is
 
 
-def test_a_pause_within_a_secret_does_not_show_its_beginning(tmp_path: Path) -> None:
+def test_a_pause_within_a_secret_does_not_show_its_beginning(tmp_path):
     out = secretive(tmp_path, is_shared=False)
     out.feed(b"token: hun")
     out.write_unfinished()
@@ -259,7 +259,7 @@ def test_a_pause_within_a_secret_does_not_show_its_beginning(tmp_path: Path) -> 
     assert hidden(tmp_path) == [(7, 14)]
 
 
-def test_what_only_looked_like_a_secret_is_written_at_the_end(tmp_path: Path) -> None:
+def test_what_only_looked_like_a_secret_is_written_at_the_end(tmp_path):
     out = secretive(tmp_path, is_shared=False)
     out.feed(b"token: hun")
     out.write_unfinished()
@@ -268,7 +268,7 @@ def test_what_only_looked_like_a_secret_is_written_at_the_end(tmp_path: Path) ->
     assert hidden(tmp_path) == []
 
 
-def test_a_secret_in_a_file_of_ones_own_is_noted_by_its_place_there(tmp_path: Path) -> None:
+def test_a_secret_in_a_file_of_ones_own_is_noted_by_its_place_there(tmp_path):
     own = LogPaths(str(tmp_path / "own"), hidden=str(tmp_path / "hidden"))
     log = LogPaths(str(tmp_path / "out"), str(tmp_path / "spans"))
     stream(tmp_path, 1).feed(b"another's\n")
@@ -294,7 +294,7 @@ class Disk:
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.binary(min_size=1, max_size=9)), max_size=6), st.data())
-def test_what_a_full_disk_refused_is_written_whole_and_in_order(pieces, data) -> None:
+def test_what_a_full_disk_refused_is_written_whole_and_in_order(pieces, data):
     with tempfile.TemporaryDirectory() as folder:
         disk = Disk(0)
         writer = LogWriter(LogPaths(f"{folder}/out", f"{folder}/spans"), write=disk.write)
@@ -310,9 +310,7 @@ def test_what_a_full_disk_refused_is_written_whole_and_in_order(pieces, data) ->
         assert [(end - start, rank) for start, end, rank in found] == [(len(p), rank) for rank, p in pieces]
 
 
-def test_a_writer_tells_since_when_the_disk_refuses_and_every_byte_taken_starts_that_anew(
-    tmp_path: Path, clock
-) -> None:
+def test_a_writer_tells_since_when_the_disk_refuses_and_every_byte_taken_starts_that_anew(tmp_path, clock):
     disk = Disk(2)
     writer = LogWriter(LogPaths(str(tmp_path / "out")), write=disk.write)
     writer.write(0, b"abcdef")
@@ -327,7 +325,7 @@ def test_a_writer_tells_since_when_the_disk_refuses_and_every_byte_taken_starts_
     assert writer.problem.errno == 28
 
 
-def test_a_log_that_another_process_keeps_locked_holds_nobody_up(tmp_path: Path) -> None:
+def test_a_log_that_another_process_keeps_locked_holds_nobody_up(tmp_path):
     writer = LogWriter(LogPaths(str(tmp_path / "out"), str(tmp_path / "spans")))
     with (tmp_path / "out").open("rb") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
@@ -347,7 +345,7 @@ def test_a_log_that_another_process_keeps_locked_holds_nobody_up(tmp_path: Path)
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)  # it lets go of it as before
 
 
-def test_what_a_full_disk_did_not_take_is_counted_as_lost(tmp_path: Path) -> None:
+def test_what_a_full_disk_did_not_take_is_counted_as_lost(tmp_path):
     disk = Disk(1 << 20)
     out = stream(tmp_path, write=disk.write)
     out.feed(b"kept\n")
@@ -387,12 +385,12 @@ def redacted(data: bytes, *values: str) -> bytes:
         base64.b64encode(f"{TOKEN}\n".encode()).decode().rstrip("="),
     ],
 )
-def test_a_value_is_found_however_it_is_written(written: str) -> None:
+def test_a_value_is_found_however_it_is_written(written):
     data = written.encode()
     assert redacted(b"token: " + data + b".\n", TOKEN) == b"token: " + b"*" * len(data) + b".\n"
 
 
-def test_a_value_is_found_in_base64_of_several_lines() -> None:
+def test_a_value_is_found_in_base64_of_several_lines():
     value = "correct horse battery staple " * 5
     shown = redacted(base64.encodebytes(value.encode()), value)
     assert [len(line.strip(b"*=")) for line in shown.splitlines()] == [0] * 3
@@ -400,9 +398,7 @@ def test_a_value_is_found_in_base64_of_several_lines() -> None:
 
 @pytest.mark.parametrize("user", ["", "u", "me", "you", "someone@example.org"])
 @pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
-def test_a_value_is_found_in_the_credentials_of_http_basic(
-    user: str, encode: Callable[[bytes], bytes]
-) -> None:
+def test_a_value_is_found_in_the_credentials_of_http_basic(user, encode):
     value = "hunter2-in-the-open"
     said = b"Authorization: Basic " + encode(f"{user}:{value}/more".encode())
     shown = redacted(said, value).rpartition(b" ")[2].rstrip(b"=")
@@ -411,25 +407,25 @@ def test_a_value_is_found_in_the_credentials_of_http_basic(
     assert stars >= len(value) * 8 // 6 - 2  # at both ends a character may hold bits of something else
 
 
-def test_each_line_of_a_value_is_found_by_itself() -> None:
+def test_each_line_of_a_value_is_found_by_itself():
     assert redacted(b"-----\nfirst-part\n", "BEGIN KEY\r\nfirst-part\n}\n") == b"-----\n**********\n"
 
 
 @pytest.mark.parametrize("value", ["", "x", "0", "true", "12345"])
-def test_a_short_value_is_not_sought(value: str) -> None:
+def test_a_short_value_is_not_sought(value):
     assert redacted(b"true 12345 x 0\n", value) == b"true 12345 x 0\n"
     assert len(value) < MIN_LENGTH
 
 
-def test_values_that_overlap_are_hidden_wholly() -> None:
+def test_values_that_overlap_are_hidden_wholly():
     assert redacted(b"abcdefghij", "abcdefg", "efghij") == b"*" * 10
     assert redacted(b"xaaaaaaay", "aaaaaa") == b"x*******y"
 
 
-def test_a_value_that_is_no_utf8_is_found() -> None:
+def test_a_value_that_is_no_utf8_is_found():
     assert redacted(b"\xff\xfe1234.", b"\xff\xfe1234".decode("utf-8", "surrogateescape")) == b"******."
 
 
 @pytest.mark.parametrize(("data", "count"), [(b"say hun", 3), (b"hunter", 6), (b"hunter2", 0), (b"x", 0)])
-def test_what_may_begin_a_value_is_counted(data: bytes, count: int) -> None:
+def test_what_may_begin_a_value_is_counted(data, count):
     assert partial_match_length(data, [b"hunter2"]) == count

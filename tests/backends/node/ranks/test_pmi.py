@@ -29,14 +29,14 @@ def replies_to(to: ProcessManager, *lines: str, rank: int = 0) -> list[str]:
         ([0, 1, 2, 3], "(vector,(0,4,1))"),
     ],
 )
-def test_the_nodes_of_ranks_are_told_in_blocks(nodes: list[int], mapping: str) -> None:
+def test_the_nodes_of_ranks_are_told_in_blocks(nodes, mapping):
     assert pmi.mapping(nodes) == mapping
 
 
 INIT = "cmd=init pmi_version=1 pmi_subversion=1"
 
 
-def test_a_rank_is_told_what_it_asks_for() -> None:
+def test_a_rank_is_told_what_it_asks_for():
     asked = ("cmd=get_maxes", "cmd=get_appnum", "cmd=get_my_kvsname", "cmd=get_universe_size", "cmd=finalize")
     assert replies_to(manager(), INIT, *asked) == [
         "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1",
@@ -48,13 +48,13 @@ def test_a_rank_is_told_what_it_asks_for() -> None:
     ]
 
 
-def test_another_version_of_the_protocol_is_refused() -> None:
+def test_another_version_of_the_protocol_is_refused():
     to = manager()
     assert "rc=-1" in replies_to(to, "cmd=init pmi_version=2 pmi_subversion=0")[0]
     assert not to.initialized
 
 
-def test_what_one_rank_puts_the_others_get() -> None:
+def test_what_one_rank_puts_the_others_get():
     to = manager()
     put = "cmd=put kvsname=kvs key=a value=x=1#y"
     assert replies_to(to, put) == ["cmd=put_result rc=0 msg=success"]
@@ -65,7 +65,7 @@ def test_what_one_rank_puts_the_others_get() -> None:
     ]
 
 
-def test_names_are_published_looked_up_and_taken_back() -> None:
+def test_names_are_published_looked_up_and_taken_back():
     to = manager()
     assert "rc=0" in replies_to(to, "cmd=publish_name service=s port=a#port$1")[0]
     assert "port=a#port$1" in replies_to(to, "cmd=lookup_name service=s", rank=1)[0].split()
@@ -90,12 +90,12 @@ def test_names_are_published_looked_up_and_taken_back() -> None:
         ("rubbish", "cmd=error rc=-1 msg=unknown_command_rubbish"),
     ],
 )
-def test_what_cannot_be_answered_is_refused_with_the_reason(line: str, answer: str) -> None:
+def test_what_cannot_be_answered_is_refused_with_the_reason(line, answer):
     assert replies_to(manager(), line) == [answer]
 
 
 @given(st.permutations(range(4)))
-def test_a_barrier_opens_for_all_when_the_last_rank_comes_and_then_again(order: list[int]) -> None:
+def test_a_barrier_opens_for_all_when_the_last_rank_comes_and_then_again(order):
     to = manager(4)
     for _ in range(2):
         replies = [to.receive(rank, b"cmd=barrier_in\n") for rank in order]
@@ -103,7 +103,7 @@ def test_a_barrier_opens_for_all_when_the_last_rank_comes_and_then_again(order: 
         assert replies[-1] == [Reply(rank, b"cmd=barrier_out rc=0\n") for rank in range(4)]
 
 
-def test_starting_more_processes_is_refused_and_said_once() -> None:
+def test_starting_more_processes_is_refused_and_said_once():
     to = manager()
     spawn = ("mcmd=spawn", "nprocs=1", "execname=/bin/true", "endcmd")
     (answer,) = replies_to(to, *spawn)
@@ -113,7 +113,7 @@ def test_starting_more_processes_is_refused_and_said_once() -> None:
     assert replies_to(to, "cmd=get_appnum") == ["cmd=appnum rc=0 appnum=0"]
 
 
-def test_the_first_abort_counts() -> None:
+def test_the_first_abort_counts():
     to = manager()
     assert replies_to(to, "cmd=abort exitcode=42 message=out of luck", rank=1) == []
     replies_to(to, "cmd=abort exitcode=7")
@@ -123,7 +123,7 @@ def test_the_first_abort_counts() -> None:
     assert other.abort == Abort(0, 1, "")
 
 
-def test_ranks_that_ended_are_missed_by_those_that_wait() -> None:
+def test_ranks_that_ended_are_missed_by_those_that_wait():
     to = manager(3)
     for rank in range(3):
         replies_to(to, INIT, rank=rank)
@@ -150,7 +150,7 @@ LINES = st.sampled_from(
 
 
 @given(st.lists(LINES, max_size=8), st.data())
-def test_pieces_make_no_difference(lines: list[str], data: st.DataObject) -> None:
+def test_pieces_make_no_difference(lines, data):
     whole = "".join(f"{line}\n" for line in lines).encode()
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=5)))
     pieces = [whole[start:end] for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
@@ -158,7 +158,7 @@ def test_pieces_make_no_difference(lines: list[str], data: st.DataObject) -> Non
     assert at_once.receive(0, whole) == [reply for piece in pieces for reply in by_pieces.receive(0, piece)]
 
 
-def test_a_line_without_end_is_let_go_of() -> None:
+def test_a_line_without_end_is_let_go_of():
     to = manager()
     assert replies_to(to, "x" * 10)[0].startswith("cmd=error")
     assert to.receive(0, b"x" * (MAX_LINE + 1)) == [Reply(0, b"cmd=error rc=-1 msg=a_line_is_too_long\n")]

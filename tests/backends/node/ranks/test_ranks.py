@@ -80,7 +80,7 @@ MPI = "from mpi4py import MPI\nworld = MPI.COMM_WORLD\n"
 ENV = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo"}
 
 
-def test_two_programs_of_mpi_may_run_one_after_the_other(tmp_path: Path) -> None:
+def test_two_programs_of_mpi_may_run_one_after_the_other(tmp_path):
     file = ranks(tmp_path, MPI + "print(world.size)")
     made = Plan.read(str(file))
     twice = f"{sys.executable} {tmp_path}/script.py && {sys.executable} {tmp_path}/script.py"
@@ -94,7 +94,7 @@ def test_two_programs_of_mpi_may_run_one_after_the_other(tmp_path: Path) -> None
     ("end", "code"),
     [("world.Abort(42)", 42), ("import os; os._exit(0)", 1)],
 )
-def test_a_rank_that_leaves_mpi_ends_all_of_them(tmp_path: Path, end: str, code: int) -> None:
+def test_a_rank_that_leaves_mpi_ends_all_of_them(tmp_path, end, code):
     script = MPI + f"if world.rank == 1:\n    {end}\nimport time; time.sleep(1000)"
     assert start(ranks(tmp_path, script), **ENV).wait() == code
     script_file = f"{tmp_path}/script.py"
@@ -105,7 +105,7 @@ def test_a_rank_that_leaves_mpi_ends_all_of_them(tmp_path: Path, end: str, code:
 STRANGERS = (b"cmd=initack pmiid=1\n", b"x" * 1000, b"\n", b"HYD\0\0\0\0\0\0\0\0\0")
 
 
-def test_strangers_at_the_port_get_nothing_and_hurt_nobody(tmp_path: Path) -> None:
+def test_strangers_at_the_port_get_nothing_and_hurt_nobody(tmp_path):
     wait = f"import os, time\nwhile not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.01)\n"
     script = "import os\nprint(os.environ['PMI_PORT'], flush=True)\n" + wait + MPI + "print(world.size)"
     child = start(ranks(tmp_path, script, rendezvous=Rendezvous.PORT), **ENV)
@@ -137,7 +137,7 @@ ranks_program.main()
 """
 
 
-def test_what_a_process_hands_to_a_slow_helper_is_kept(tmp_path: Path) -> None:
+def test_what_a_process_hands_to_a_slow_helper_is_kept(tmp_path):
     program = tmp_path / "patient.py"  # on any machine, the helper ends within its time
     program.write_text(PATIENT)
     file = plan(tmp_path, "echo kept > >(sleep 0.05; cat)")
@@ -145,7 +145,7 @@ def test_what_a_process_hands_to_a_slow_helper_is_kept(tmp_path: Path) -> None:
     assert (tmp_path / "stdout").read_text() == "kept\n"
 
 
-def test_a_copy_of_the_programs_runs_a_rank_without_the_package(tmp_path: Path) -> None:
+def test_a_copy_of_the_programs_runs_a_rank_without_the_package(tmp_path):
     programs = installed_programs.install(tmp_path / "elsewhere", sbatch.PROGRAMS)
     file = plan(tmp_path, "echo far away; exit 3")
     assert start(file, "0", PROGRAMS=str(programs)).wait() == 3
@@ -153,7 +153,7 @@ def test_a_copy_of_the_programs_runs_a_rank_without_the_package(tmp_path: Path) 
     assert [end.exit_code for end in exits_in(tmp_path / "exits")] == [3]
 
 
-def test_the_machine_of_a_rank_is_recorded_without_another_interpreter(tmp_path: Path) -> None:
+def test_the_machine_of_a_rank_is_recorded_without_another_interpreter(tmp_path):
     (tmp_path / "own" / "torch-9.9.dist-info").mkdir(parents=True)
     file, machines = plan(tmp_path, "true"), tmp_path / "machines"
     Plan.read(str(file))._replace(machines=str(machines), python="/nowhere").write(str(file))
@@ -173,14 +173,14 @@ print(dict(packages())["torch"])
 """
 
 
-def test_packages_are_listed_without_running_a_sitecustomize_of_the_user(tmp_path: Path) -> None:
+def test_packages_are_listed_without_running_a_sitecustomize_of_the_user(tmp_path):
     (tmp_path / "torch-9.9.dist-info").mkdir()
     (tmp_path / "sitecustomize.py").write_text("print('mine')")
     argv, env = [sys.executable, "-E", "-S", "-c", LISTED], {**os.environ, "PYTHONPATH": str(tmp_path)}
     assert subprocess.check_output(argv, env=env, text=True) == "9.9\n"
 
 
-def test_a_plan_of_another_version_stops_a_rank_with_the_reason(tmp_path: Path) -> None:
+def test_a_plan_of_another_version_stops_a_rank_with_the_reason(tmp_path):
     file = plan(tmp_path, "true")
     file.write_text(file.read_text().replace(f'"version": {VERSION}', '"version": 99'))
     argv = [sys.executable, "-I", "-S", PROGRAM, str(file), "0"]

@@ -50,21 +50,21 @@ def script_file(folder: Path, text: str) -> Path:
 
 
 @pytest.mark.parametrize("text", [LOOK, CHILDREN, AT_EXIT, "# coding: latin-1\nprint('\\xe9' == 'é')\n"])
-def test_it_sees_what_it_sees_without(tmp_path: Path, text: str) -> None:
+def test_it_sees_what_it_sees_without(tmp_path, text):
     script = script_file(tmp_path, text)
     ours, plain = run(script, "-a", "b c"), run(script, "-a", "b c", by=())
     assert ours.stderr == plain.stderr == ""
     assert ours.stdout == plain.stdout != ""
 
 
-def test_a_rank_loads_no_more_than_its_script(tmp_path: Path) -> None:
+def test_a_rank_loads_no_more_than_its_script(tmp_path):
     script = script_file(tmp_path, "import sys; print(*sorted(sys.modules))")
     ours, plain = (set(run(script, by=by).stdout.split()) for by in ((RUN_SCRIPT,), ()))
     assert ours - plain <= {"__future__"}
 
 
 @pytest.mark.parametrize("kind", ["folder", "zip", "pyc"])
-def test_what_python_runs_besides_scripts_runs_too(tmp_path: Path, kind: str) -> None:
+def test_what_python_runs_besides_scripts_runs_too(tmp_path, kind):
     script = script_file(tmp_path, "print(__name__)")
     (tmp_path / "folder").mkdir()
     script.rename(tmp_path / "folder/__main__.py")
@@ -85,9 +85,7 @@ def test_what_python_runs_besides_scripts_runs_too(tmp_path: Path, kind: str) ->
         ("import sys; print('x'); sys.exit()", 0, ""),
     ],
 )
-def test_it_ends_with_its_code_and_its_own_frames_alone(
-    tmp_path: Path, text: str, code: int, end: str
-) -> None:
+def test_it_ends_with_its_code_and_its_own_frames_alone(tmp_path, text, code, end):
     script = script_file(tmp_path, text)
     ours, plain = run(script), run(script, by=())
     assert ours.returncode == plain.returncode == code

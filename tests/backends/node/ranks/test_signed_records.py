@@ -19,7 +19,6 @@ from batchai_magics.backends.node.ranks.signed_records import (
     SMALL_LOG_BYTES,
     GrowingSeal,
     LogSeal,
-    SignedRecord,
     exit_record,
     exits_in,
     seal_record,
@@ -38,14 +37,14 @@ def record(tmp_path: Path):
     made.close()
 
 
-def test_a_record_that_is_written_is_read(record: SignedRecord, tmp_path: Path) -> None:
+def test_a_record_that_is_written_is_read(record, tmp_path):
     assert exits_in(tmp_path) == []
     assert record.write(END._asdict())
     assert exits_in(tmp_path) == [END]
 
 
 @given(st.integers(0, ROOM - 1))
-def test_a_half_written_record_is_none(tmp_path_factory, size: int) -> None:
+def test_a_half_written_record_is_none(tmp_path_factory, size):
     folder = tmp_path_factory.mktemp("exits")
     record = exit_record(str(folder), 3)
     record.write(END._asdict())
@@ -55,7 +54,7 @@ def test_a_half_written_record_is_none(tmp_path_factory, size: int) -> None:
     assert exits_in(folder) in ([], [END] if not whole[size:].strip() else [])
 
 
-def test_a_disk_without_room_costs_the_room_alone(tmp_path: Path, monkeypatch) -> None:
+def test_a_disk_without_room_costs_the_room_alone(tmp_path, monkeypatch):
     def refuse(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
@@ -69,7 +68,7 @@ def test_a_disk_without_room_costs_the_room_alone(tmp_path: Path, monkeypatch) -
     record.close()
 
 
-def test_a_record_of_logs_has_its_room_from_the_start_and_many_logs_more(tmp_path: Path) -> None:
+def test_a_record_of_logs_has_its_room_from_the_start_and_many_logs_more(tmp_path):
     assert seals_in(tmp_path / "logs") is None
     record = seal_record(tmp_path / "logs")
     room = (tmp_path / "logs").stat()
@@ -85,7 +84,7 @@ def test_a_record_of_logs_has_its_room_from_the_start_and_many_logs_more(tmp_pat
 
 
 @pytest.mark.parametrize("size", [0, 1, SMALL_LOG_BYTES, SMALL_LOG_BYTES + 1, 5 * SMALL_LOG_BYTES // 2])
-def test_a_seal_has_the_digest_of_a_log_of_any_size(tmp_path: Path, size: int) -> None:
+def test_a_seal_has_the_digest_of_a_log_of_any_size(tmp_path, size):
     data, growing = bytes(range(251)) * (size // 251 + 1), GrowingSeal("")
     for start in range(0, size, 1000):
         growing.add(memoryview(data)[start : min(size, start + 1000)])
@@ -97,7 +96,7 @@ def test_a_seal_has_the_digest_of_a_log_of_any_size(tmp_path: Path, size: int) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("size", "is_loaded"), [(SMALL_LOG_BYTES, False), (SMALL_LOG_BYTES + 1, True)])
-def test_only_a_large_log_loads_openssl(size: int, is_loaded: bool) -> None:
+def test_only_a_large_log_loads_openssl(size, is_loaded):
     program = f"""import sys; sys.path.insert(0, {PACKAGE_ROOT!r})
 from batchai_magics.backends.node.ranks.signed_records import GrowingSeal
 growing = GrowingSeal(""); growing.add(bytes({size})); growing.seal(0)

@@ -84,7 +84,7 @@ def sampled(folder: Path, groups: dict[int, int], is_enough: Callable[[dict[int,
     taking.close()
 
 
-def test_what_each_rank_and_all_that_it_has_started_use_is_told(tmp_path: Path, start: Start) -> None:
+def test_what_each_rank_and_all_that_it_has_started_use_is_told(tmp_path, start):
     codes = (BURNS, SLEEPS, WRITES, STARTS_ANOTHER, LEAVES_ANOTHER, STARTS_A_GROUP)
 
     def is_seen(uses: dict[int, RankUse]) -> bool:
@@ -105,7 +105,7 @@ def test_what_each_rank_and_all_that_it_has_started_use_is_told(tmp_path: Path, 
     assert TelemetryRecord.from_wire(json.loads(json.dumps(told.to_wire()))) == told
 
 
-def test_samples_come_at_their_time_and_ever_more_seldom(tmp_path: Path) -> None:
+def test_samples_come_at_their_time_and_ever_more_seldom(tmp_path):
     taking = Sampler(plan(tmp_path), first_rank=0)
     periods = [taking._period_s(elapsed_s, 0.0) for elapsed_s in (0, 2, 60, 600, 6000, 1e6)]
     assert periods == [0.25, 0.5, 1.0, 1.0, 10.0, 60.0]
@@ -117,7 +117,7 @@ def test_samples_come_at_their_time_and_ever_more_seldom(tmp_path: Path) -> None
     taking.close()
 
 
-def test_nothing_is_sampled_without_a_folder_or_where_it_cannot_be(tmp_path: Path) -> None:
+def test_nothing_is_sampled_without_a_folder_or_where_it_cannot_be(tmp_path):
     assert sampler(plan(tmp_path)._replace(telemetry=""), first_rank=0) is None
     (tmp_path / "telemetry").write_text("in the way")
     assert sampler(plan(tmp_path), first_rank=0) is None
@@ -135,14 +135,14 @@ def lines(folder: Path, times: list[float]) -> Path:
     return file
 
 
-def test_a_torn_line_is_passed_over_wherever_it_is(tmp_path: Path) -> None:
+def test_a_torn_line_is_passed_over_wherever_it_is(tmp_path):
     file = lines(tmp_path, [1.0, 2.0, 3.0])
     head, first, second, third = file.read_text().splitlines(keepends=True)
     file.write_text(head + first + second[:20] + "\n" + third + third[:30])
     assert [sample.time for sample in record(tmp_path).samples] == [1.0, 3.0]
 
 
-def test_what_came_later_is_found_without_reading_all(tmp_path: Path) -> None:
+def test_what_came_later_is_found_without_reading_all(tmp_path):
     times = [float(time) for time in range(5000)]
     lines(tmp_path, times)
     assert [sample.time for sample in record(tmp_path, after=4990.0).samples] == times[4991:]
@@ -150,7 +150,7 @@ def test_what_came_later_is_found_without_reading_all(tmp_path: Path) -> None:
     assert record(tmp_path, after=1e9).samples == ()
 
 
-def test_a_file_of_another_version_or_of_nobody_tells_nothing(tmp_path: Path) -> None:
+def test_a_file_of_another_version_or_of_nobody_tells_nothing(tmp_path):
     assert record(tmp_path).samples == ()
     file = lines(tmp_path, [1.0])
     file.write_text(file.read_text().replace('"version": 1', '"version": 2'))

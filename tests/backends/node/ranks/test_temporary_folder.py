@@ -19,7 +19,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_short_folder_is_used_as_it_is(root: Path) -> None:
+def test_a_short_folder_is_used_as_it_is(root):
     temporary = TemporaryFolder(str(root))
     assert temporary.path("/dev/shm") == "/dev/shm"
     temporary.remove()
@@ -27,7 +27,7 @@ def test_a_short_folder_is_used_as_it_is(root: Path) -> None:
 
 
 @pytest.mark.parametrize("given", [LONG, "/missing", ""])
-def test_instead_of_one_that_is_long_or_missing_there_is_a_private_one(root: Path, given: str) -> None:
+def test_instead_of_one_that_is_long_or_missing_there_is_a_private_one(root, given):
     temporary = TemporaryFolder(str(root))
     folder = Path(temporary.path(given))
     assert folder.parent.parent == root
@@ -37,13 +37,13 @@ def test_instead_of_one_that_is_long_or_missing_there_is_a_private_one(root: Pat
     assert not [*root.iterdir()]
 
 
-def test_without_any_place_for_it_the_given_folder_is_used(root: Path) -> None:
+def test_without_any_place_for_it_the_given_folder_is_used(root):
     root.rmdir()
     assert TemporaryFolder(str(root)).path(LONG) == LONG
     root.mkdir()
 
 
-def test_removal_follows_no_link(root: Path) -> None:
+def test_removal_follows_no_link(root):
     kept = root / "kept"
     kept.mkdir()
     (kept / "file").touch()
@@ -56,7 +56,7 @@ def test_removal_follows_no_link(root: Path) -> None:
     assert (kept / "file").exists()
 
 
-def test_a_folder_that_others_can_read_now_is_left_alone(root: Path) -> None:
+def test_a_folder_that_others_can_read_now_is_left_alone(root):
     temporary = TemporaryFolder(str(root))
     folder = Path(temporary.path(""))
     folder.parent.chmod(0o755)
@@ -65,7 +65,7 @@ def test_a_folder_that_others_can_read_now_is_left_alone(root: Path) -> None:
     assert folder.exists()
 
 
-def test_a_sweep_leaves_folders_that_are_in_use_or_somebody_elses(root: Path) -> None:
+def test_a_sweep_leaves_folders_that_are_in_use_or_somebody_elses(root):
     other = root / "b-other"
     other.mkdir(mode=0o700)
     temporary = TemporaryFolder(str(root))
@@ -77,7 +77,7 @@ def test_a_sweep_leaves_folders_that_are_in_use_or_somebody_elses(root: Path) ->
 
 
 @pytest.mark.slow
-def test_a_sweep_removes_what_a_killed_program_has_left(root: Path) -> None:
+def test_a_sweep_removes_what_a_killed_program_has_left(root):
     code = (
         "import os, signal, sys\n"
         "from batchai_magics.backends.node.ranks.temporary_folder import TemporaryFolder\n"

@@ -1,7 +1,5 @@
 """What trainers log to files while a run is in progress, as lines of a log."""
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -67,7 +67,7 @@ def end_of(text: str, number: str, name: str, *, guid: str = "", submitted: floa
         ("11", "limit", EndState.TIMEOUT, "TIMEOUT"),
     ],
 )
-def test_each_end_is_known_with_its_words(number: str, name: str, ending: EndState, words: str) -> None:
+def test_each_end_is_known_with_its_words(number, name, ending, words):
     told = end_of(RECORDED, number, name)
     assert told
     assert (told.end_state, told.description) == (ending, f"Slurm's accounting says {words}")
@@ -78,13 +78,11 @@ def test_each_end_is_known_with_its_words(number: str, name: str, ending: EndSta
     ("number", "name", "guid"),
     [("12", "again", ""), ("13", "up", ""), ("99", "nobody", ""), ("3", "bad", "guid-other")],
 )
-def test_what_has_not_ended_is_not_known_or_of_another_comment_has_no_end(
-    number: str, name: str, guid: str
-) -> None:
+def test_what_has_not_ended_is_not_known_or_of_another_comment_has_no_end(number, name, guid):
     assert end_of(RECORDED, number, name, guid=guid) is None
 
 
-def test_where_comments_are_not_kept_name_and_time_tell_jobs_apart() -> None:
+def test_where_comments_are_not_kept_name_and_time_tell_jobs_apart():
     told = end_of(BARE, "5", "five")
     assert told
     assert told.end_state is EndState.CANCELLED
@@ -95,7 +93,7 @@ def test_where_comments_are_not_kept_name_and_time_tell_jobs_apart() -> None:
     assert memory.end_state is EndState.OUT_OF_MEMORY
 
 
-def test_nothing_and_noise_are_no_jobs() -> None:
+def test_nothing_and_noise_are_no_jobs():
     assert past_jobs("") == []
     assert past_jobs("sacct: error: Problem talking to the database: Connection refused\n") == []
 
@@ -161,7 +159,7 @@ def both_ended(place: Place, *ids: object) -> Sequence[JobResource]:
 
 
 @pytest.mark.slow
-def test_accounting_tells_how_forgotten_jobs_ended(tmp_path: Path, commands: list[str]) -> None:
+def test_accounting_tells_how_forgotten_jobs_ended(tmp_path, commands):
     if reason := real_accounting.skip_reason():
         pytest.skip(reason)
     with forgotten(tmp_path, commands) as (died, waited):

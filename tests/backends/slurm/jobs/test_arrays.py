@@ -13,7 +13,6 @@ from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.record_files import TRIAL
 from batchai_magics.records.trial_record import TrialRecord
-from tests.backends.slurm.real_slurm import RealSlurm
 from tests.contract.place import Place
 from tests.world import until
 
@@ -31,9 +30,7 @@ def files_of(place: Place, job: NewJob) -> RunFiles:
     return RunFiles(place.backend.layout.job(guid).root)
 
 
-def test_jobs_are_tasks_of_one_array_of_which_only_so_many_run(
-    place: Place, slurm: RealSlurm, tmp_path
-) -> None:
+def test_jobs_are_tasks_of_one_array_of_which_only_so_many_run(place, slurm, tmp_path):
     jobs = trials(place, f"while [ ! -e {tmp_path}/go ]; do sleep 0.1; done; echo done", 4, parallel=1)
     place.backend.create_jobs(jobs)
     numbers = [files_of(place, job).submission(1).slurm_job for job in jobs]
@@ -53,9 +50,7 @@ def test_jobs_are_tasks_of_one_array_of_which_only_so_many_run(
     assert place.log(jobs[1].id) == b"done\n"
 
 
-def test_a_task_whose_submitter_died_is_found_by_the_comment_of_its_array_and_its_number(
-    place: Place, tmp_path
-) -> None:
+def test_a_task_whose_submitter_died_is_found_by_the_comment_of_its_array_and_its_number(place, tmp_path):
     jobs = trials(place, f"while [ ! -e {tmp_path}/go ]; do sleep 0.1; done", 3, parallel=1)
     place.backend.create_jobs(jobs)
     files = files_of(place, jobs[1])
@@ -68,9 +63,7 @@ def test_a_task_whose_submitter_died_is_found_by_the_comment_of_its_array_and_it
     assert [place.wait(job.id).execution.exit_code for job in jobs] == [0, 0, 0]
 
 
-def test_a_task_that_is_cancelled_in_slurm_before_it_starts_is_cancelled(
-    place: Place, slurm: RealSlurm, tmp_path
-) -> None:
+def test_a_task_that_is_cancelled_in_slurm_before_it_starts_is_cancelled(place, slurm, tmp_path):
     jobs = trials(place, f"while [ ! -e {tmp_path}/go ]; do sleep 0.1; done", 3, parallel=1)
     place.backend.create_jobs(jobs)
     until(lambda: place.backend.show(jobs[0].id).state is ExecutionState.RUNNING)

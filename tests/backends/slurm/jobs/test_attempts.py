@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,7 @@ from batchai_magics.commands.output.command_progress import Message
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.job_files import first_error, number
-from tests.backends.slurm.real_slurm import SOON, RealSlurm
+from tests.backends.slurm.real_slurm import SOON
 from tests.contract.place import MOUNTED, Place
 from tests.world import processes_of, until
 
@@ -43,8 +42,8 @@ def is_queued_again(place: Place, id) -> JobResource | None:
 
 @pytest.mark.parametrize("again_slurm", [LATER], indirect=True)
 def test_ranks_that_somebody_requeues_wait_go_on_in_the_same_log_and_are_counted_once(
-    again_place: Place, again_slurm: RealSlurm
-) -> None:
+    again_place, again_slurm
+):
     place, mark = again_place, f"{SECOND}-$PMI_RANK"
     twice = f"echo up; [ -e {mark} ] || {{ touch {mark}; exec sleep 1000; }}"
     command = {"commandLine": f"bash -c '{twice}'", "processCount": 2}
@@ -74,9 +73,7 @@ def test_ranks_that_somebody_requeues_wait_go_on_in_the_same_log_and_are_counted
     assert f"Job was restarted: {first.sentence}" in said
 
 
-def test_a_job_that_waits_to_begin_again_is_cancelled_at_once(
-    again_place: Place, again_slurm: RealSlurm
-) -> None:
+def test_a_job_that_waits_to_begin_again_is_cancelled_at_once(again_place, again_slurm):
     place = again_place
     id = place.start(TWICE, **AGAIN)
     until(lambda: place.log(id).startswith(b"up"))
@@ -89,8 +86,8 @@ def test_a_job_that_waits_to_begin_again_is_cancelled_at_once(
 
 @pytest.mark.parametrize("lost_s", [1.0, 1000.0], ids=["told by who looks", "told by its program"])
 def test_a_lost_job_leaves_no_process_on_nodes_that_slurm_does_not_reach(
-    impatient_place: Place, impatient_slurm: RealSlurm, tmp_path: Path, lost_s: float
-) -> None:
+    impatient_place, impatient_slurm, tmp_path, lost_s
+):
     settings = replace(impatient_place.backend.settings, lost_s=lost_s)
     place = replace(impatient_place, backend=SlurmBackend(settings))
     command = {"commandLine": "bash -c 'echo up; exec sleep 1000'", "processCount": 2}
@@ -108,8 +105,8 @@ def test_a_lost_job_leaves_no_process_on_nodes_that_slurm_does_not_reach(
 
 @pytest.mark.parametrize("again_slurm", [IN_GRACE], indirect=True)
 def test_ranks_that_are_preempted_with_a_grace_time_are_not_said_to_be_killed(
-    again_place: Place, again_slurm: RealSlurm, tmp_path: Path
-) -> None:
+    again_place, again_slurm, tmp_path
+):
     place, done = on_partition(again_place, "low"), tmp_path / "done"
     id = place.start_ranks("echo up; exec sleep 1000", count=2)
     until(lambda: place.log(id).count(b"up") == 2)

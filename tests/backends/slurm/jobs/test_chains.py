@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import pytest
 
@@ -13,8 +12,7 @@ from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.job_files import files, first_error, number
 from tests.backends.slurm.jobs.test_attempts import AGAIN, TWICE
-from tests.backends.slurm.real_slurm import RealSlurm
-from tests.contract.place import HOLD, MOUNTED, Place, manual
+from tests.contract.place import HOLD, MOUNTED, manual
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -24,9 +22,7 @@ def after(job: ResourceId, field: str = "batchaiAfter") -> dict[str, list[str]]:
     return {field: [str(job)]}
 
 
-def test_the_end_of_a_predecessor_counts_and_not_its_script_while_nobody_looks(
-    place: Place, slurm: RealSlurm
-) -> None:
+def test_the_end_of_a_predecessor_counts_and_not_its_script_while_nobody_looks(place, slurm):
     lost, done = place.start(HOLD, "lost"), place.start(HOLD, "done")
     for job in (lost, done):
         place.is_up(job)
@@ -40,15 +36,13 @@ def test_the_end_of_a_predecessor_counts_and_not_its_script_while_nobody_looks(
     assert (place.wait(fourth).state, place.log(fourth)) == (ExecutionState.SUCCEEDED, b"hello\n")
 
 
-def test_a_dependency_of_slurms_own_does_not_go_with_it(place: Place) -> None:
+def test_a_dependency_of_slurms_own_does_not_go_with_it(place):
     first = place.start(HOLD, "first")
     with pytest.raises(SpecError, match="--dependency does not go with --after"):
         place.start(name="second", batchaiSlurm="--dependency=singleton", **after(first))
 
 
-def test_a_job_goes_on_waiting_for_one_that_slurm_queues_again(
-    again_place: Place, again_slurm: RealSlurm
-) -> None:
+def test_a_job_goes_on_waiting_for_one_that_slurm_queues_again(again_place, again_slurm):
     place = again_place
     first = place.start(TWICE, "first", **AGAIN)
     until(lambda: place.log(first).startswith(b"up"))
@@ -61,9 +55,7 @@ def test_a_job_goes_on_waiting_for_one_that_slurm_queues_again(
     assert place.backend.show(first).execution.ended <= place.backend.show(second).execution.started
 
 
-def test_a_job_goes_back_to_the_queue_if_its_predecessor_is_to_run_again(
-    again_place: Place, again_slurm: RealSlurm
-) -> None:
+def test_a_job_goes_back_to_the_queue_if_its_predecessor_is_to_run_again(again_place, again_slurm):
     place, go = again_place, f"{MOUNTED}/go"
     line = f"echo up; while [ ! -e {go} ]; do sleep 0.1; done"
     first = place.start(line, "first", nodeCount=2)
@@ -81,8 +73,8 @@ def test_a_job_goes_back_to_the_queue_if_its_predecessor_is_to_run_again(
 
 
 def test_a_job_goes_on_waiting_for_one_that_left_its_node_and_runs_as_another_slurm_job(
-    again_place: Place, again_slurm: RealSlurm, tmp_path: Path
-) -> None:
+    again_place, again_slurm, tmp_path
+):
     place, slurm, done = again_place, again_slurm, tmp_path / "done"
     place.is_up(place.start(HOLD))
     until_done = f"[ $BATCHAI_ATTEMPT = 2 ] || exec sleep 1000; until [ -e {done} ]; do sleep 0.1; done"

@@ -8,7 +8,6 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -22,7 +21,6 @@ from batchai_magics.commands.output.shell_output import print_text
 from batchai_magics.errors import SpecError
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.job_files import files, first_error, number
-from tests.backends.slurm.real_slurm import RealSlurm
 from tests.contract.place import HOLD, MOUNTED, Place, manual
 from tests.world import processes_of, until
 
@@ -32,7 +30,7 @@ pytestmark = pytest.mark.slow
 # what runs
 
 
-def test_a_job_whose_submitter_died_behind_sbatch_is_found_again(place: Place) -> None:
+def test_a_job_whose_submitter_died_behind_sbatch_is_found_again(place):
     place.is_up(place.start(HOLD, "first", nodeCount=2))
     waiting = place.start(name="waiting")
     known = number(place, waiting)
@@ -43,9 +41,7 @@ def test_a_job_whose_submitter_died_behind_sbatch_is_found_again(place: Place) -
     assert place.wait(waiting).state is ExecutionState.SUCCEEDED
 
 
-def test_when_a_job_starts_behind_one_without_a_time_limit_is_not_known(
-    place: Place, slurm: RealSlurm
-) -> None:
+def test_when_a_job_starts_behind_one_without_a_time_limit_is_not_known(place, slurm):
     waits = ("sbatch", "--parsable", "-N8", "--exclusive", "--time=UNLIMITED", "-o/dev/null")
     other = slurm.ask(*waits, "--wrap=sleep 1000").strip()
     until(lambda: slurm.ask("squeue", "-h", "-o%T", "-j", other).strip() == "RUNNING")
@@ -56,7 +52,7 @@ def test_when_a_job_starts_behind_one_without_a_time_limit_is_not_known(
     assert place.wait(id).state is ExecutionState.SUCCEEDED
 
 
-def test_a_partition_that_is_not_there_is_named_with_those_that_are(place: Place) -> None:
+def test_a_partition_that_is_not_there_is_named_with_those_that_are(place):
     backend = SlurmBackend(replace(place.backend.settings, sizes="Standard_D3=--partition=bach"))
     with pytest.raises(SpecError, match=r"Slurm has no partition 'bach'.*batch"):
         replace(place, backend=backend).make_cluster(vmSize="STANDARD_D3")
@@ -66,7 +62,7 @@ def test_a_partition_that_is_not_there_is_named_with_those_that_are(place: Place
 # what takes it away
 
 
-def test_a_job_that_somebody_cancels_in_slurm_is_cancelled(place: Place, slurm: RealSlurm) -> None:
+def test_a_job_that_somebody_cancels_in_slurm_is_cancelled(place, slurm):
     id = place.start_ranks('trap "echo last; exit 0" TERM; echo up; while :; do sleep 0.1; done', count=2)
     until(lambda: place.log(id).count(b"up") == 2)
     slurm.ask("scancel", number(place, id))
@@ -75,7 +71,7 @@ def test_a_job_that_somebody_cancels_in_slurm_is_cancelled(place: Place, slurm: 
     assert place.log(id).count(b"last") == 2
 
 
-def test_a_job_whose_grace_is_longer_than_slurms_is_told(place: Place, slurm: RealSlurm) -> None:
+def test_a_job_whose_grace_is_longer_than_slurms_is_told(place, slurm):
     job = place.run_cell(f"j --grace {slurm.kill_wait_s + 1}s")
     assert f"Slurm kills processes {slurm.kill_wait_s} s after" in job.log(file="execution.log")
     assert "--signal-before" in job.log(file="execution.log")
@@ -84,8 +80,8 @@ def test_a_job_whose_grace_is_longer_than_slurms_is_told(place: Place, slurm: Re
 
 
 def test_a_job_that_slurm_takes_is_cancelled_though_its_ranks_hear_of_it_late(
-    impatient_place: Place, impatient_slurm: RealSlurm, tmp_path: Path
-) -> None:
+    impatient_place, impatient_slurm, tmp_path
+):
     """srun is over by then, and the program that runs the job knows nothing yet."""
     place, slurm = impatient_place, impatient_slurm
     id = place.start_ranks("echo up; exec sleep 1000", count=2)
@@ -107,7 +103,7 @@ def words_of(process: psutil.Process) -> list[str]:
     return []
 
 
-def test_a_job_whose_program_was_killed_has_failed(place: Place, tmp_path: Path) -> None:
+def test_a_job_whose_program_was_killed_has_failed(place, tmp_path):
     id = place.start(HOLD)
     place.is_up(id)
     for process in processes_of(tmp_path):
@@ -119,9 +115,7 @@ def test_a_job_whose_program_was_killed_has_failed(place: Place, tmp_path: Path)
     until(lambda: not processes_of(tmp_path))
 
 
-def test_a_job_that_loses_its_node_has_failed_and_the_node_is_unusable(
-    own_place: Place, own_slurm: RealSlurm, tmp_path: Path
-) -> None:
+def test_a_job_that_loses_its_node_has_failed_and_the_node_is_unusable(own_place, own_slurm, tmp_path):
     id = own_place.start(HOLD)
     own_place.is_up(id)
     (node,) = own_place.backend.nodes(id)
@@ -137,7 +131,7 @@ def test_a_job_that_loses_its_node_has_failed_and_the_node_is_unusable(
     until(lambda: not processes_of(tmp_path / "home"))
 
 
-def test_a_drained_node_is_unusable_with_slurms_reason(place: Place, slurm: RealSlurm) -> None:
+def test_a_drained_node_is_unusable_with_slurms_reason(place, slurm):
     slurm.ask("scontrol", "update", "nodename=node1", "state=drain", "reason=disk is broken")
     try:
         until(lambda: place.backend.show(place.cluster).node_states.unusable_node_count == 1)
@@ -149,9 +143,7 @@ def test_a_drained_node_is_unusable_with_slurms_reason(place: Place, slurm: Real
         slurm.ask("scontrol", "update", "nodename=node1", "state=resume")
 
 
-def test_a_job_does_not_notice_that_the_controller_was_away(
-    own_place: Place, own_slurm: RealSlurm, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_does_not_notice_that_the_controller_was_away(own_place, own_slurm, monkeypatch):
     place = own_place
     id = place.start(f"echo up; until [ -e {MOUNTED}/go ]; do sleep 0.05; done; echo on")
     place.is_up(id)
@@ -191,24 +183,18 @@ def meanwhile(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Ca
         yield acts
 
 
-def test_a_job_that_is_cancelled_while_it_is_submitted_is_cancelled(
-    place: Place, meanwhile: list[Callable[[Place], object]]
-) -> None:
+def test_a_job_that_is_cancelled_while_it_is_submitted_is_cancelled(place, meanwhile):
     meanwhile.append(lambda other: other.backend.terminate(place.job()))
     assert place.wait(place.start(HOLD)).is_cancelled
 
 
-def test_a_job_that_is_submitted_while_its_cluster_grows_is_started(
-    place: Place, meanwhile: list[Callable[[Place], object]]
-) -> None:
+def test_a_job_that_is_submitted_while_its_cluster_grows_is_started(place, meanwhile):
     place.scale(place.cluster, manual(0))
     meanwhile.append(lambda other: other.scale(place.cluster, manual(1)))
     assert place.run().state is ExecutionState.SUCCEEDED
 
 
-def test_a_job_that_is_cancelled_while_it_is_handed_over_again_is_cancelled(
-    place: Place, slurm: RealSlurm, meanwhile: list[Callable[[Place], object]]
-) -> None:
+def test_a_job_that_is_cancelled_while_it_is_handed_over_again_is_cancelled(place, slurm, meanwhile):
     id = place.start(HOLD, nodeCount=2)
     place.is_up(id)
     states = []

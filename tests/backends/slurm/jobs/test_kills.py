@@ -13,7 +13,6 @@ import pytest
 
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.job_files import first_error, number
-from tests.backends.slurm.real_slurm import RealSlurm
 from tests.contract.place import Place
 from tests.world import processes_of, until
 
@@ -34,9 +33,7 @@ def printed(place: Place, id) -> dict[int, tuple[int, list[int]]]:
 
 
 @pytest.mark.parametrize("round", range(ROUNDS))
-def test_the_rank_that_was_killed_is_named_and_no_line_is_lost(
-    place: Place, tmp_path: Path, round: int
-) -> None:
+def test_the_rank_that_was_killed_is_named_and_no_line_is_lost(place, tmp_path, round):
     chance = random.Random(round)
     id = place.start_ranks(PRINTS, count=COUNT)
     least = chance.randint(1, 40)
@@ -63,7 +60,7 @@ def wrappers(folder: Path) -> dict[int, psutil.Process]:
 
 
 @pytest.mark.parametrize("victim", [1, 2])  # the last of the first node, the first of the last
-def test_a_rank_whose_program_is_killed_is_named(place: Place, tmp_path: Path, victim: int) -> None:
+def test_a_rank_whose_program_is_killed_is_named(place, tmp_path, victim):
     id = place.start_ranks(UP, count=COUNT)
     until(lambda: place.log(id).count(b"up") == COUNT)
     wrappers(tmp_path)[victim].kill()
@@ -73,7 +70,7 @@ def test_a_rank_whose_program_is_killed_is_named(place: Place, tmp_path: Path, v
     until(lambda: not processes_of(tmp_path))
 
 
-def test_no_rank_is_named_if_srun_is_killed(place: Place, tmp_path: Path) -> None:
+def test_no_rank_is_named_if_srun_is_killed(place, tmp_path):
     id = place.start_ranks(UP, count=COUNT)
     until(lambda: place.log(id).count(b"up") == COUNT)
     (srun,) = (
@@ -87,7 +84,7 @@ def test_no_rank_is_named_if_srun_is_killed(place: Place, tmp_path: Path) -> Non
     until(lambda: not processes_of(tmp_path))
 
 
-def test_a_killed_slurmstepd_is_noticed(impatient_place: Place, tmp_path: Path) -> None:
+def test_a_killed_slurmstepd_is_noticed(impatient_place, tmp_path):
     place = impatient_place  # Slurm has to give up the step first
     id = place.start_ranks(UP, count=COUNT)
     until(lambda: place.log(id).count(b"up") == COUNT)
@@ -101,9 +98,7 @@ def test_a_killed_slurmstepd_is_noticed(impatient_place: Place, tmp_path: Path) 
     until(lambda: not processes_of(tmp_path / "home"))
 
 
-def test_ranks_on_two_nodes_that_somebody_kills_are_not_said_never_to_have_run(
-    place: Place, slurm: RealSlurm
-) -> None:
+def test_ranks_on_two_nodes_that_somebody_kills_are_not_said_never_to_have_run(place, slurm):
     id = place.start_ranks(UP, count=COUNT)
     until(lambda: place.log(id).count(b"up") == COUNT)
     slurm.ask("scancel", "-s", "KILL", f"{number(place, id)}.0")

@@ -42,9 +42,7 @@ def strict_place(strict_slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
         yield replace(place, backend=SlurmBackend(settings))
 
 
-def test_a_job_that_uses_more_memory_or_time_than_it_has_says_so(
-    strict_place: Place, strict_slurm: RealSlurm
-) -> None:
+def test_a_job_that_uses_more_memory_or_time_than_it_has_says_so(strict_place, strict_slurm):
     """Slurm looks at its time limits every half minute: both jobs run at the same time."""
     place = strict_place
     lasts = place.start(HOLD, "lasts", batchaiSlurm="--time=1 --mem=100M")
@@ -55,7 +53,7 @@ def test_a_job_that_uses_more_memory_or_time_than_it_has_says_so(
     assert first_error(place.wait(lasts)).code == "JobMaxWallClockTimeReached"
 
 
-def test_ranks_on_two_nodes_that_use_more_memory_than_they_have_say_so(strict_place: Place) -> None:
+def test_ranks_on_two_nodes_that_use_more_memory_than_they_have_say_so(strict_place):
     place, wait = strict_place, f"until [ -e {MOUNTED}/go ]; do sleep 0.05; done"
     mpi = {"commandLine": f"echo up; {wait}; {EATS}", "processCount": 2}
     fields = {"nodeCount": 2, "customToolkitSettings": None, "customMpiSettings": mpi}
@@ -84,8 +82,8 @@ def small_group() -> Iterator[Path]:
 
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_a_rank_that_the_kernel_kills_for_want_of_memory_is_known_without_slurms_help(
-    place: Place, small_group: Path, nodes: int
-) -> None:
+    place, small_group, nodes
+):
     line = f"echo $$ > {small_group}/cgroup.procs; {EATS}"
     mpi = {"commandLine": line, "processCount": nodes}
     job = place.run(nodeCount=nodes, customToolkitSettings=None, customMpiSettings=mpi)

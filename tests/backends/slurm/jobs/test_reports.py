@@ -33,9 +33,7 @@ def any_place(reporting_slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
         yield place
 
 
-def test_a_cluster_of_any_nodes_counts_those_that_jobs_cannot_get(
-    any_place: Place, reporting_slurm: RealSlurm
-) -> None:
+def test_a_cluster_of_any_nodes_counts_those_that_jobs_cannot_get(any_place, reporting_slurm):
     reporting_slurm.ask("scontrol", "update", "nodename=node2", "state=drain", "reason=new disks")
     until(lambda: any_place.backend.show(any_place.cluster).node_states.unusable_node_count == 1)
     cluster = any_place.backend.show(any_place.cluster)
@@ -61,16 +59,12 @@ def lost(place: Place, slurm: RealSlurm, *, is_first: bool) -> str:
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_job_that_has_lost_a_node_names_it(
-    any_place: Place, reporting_slurm: RealSlurm, is_first: bool
-) -> None:
+def test_a_job_that_has_lost_a_node_names_it(any_place, reporting_slurm, is_first):
     assert "A node of the job was lost: node" in lost(any_place, reporting_slurm, is_first=is_first)
 
 
 @pytest.mark.parametrize("reporting_slurm", [NO_PROLOG], indirect=True)
-def test_a_job_that_slurmd_cannot_launch_is_cancelled_by_nobody(
-    any_place: Place, reporting_slurm: RealSlurm
-) -> None:
+def test_a_job_that_slurmd_cannot_launch_is_cancelled_by_nobody(any_place, reporting_slurm):
     job = any_place.run()
     error = first_error(job)
     assert error.code == "JobLaunchFailed"

@@ -1,16 +1,10 @@
 """Runs that continue on a real Slurm: after time limits, preemptions and lost nodes, so often as they may."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.job_files import first_error
 from tests.backends.slurm.jobs.test_attempts import OTHER, PREEMPTING, UNTIL, on_partition
-from tests.backends.slurm.real_slurm import RealSlurm
-from tests.contract.place import Place
 from tests.contract.resumable import RESUMED, said, started
 from tests.world import processes_of, until
 
@@ -18,7 +12,7 @@ pytestmark = pytest.mark.slow
 TIME_UP = "it reached its time limit"
 
 
-def test_a_run_continues_after_its_time_limit_until_its_restarts_are_used_up(again_place: Place) -> None:
+def test_a_run_continues_after_its_time_limit_until_its_restarts_are_used_up(again_place):
     place = again_place
     ends = started(place, constraints={"maxWallClockTime": "PT10S"}, batchaiMaxRestarts=1)
     limit = {"maxWallClockTime": "PT1S"}
@@ -31,7 +25,7 @@ def test_a_run_continues_after_its_time_limit_until_its_restarts_are_used_up(aga
     assert [each.reason for each in job.attempts] == [TIME_UP, ""]
 
 
-def test_a_run_continues_before_slurms_own_time_limit(again_place: Place, again_slurm: RealSlurm) -> None:
+def test_a_run_continues_before_slurms_own_time_limit(again_place, again_slurm):
     place = again_place
     fields = {"batchaiMaxRestarts": 1, "batchaiSignalBefore": "PT44S", "batchaiSlurm": "--time=1"}
     job = place.wait(started(place, "polite", **fields))
@@ -41,7 +35,7 @@ def test_a_run_continues_before_slurms_own_time_limit(again_place: Place, again_
     assert job.attempts[0].reason in (TIME_UP, "Slurm announced its end")
 
 
-def test_ranks_on_two_nodes_are_warned_and_continue_with_their_secrets(again_place: Place) -> None:
+def test_ranks_on_two_nodes_are_warned_and_continue_with_their_secrets(again_place):
     place = again_place
     wait = "import batchai_magics as b, time; [time.sleep(0.1) for _ in iter(b.stopping, True)]"
     script = f"""echo $BATCHAI_ATTEMPT $TOKEN-; [ $BATCHAI_ATTEMPT = 2 ] || exec python3 -c "{wait}" """
@@ -56,9 +50,7 @@ def test_ranks_on_two_nodes_are_warned_and_continue_with_their_secrets(again_pla
     assert (job.state, len(job.attempts)) == (ExecutionState.SUCCEEDED, 2)
 
 
-def test_a_run_that_loses_its_node_continues_elsewhere_once(
-    again_place: Place, again_slurm: RealSlurm, tmp_path: Path
-) -> None:
+def test_a_run_that_loses_its_node_continues_elsewhere_once(again_place, again_slurm, tmp_path):
     place = again_place
     id = place.start("echo up; exec sleep 1000", batchaiMaxRestarts=1)
     for count in (1, 2):
@@ -72,9 +64,7 @@ def test_a_run_that_loses_its_node_continues_elsewhere_once(
 
 
 @pytest.mark.parametrize("again_slurm", [PREEMPTING.format(mode="cancel")], indirect=True)
-def test_a_preempted_run_continues_even_if_slurm_would_cancel_it(
-    again_place: Place, again_slurm: RealSlurm, tmp_path: Path
-) -> None:
+def test_a_preempted_run_continues_even_if_slurm_would_cancel_it(again_place, again_slurm, tmp_path):
     place, done = on_partition(again_place, "low"), tmp_path / "done"
     id = started(place, batchaiMaxRestarts=1)
     until(lambda: place.log(id).count(b'"step": 2'))

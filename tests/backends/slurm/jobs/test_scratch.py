@@ -49,7 +49,7 @@ def folders(place: Place, job) -> list[str]:
     return [place.backend.read(FileRef(job.id, file.path, WORKDIR)).data.decode().strip() for file in files]
 
 
-def test_a_job_that_slurm_cancels_loses_no_file(place: Place, disks: Path, slurm: RealSlurm) -> None:
+def test_a_job_that_slurm_cancels_loses_no_file(place, disks, slurm):
     id = place.start_ranks(f"{SAVE}; exec sleep 1000", count=2)
     until(lambda: place.log(id).count(b"up") == 2)
     slurm.ask("scancel", number(place, id))
@@ -61,7 +61,7 @@ def test_a_job_that_slurm_cancels_loses_no_file(place: Place, disks: Path, slurm
     until(lambda: list(disks.iterdir()) == [])
 
 
-def test_a_job_whose_program_was_killed_tells_where_its_files_are(place: Place, disks: Path) -> None:
+def test_a_job_whose_program_was_killed_tells_where_its_files_are(place, disks):
     place.is_up(id := place.start(f"touch model.pt; {HOLD}"))
     for process in processes_of(disks.parent):
         with contextlib.suppress(psutil.NoSuchProcess):  # one that has just ended
@@ -73,7 +73,7 @@ def test_a_job_whose_program_was_killed_tells_where_its_files_are(place: Place, 
     assert f"in {file.parent}: the node did not tell that they were copied" in left.message
 
 
-def test_what_is_beyond_the_limit_stays_on_the_node_and_is_told(place: Place, disks: Path) -> None:
+def test_what_is_beyond_the_limit_stays_on_the_node_and_is_told(place, disks):
     place = limited(place, scratch_limit_mib=1)
     job = place.run(
         "head -c 900K /dev/zero > old; touch -d 2001-01-01 old; head -c 600K /dev/zero > new; echo x > x"
@@ -89,7 +89,7 @@ def test_what_is_beyond_the_limit_stays_on_the_node_and_is_told(place: Place, di
     assert left.name == "old"
 
 
-def test_a_scratch_folder_may_be_named_by_variables_of_the_nodes(place: Place, disks: Path) -> None:
+def test_a_scratch_folder_may_be_named_by_variables_of_the_nodes(place, disks):
     place = limited(place, scratch=f"{disks}/$SLURM_JOB_PARTITION/of-$USER_OF_TEST")
     job = place.run("true")
     assert first_error(job).code == "JobLaunchFailed"
@@ -98,6 +98,6 @@ def test_a_scratch_folder_may_be_named_by_variables_of_the_nodes(place: Place, d
     assert place.log(place.run("pwd", "second").id).startswith(f"{disks}/".encode())
 
 
-def test_a_relative_scratch_folder_is_refused_by_name(place: Place) -> None:
+def test_a_relative_scratch_folder_is_refused_by_name(place):
     with pytest.raises(UsageError, match=r"setting slurm\.scratch: 'scratch' is not an absolute path"):
         replace(place.backend.settings, scratch="scratch").check()

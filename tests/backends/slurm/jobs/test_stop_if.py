@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from batchai_magics.models.states import ExecutionState
-from tests.contract.place import MOUNTED, Place
+from tests.contract.place import MOUNTED
 from tests.world import kill_watchers, until
 
 pytestmark = pytest.mark.slow
 DIVERGES = """echo "{\\"step\\": 3, \\"loss\\": NaN}"; exec sleep 1000"""
 
 
-def test_the_rank_on_another_node_is_named(place: Place) -> None:
+def test_the_rank_on_another_node_is_named(place):
     script = f"if [ $PMI_RANK = 1 ]; then {DIVERGES}; fi; exec sleep 1000"
     command = {"commandLine": f"bash -c '{script}'", "processCount": 2}
     fields = {"nodeCount": 2, "customToolkitSettings": None, "customMpiSettings": command}
@@ -25,9 +23,7 @@ def test_the_rank_on_another_node_is_named(place: Place) -> None:
     assert error.message in place.log(job.id, f"execution-{job.ranks[0].node}.log").decode()
 
 
-def test_that_conditions_are_no_longer_watched_is_told_while_the_job_runs(
-    place: Place, tmp_path: Path
-) -> None:
+def test_that_conditions_are_no_longer_watched_is_told_while_the_job_runs(place, tmp_path):
     id = place.start(f"until [ -e {MOUNTED}/go ]; do sleep 0.05; done", batchaiStopIf=["loss is nan"])
 
     def warning() -> str:

@@ -1,7 +1,5 @@
 """Steps of a sweep that depend on results: on Slurm, whoever reads it next takes them, in any process."""
 
-from __future__ import annotations
-
 from contextlib import closing
 
 import pytest
@@ -11,7 +9,6 @@ from batchai_magics.cell import Notebook
 from batchai_magics.cell.sweep_request import parse_sweep
 from batchai_magics.jobs.sweeps.sweep_handle import FINISHED, Sweep
 from batchai_magics.jobs.sweeps.sweep_submission import submit_sweep
-from tests.contract.place import Place
 from tests.patience import PATIENCE_S
 from tests.world import until
 
@@ -19,7 +16,7 @@ pytestmark = pytest.mark.slow
 LOSS = "import os\nprint('step 1 loss', os.environ['PARAM_LR'])"
 
 
-def test_a_search_waits_for_its_next_reader_who_takes_it_to_its_end(place: Place) -> None:
+def test_a_search_waits_for_its_next_reader_who_takes_it_to_its_end(place):
     line = 's --sweep "lr=log(1e-4,1)" --trials 3 --search tpe --seed 1 --parallel 1 --best "min loss"'
     request = parse_sweep(line, LOSS, settings=place.settings, notebook=Notebook())
     first = submit_sweep(place.backend, request, place.settings).sweep

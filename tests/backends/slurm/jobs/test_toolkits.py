@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
-from tests.backends.slurm.real_slurm import RealSlurm
 from tests.contract.place import MOUNTED, Place, PlaceOptions
 from tests.contract.places import PLACES
 
@@ -44,7 +42,7 @@ def rank_environments(place: Place, toolkit: str) -> list[object]:
     return sorted((json.loads(line) for line in place.log(job.id).splitlines()), key=str)
 
 
-def test_processes_are_told_what_the_local_backend_tells_them(place: Place, tmp_path: Path) -> None:
+def test_processes_are_told_what_the_local_backend_tells_them(place, tmp_path):
     with PLACES["local"].open(tmp_path / "here", PlaceOptions()) as here:
         for toolkit in TOOLKITS:
             assert rank_environments(place, toolkit) == rank_environments(here, toolkit)
@@ -66,9 +64,7 @@ def ranks_by(place: Place, mpi: str) -> JobResource:
 
 
 @pytest.mark.parametrize("mpi", ["pmix", "none"])
-def test_ranks_are_one_world_or_none_runs_and_the_plugins_are_named(
-    place: Place, slurm: RealSlurm, mpi: str
-) -> None:
+def test_ranks_are_one_world_or_none_runs_and_the_plugins_are_named(place, slurm, mpi):
     job = ranks_by(place, mpi)
     log = place.log(job.id)
     if job.state is ExecutionState.SUCCEEDED:  # where a PMIx is installed with which Slurm works

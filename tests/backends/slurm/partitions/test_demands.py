@@ -36,7 +36,7 @@ def problems(text: str, *, node_count: int = 1) -> list[str]:
         "--time=30",
     ],
 )
-def test_what_a_node_has_may_be_asked_for(text: str) -> None:
+def test_what_a_node_has_may_be_asked_for(text):
     assert problems(text, node_count=4) == []
 
 
@@ -65,10 +65,10 @@ def test_what_a_node_has_may_be_asked_for(text: str) -> None:
         ("-t 1-01:00:00", "--time: the partition gpu allows jobs 1-00:00:00 at most (Ask for less.)"),
     ],
 )
-def test_what_no_node_has_is_named_with_what_there_is(text: str, words: str) -> None:
+def test_what_no_node_has_is_named_with_what_there_is(text, words):
     assert problems(text) == [f"properties.batchaiSlurm: {words}"]
 
 
-def test_more_nodes_than_a_job_may_have_are_refused() -> None:
+def test_more_nodes_than_a_job_may_have_are_refused():
     (text,) = problems("", node_count=5)
     assert text.startswith("properties.nodeCount: the partition gpu allows 4 nodes per job")

@@ -92,7 +92,7 @@ def counts(place: Place, cluster) -> NodeStateCounts:
     return place.backend.show(cluster).node_states
 
 
-def test_a_cluster_that_scales_has_the_nodes_that_jobs_need(elastic: ElasticSlurm, tmp_path: Path) -> None:
+def test_a_cluster_that_scales_has_the_nodes_that_jobs_need(elastic, tmp_path):
     with place_on(elastic, tmp_path, PlaceOptions()) as place:
         cluster = place.make_cluster(scale=auto(0, COUNT)).id
         assert counts(place, cluster).total == 0
@@ -113,14 +113,14 @@ def test_a_cluster_that_scales_has_the_nodes_that_jobs_need(elastic: ElasticSlur
         until(lambda: counts(place, cluster).idle_node_count == 1)
 
 
-def test_no_node_is_started_to_look_at_the_home(elastic: ElasticSlurm, tmp_path: Path) -> None:
+def test_no_node_is_started_to_look_at_the_home(elastic, tmp_path):
     own = SlurmSettings(home=tmp_path / "home", conf=str(elastic.conf))
     told = check_choice(Settings(backend="slurm", sections={"slurm": own}))
     assert "was not checked: no node is free now" in told
     assert elastic.states() == ["idle~"] * COUNT
 
 
-def test_a_partition_with_nodes_that_stay_refuses_auto_scale_by_name(place: Place) -> None:
+def test_a_partition_with_nodes_that_stay_refuses_auto_scale_by_name(place):
     with pytest.raises(CapabilityError, match=r"scaleSettings\.autoScale is not supported by this partition"):
         place.make_cluster(scale=auto(0, 2))
     with pytest.raises(CapabilityError, match=r"scaleSettings\.autoScale is not supported by this partition"):

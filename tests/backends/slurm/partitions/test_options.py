@@ -12,7 +12,7 @@ from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.errors import SpecError
 from tests.backends.slurm.job_files import number
 from tests.backends.slurm.real_slurm import RealSlurm, running
-from tests.contract.place import HOLD, Place, PlaceOptions
+from tests.contract.place import HOLD, PlaceOptions
 from tests.contract.places import place_on
 
 pytestmark = pytest.mark.slow
@@ -29,7 +29,7 @@ def rich_slurm(tmp_path: Path) -> Iterator[RealSlurm]:
         yield slurm
 
 
-def test_account_constraint_gres_and_reservation_reach_slurm(rich_slurm: RealSlurm, tmp_path: Path) -> None:
+def test_account_constraint_gres_and_reservation_reach_slurm(rich_slurm, tmp_path):
     start = "starttime=now duration=infinite users=root flags=ignore_jobs nodes=node2"
     rich_slurm.ask("scontrol", "create", "reservation=school", *start.split())
     with place_on(rich_slurm, tmp_path, PlaceOptions()) as place:
@@ -51,6 +51,6 @@ def test_account_constraint_gres_and_reservation_reach_slurm(rich_slurm: RealSlu
             replace(place, backend=poor).make_cluster(vmSize="STANDARD_NC6")
 
 
-def test_a_cluster_that_keeps_to_its_nodes_takes_no_others(place: Place) -> None:
+def test_a_cluster_that_keeps_to_its_nodes_takes_no_others(place):
     with pytest.raises(SpecError, match=r"properties\.batchaiSlurm: --nodelist cannot be set"):
         place.start(batchaiSlurm="--nodelist=node7")

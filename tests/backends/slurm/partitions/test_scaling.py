@@ -32,15 +32,15 @@ def error_message(scale: Scale, partition: str, text: str) -> str:
     return caught.value.message
 
 
-def test_a_partition_whose_nodes_slurm_starts_and_stops_may_grow_by_itself() -> None:
+def test_a_partition_whose_nodes_slurm_starts_and_stops_may_grow_by_itself():
     clusters.check_auto_scale(AUTO, "cloud", lambda: configuration(ELASTIC))
 
 
-def test_a_cluster_of_a_fixed_size_asks_nothing() -> None:
+def test_a_cluster_of_a_fixed_size_asks_nothing():
     clusters.check_auto_scale(Scale(2, 2), "cloud", lambda: pytest.fail("asked"))
 
 
-def test_what_is_missing_is_named() -> None:
+def test_what_is_missing_is_named():
     reason = "Slurm starts and stops no nodes here (ResumeProgram and SuspendProgram are not set)"
     text = f"properties.scaleSettings.autoScale is not supported by this partition: {reason}"
     assert error_message(AUTO, "cloud", FIXED) == text
@@ -50,7 +50,7 @@ def test_what_is_missing_is_named() -> None:
 
 
 @pytest.mark.parametrize("field", ["minimum", "initial"])
-def test_nodes_that_nobody_needs_are_not_kept(field: str) -> None:
+def test_nodes_that_nobody_needs_are_not_kept(field):
     some = replace(AUTO, **{field: 1})
     assert f"autoScale.{field}NodeCount is not supported" in error_message(some, "cloud", ELASTIC)
 
@@ -59,5 +59,5 @@ def test_nodes_that_nobody_needs_are_not_kept(field: str) -> None:
     ("state", "is_asleep"),
     [("idle~", True), ("mixed#", False), ("idle%", False), ("idle", False), ("POWERED_DOWN", True)],
 )
-def test_a_node_that_is_stopped_is_not_counted(state: str, is_asleep: bool) -> None:
+def test_a_node_that_is_stopped_is_not_counted(state, is_asleep):
     assert clusters.is_asleep(LINE._replace(state=state)) is is_asleep

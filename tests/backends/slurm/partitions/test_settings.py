@@ -1,9 +1,6 @@
 """Settings and options of sbatch: what cannot be meant is refused by its name, and becomes no script."""
 
-from __future__ import annotations
-
 import shlex
-from pathlib import Path
 
 import pytest
 
@@ -31,14 +28,14 @@ from batchai_magics.errors import UsageError
         ({"options": "--partition=gpu"}, "slurm.options: --partition cannot be set: .*slurm.partition"),
     ],
 )
-def test_a_setting_that_cannot_be_meant_is_named_and_nothing_is_written(tmp_path: Path, own, words) -> None:
+def test_a_setting_that_cannot_be_meant_is_named_and_nothing_is_written(tmp_path, own, words):
     settings = SlurmSettings(home=tmp_path / "home", **own)
     with pytest.raises(UsageError, match=words):
         open_backend(Settings(backend="slurm", sections={"slurm": settings}))
     assert not (tmp_path / "home").exists()
 
 
-def test_a_vm_size_has_the_options_of_the_table() -> None:
+def test_a_vm_size_has_the_options_of_the_table():
     settings = SlurmSettings(sizes="Standard_NC6=--partition=gpu --gres=gpu:1; standard_d2 = -p cpu;")
     assert settings.options_of_size("STANDARD_NC6") == ["--partition=gpu", "--gres=gpu:1"]
     assert settings.options_of_size("Standard_D2") == ["-p", "cpu"]
@@ -60,7 +57,7 @@ def test_a_vm_size_has_the_options_of_the_table() -> None:
         "--dependency=afterok:7 --mail-type=END",
     ],
 )
-def test_options_of_ones_own_are_taken_word_by_word(text: str) -> None:
+def test_options_of_ones_own_are_taken_word_by_word(text):
     assert slurm_words(text, {**OWN, **OF_CLUSTERS, **OF_FIXED}) == shlex.split(text)
 
 
@@ -82,7 +79,7 @@ def test_options_of_ones_own_are_taken_word_by_word(text: str) -> None:
         ("-wn1", "--nodelist"),
     ],
 )
-def test_what_the_backend_says_itself_is_refused_by_name(text: str, name: str) -> None:
+def test_what_the_backend_says_itself_is_refused_by_name(text, name):
     with pytest.raises(ValueError, match=f"^{name} cannot be set: "):
         slurm_words(text, {**OWN, **OF_CLUSTERS, **OF_FIXED})
 
@@ -100,13 +97,13 @@ def test_what_the_backend_says_itself_is_refused_by_name(text: str, name: str) -
         ("--qos='long", "No closing quotation"),
     ],
 )
-def test_no_word_can_become_the_script(text: str, words: str) -> None:
+def test_no_word_can_become_the_script(text, words):
     with pytest.raises(ValueError, match=words):
         slurm_words(text)
 
 
 @pytest.mark.parametrize("text", ["--output=x", "--partition=gpu"])
-def test_the_declaration_refuses_what_no_job_may_say(text: str) -> None:
+def test_the_declaration_refuses_what_no_job_may_say(text):
     with pytest.raises(ValueError, match="cannot be set"):
         SBATCH.check(text)
     SBATCH.check("--qos=long --nodelist=n1")

@@ -1,7 +1,5 @@
 """What is copied to nodes is all that they need: the standard library, and itself."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,7 +10,6 @@ import pytest
 from batchai_magics.backends.folders import installed_programs
 from batchai_magics.backends.slurm import sbatch
 from batchai_magics.backends.slurm.runner import SlurmBackend
-from tests.contract.place import Place
 
 MODULES = {
     "slurm": ("slurm.node.run_job", "slurm.node.run_rank", "node.run_command", "folders.run_watch"),
@@ -22,7 +19,7 @@ MODULES = {
 }
 
 
-def test_the_programs_are_copied_once(tmp_path: Path) -> None:
+def test_the_programs_are_copied_once(tmp_path):
     folder = installed_programs.install(tmp_path, sbatch.PROGRAMS)
     (folder / "mark").touch()
     assert installed_programs.install(tmp_path, sbatch.PROGRAMS) == folder
@@ -32,7 +29,7 @@ def test_the_programs_are_copied_once(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", MODULES)
-def test_programs_import_nothing_that_was_not_copied(tmp_path: Path, engine: str) -> None:
+def test_programs_import_nothing_that_was_not_copied(tmp_path, engine):
     folder = installed_programs.install(tmp_path, f"backends/{engine}/node")
     imports = "".join(f"import batchai_magics.backends.{module};" for module in MODULES[engine])
     code = (
@@ -47,7 +44,7 @@ def test_programs_import_nothing_that_was_not_copied(tmp_path: Path, engine: str
 
 
 @pytest.mark.slow
-def test_what_is_copied_comes_before_what_is_installed(tmp_path: Path) -> None:
+def test_what_is_copied_comes_before_what_is_installed(tmp_path):
     folder = installed_programs.install(tmp_path, sbatch.PROGRAMS)
     code = (
         f"import sys; sys.path.insert(0, {str(folder)!r});"
@@ -58,7 +55,7 @@ def test_what_is_copied_comes_before_what_is_installed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_python_that_is_too_old_for_the_nodes_is_named_before_a_rank_starts(place: Place) -> None:
+def test_a_python_that_is_too_old_for_the_nodes_is_named_before_a_rank_starts(place):
     found = sorted((Path.home() / ".pyenv/versions").glob("3.[6-9].*/bin/python3"))
     if not found:
         pytest.skip("no Python older than 3.10 here")

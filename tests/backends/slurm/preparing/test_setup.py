@@ -30,7 +30,7 @@ def both(place: Place, cluster: Cluster) -> dict[str, object]:
     return {**place.on(cluster), "nodeCount": 2, "customToolkitSettings": None, "customMpiSettings": mpi}
 
 
-def test_it_runs_once_on_each_node_of_each_cluster(place: Place) -> None:
+def test_it_runs_once_on_each_node_of_each_cluster(place):
     task = {"environmentVariables": [{"name": "WHO", "value": "me"}]}
     command = f"echo set up by $WHO; echo $WHO >> {MOUNTED}/once"
     first, second = (cluster_of(place, command, name, **task) for name in ("one", "two"))
@@ -43,7 +43,7 @@ def test_it_runs_once_on_each_node_of_each_cluster(place: Place) -> None:
     assert {file.name for file in files} >= {f"{s}-{n}.txt" for s in ("stdout", "stderr") for n in names}
 
 
-def test_its_failure_is_named_and_the_next_job_tries_again(place: Place) -> None:
+def test_its_failure_is_named_and_the_next_job_tries_again(place):
     cluster = cluster_of(place, f"echo broken >&2; test -e {MOUNTED}/mended || exit 4")
     job = place.run(name="first", **both(place, cluster))
     (error,) = job.execution.errors
@@ -61,14 +61,14 @@ def test_its_failure_is_named_and_the_next_job_tries_again(place: Place) -> None
     assert not place.backend.show(cluster.id).errors
 
 
-def test_where_it_fails_at_once_it_goes_on_to_its_end_on_the_other_node(place: Place) -> None:
+def test_where_it_fails_at_once_it_goes_on_to_its_end_on_the_other_node(place):
     cluster = cluster_of(place, f"mkdir {MOUNTED}/first && exit 4; sleep 3; exit 5")
     (error,) = place.run(name="first", **both(place, cluster)).execution.errors
     assert "exit code 4;" in error.message
     assert "(exit code 5);" in error.message  # behind what mkdir has printed
 
 
-def test_a_node_that_was_started_anew_is_set_up_anew(place: Place, tmp_path: Path) -> None:
+def test_a_node_that_was_started_anew_is_set_up_anew(place, tmp_path):
     cluster = cluster_of(place, f"echo x >> {MOUNTED}/often")
     place.run(name="one", **place.on(cluster))
     (record,) = (tmp_path / "home" / "clusters").glob("*/setup/*.json")
@@ -79,7 +79,7 @@ def test_a_node_that_was_started_anew_is_set_up_anew(place: Place, tmp_path: Pat
     assert place.stored("often").split() == ["x"] * 2
 
 
-def test_its_secrets_reach_it_alone_and_go_with_the_cluster(place: Place, tmp_path: Path) -> None:
+def test_its_secrets_reach_it_alone_and_go_with_the_cluster(place, tmp_path):
     secrets = [{"name": "KEY", "value": "hunter2"}]
     cluster = cluster_of(place, 'test ${#KEY} -eq 7 -a -z "$OF_JOB"', secrets=secrets)
     mpi = {"commandLine": 'bash -c "test -z $KEY"', "processCount": 2}
@@ -92,7 +92,7 @@ def test_its_secrets_reach_it_alone_and_go_with_the_cluster(place: Place, tmp_pa
     assert not files_containing(tmp_path, "hunter2")
 
 
-def test_two_jobs_that_share_a_node_set_it_up_once(place: Place) -> None:
+def test_two_jobs_that_share_a_node_set_it_up_once(place):
     settings = replace(place.backend.settings, options="--ntasks=1")
     with closing(SlurmBackend(settings)) as shared:
         other = replace(place, backend=shared)

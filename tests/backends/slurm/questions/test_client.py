@@ -17,7 +17,6 @@ from batchai_magics.backends.slurm.queries import NEW_JOB_INTERVAL_S
 from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.errors import CapabilityError
-from tests.contract.place import Place
 
 JOBS = 20
 
@@ -43,13 +42,8 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     ids=["setting", "env"],
 )
 def test_a_configuration_that_is_not_there_is_named_before_any_command_waits_for_it(
-    commands: Counter[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    conf: str,
-    variable: str,
-    named: str,
-) -> None:
+    commands, tmp_path, monkeypatch, conf, variable, named
+):
     missing = tmp_path / "slurm.conf"
     monkeypatch.setenv("SLURM_CONF", variable.format(missing))
     slurm = SlurmClient(LocalMachine(), conf.format(missing))
@@ -60,7 +54,7 @@ def test_a_configuration_that_is_not_there_is_named_before_any_command_waits_for
 
 
 @pytest.mark.slow
-def test_many_jobs_are_submitted_with_few_questions(place: Place, commands: Counter[str]) -> None:
+def test_many_jobs_are_submitted_with_few_questions(place, commands):
     look_s = SlurmSettings().look_s
     settings = replace(place.backend.settings, look_s=look_s)
     began_s = time.monotonic()

@@ -41,7 +41,7 @@ def opened(slurm: SlurmClient, folder: Path, look_s: float = 60.0) -> QueryCache
     return QueryCache(slurm, folder, look_s, FileClock(folder / "clock"))
 
 
-def test_many_processes_ask_once(slurm: Counted, tmp_path: Path) -> None:
+def test_many_processes_ask_once(slurm, tmp_path):
     several = [opened(slurm, tmp_path) for _ in range(5)]
     with ThreadPoolExecutor(5) as pool:
         answers = list(pool.map(lambda each: each.jobs()[1], several))
@@ -49,7 +49,7 @@ def test_many_processes_ask_once(slurm: Counted, tmp_path: Path) -> None:
     assert answers == [{"7": LINE}] * 5
 
 
-def test_who_needs_a_later_answer_gets_one(slurm: Counted, tmp_path: Path) -> None:
+def test_who_needs_a_later_answer_gets_one(slurm, tmp_path):
     seed(tmp_path, ago_s=NEW_JOB_INTERVAL_S + 1, calm_s=0)
     answers = opened(slurm, tmp_path)
     asked, _ = answers.jobs()
@@ -58,7 +58,7 @@ def test_who_needs_a_later_answer_gets_one(slurm: Counted, tmp_path: Path) -> No
     assert slurm.asked == 1
 
 
-def test_of_many_who_need_later_answers_most_get_none(slurm: Counted, tmp_path: Path) -> None:
+def test_of_many_who_need_later_answers_most_get_none(slurm, tmp_path):
     answers = opened(slurm, tmp_path)
     answers.new_job_interval_s = 60.0
     asked, _ = answers.jobs()
@@ -66,7 +66,7 @@ def test_of_many_who_need_later_answers_most_get_none(slurm: Counted, tmp_path: 
     assert slurm.asked == 1
 
 
-def test_a_fresher_answer_is_asked_for_where_one_is_needed(slurm: Counted, tmp_path: Path) -> None:
+def test_a_fresher_answer_is_asked_for_where_one_is_needed(slurm, tmp_path):
     seed(tmp_path, ago_s=5, calm_s=0)
     answers = opened(slurm, tmp_path)
     answers.jobs(max_age_s=10)
@@ -89,9 +89,7 @@ class Stuck(Counted):
 
 
 @pytest.mark.parametrize("is_same_process", [True, False])
-def test_who_asks_a_slurm_that_does_not_answer_keeps_nobody_else_waiting(
-    slurm: Counted, tmp_path: Path, is_same_process: bool
-) -> None:
+def test_who_asks_a_slurm_that_does_not_answer_keeps_nobody_else_waiting(slurm, tmp_path, is_same_process):
     seed(tmp_path, ago_s=100, calm_s=0)
     stuck = Stuck()
     answers = opened(stuck, tmp_path, look_s=1.0)
@@ -104,9 +102,7 @@ def test_who_asks_a_slurm_that_does_not_answer_keeps_nobody_else_waiting(
         stuck.answering.set()
 
 
-def test_a_first_answer_is_not_waited_for_long_where_another_process_gets_none(
-    slurm: Counted, tmp_path: Path
-) -> None:
+def test_a_first_answer_is_not_waited_for_long_where_another_process_gets_none(slurm, tmp_path):
     stuck, other = Stuck(), opened(slurm, tmp_path)
     other.first_query_timeout_s = 0.1
     with ThreadPoolExecutor(1) as pool:
@@ -117,14 +113,14 @@ def test_a_first_answer_is_not_waited_for_long_where_another_process_gets_none(
         stuck.answering.set()
 
 
-def test_two_slurms_are_not_taken_for_one(slurm: Counted, tmp_path: Path) -> None:
+def test_two_slurms_are_not_taken_for_one(slurm, tmp_path):
     other = Counted()
     other.conf, other.lines = "/other/slurm.conf", {"7": LINE._replace(state="PENDING")}
     assert opened(slurm, tmp_path).jobs()[1] == {"7": LINE}
     assert opened(other, tmp_path).jobs()[1] == other.lines
 
 
-def test_while_slurm_is_down_the_last_answer_stands(slurm: Counted, tmp_path: Path) -> None:
+def test_while_slurm_is_down_the_last_answer_stands(slurm, tmp_path):
     answers = opened(slurm, tmp_path, look_s=0.0)
     asked, lines = answers.jobs()
     slurm.is_down = True
@@ -148,7 +144,7 @@ def changed(folder: Path) -> float:
     return CachedReply(*json.loads(cache_file(folder).read_text())).changed
 
 
-def test_while_slurm_is_down_it_is_not_asked_more_often(slurm: Counted, tmp_path: Path) -> None:
+def test_while_slurm_is_down_it_is_not_asked_more_often(slurm, tmp_path):
     seed(tmp_path, ago_s=100, calm_s=0)
     slurm.is_down = True
     answers = opened(slurm, tmp_path)
@@ -157,7 +153,7 @@ def test_while_slurm_is_down_it_is_not_asked_more_often(slurm: Counted, tmp_path
     assert slurm.asked == 1
 
 
-def test_an_answer_is_as_old_as_what_it_says(slurm: Counted, tmp_path: Path) -> None:
+def test_an_answer_is_as_old_as_what_it_says(slurm, tmp_path):
     answers = opened(slurm, tmp_path, look_s=10.0)
     answers.new_job_interval_s = 0.0
     since = seed(tmp_path, ago_s=100, calm_s=3000)
@@ -168,9 +164,7 @@ def test_an_answer_is_as_old_as_what_it_says(slurm: Counted, tmp_path: Path) -> 
     assert (slurm.asked, changed(tmp_path) > since) == (2, True)
 
 
-def test_nobody_asks_when_another_was_done_just_before(
-    slurm: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nobody_asks_when_another_was_done_just_before(slurm, tmp_path, monkeypatch):
     def lock(file: Path) -> bool:
         seed(tmp_path, ago_s=0, calm_s=0)  # by that other one, who then gave the lock back
         return try_lock(file)
@@ -180,9 +174,7 @@ def test_nobody_asks_when_another_was_done_just_before(
     assert slurm.asked == 0
 
 
-def test_without_room_for_it_the_latest_answer_is_believed(
-    slurm: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_room_for_it_the_latest_answer_is_believed(slurm, tmp_path, monkeypatch):
     def no_room(*_: object) -> None:
         raise OSError(errno.ENOSPC, "no room")
 
@@ -195,20 +187,20 @@ def test_without_room_for_it_the_latest_answer_is_believed(
     assert slurm.asked == 1
 
 
-def test_without_any_answer_slurms_error_is_told(slurm: Counted, tmp_path: Path) -> None:
+def test_without_any_answer_slurms_error_is_told(slurm, tmp_path):
     slurm.is_down = True
     with pytest.raises(ServiceError, match="down"):
         opened(slurm, tmp_path).jobs()
 
 
 @pytest.mark.parametrize(("calm_s", "allowed_s"), [(0.0, 10.0), (99.0, 10.0), (300.0, 30.0), (6000.0, 60.0)])
-def test_the_longer_nothing_changes_the_more_rarely_it_is_asked(calm_s: float, allowed_s: float) -> None:
+def test_the_longer_nothing_changes_the_more_rarely_it_is_asked(calm_s, allowed_s):
     reply = CachedReply(calm_s, 0.0, calm_s, ())
     assert reply.ttl_s(10.0) == allowed_s
     assert reply.ttl_s(0.0) == 0.0
 
 
-def test_an_answer_of_the_future_is_not_believed(slurm: Counted, tmp_path: Path) -> None:
+def test_an_answer_of_the_future_is_not_believed(slurm, tmp_path):
     ahead = time.time() + 1000
     cache_file(tmp_path).write_text(json.dumps(CachedReply(ahead, ahead, ahead, ())))
     assert opened(slurm, tmp_path).jobs()[1] == {"7": LINE}

@@ -44,12 +44,12 @@ def rows(text: str, count: int) -> str:
         "a site's own words",
     ],
 )
-def test_every_version_from_20_11_on_is_taken(text: str) -> None:
+def test_every_version_from_20_11_on_is_taken(text):
     parse.check_version(f"{text}\n")
 
 
 @pytest.mark.parametrize("text", ["slurm 20.02.7", "slurm-wlm 19.05.5", "slurm 17.11.2", "slurm 2.6.5"])
-def test_an_older_one_is_refused_with_the_one_that_is_needed(text: str) -> None:
+def test_an_older_one_is_refused_with_the_one_that_is_needed(text):
     with pytest.raises(CapabilityError, match=f"this Slurm is too old: {text}") as caught:
         parse.check_version(f"{text}\n")
     assert "20.11 or newer" in caught.value.hint
@@ -95,7 +95,7 @@ WORDS = {
 
 
 @pytest.mark.parametrize("version", JOBS)
-def test_jobs_are_understood(version: str) -> None:
+def test_jobs_are_understood(version):
     found = parse.jobs(rows(JOBS[version], len(JOB_FIELDS)))
     first, second, ending = WORDS[version]
     assert list(found) == ["7", "8", "9"]
@@ -141,7 +141,7 @@ IN_ORDER = [NodeState.IDLE, NodeState.PREPARING, NodeState.IDLE, NodeState.LEAVI
 
 
 @pytest.mark.parametrize("version", NODES)
-def test_nodes_are_understood(version: str) -> None:
+def test_nodes_are_understood(version):
     found = parse.nodes(rows(NODES[version], len(NODE_FIELDS)))
     assert [parse.node_state(line.state) for line in found] == IN_ORDER
     assert all(line.is_default and line.partition == "gpu" and line.cores == 64 for line in found)
@@ -162,7 +162,7 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("version", SHOWN)
-def test_a_jobs_own_fields_are_understood(version: str) -> None:
+def test_a_jobs_own_fields_are_understood(version):
     found = allocation.fields_of(SHOWN[version])
     assert (found["JobState"], found["Restarts"]) == ("COMPLETING", "1")
     assert end_state_of(found["JobState"]) is None
@@ -177,6 +177,6 @@ def test_a_jobs_own_fields_are_understood(version: str) -> None:
         "sinfo: error: [[head]:6817] failed: Zero Bytes were transmitted or received",  # 24.11
     ],
 )
-def test_a_controller_that_is_silent_has_refused_nothing(words: str) -> None:
+def test_a_controller_that_is_silent_has_refused_nothing(words):
     error = parse.service_error("sbatch", words)
     assert (error.code, "Nothing was submitted" in error.hint) == ("SlurmUnavailable", False)

@@ -25,15 +25,13 @@ def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return program
 
 
-def test_a_job_of_one_node_needs_nobody_to_tell_its_name(scontrol: Path) -> None:
+def test_a_job_of_one_node_needs_nobody_to_tell_its_name(scontrol):
     assert allocation.nodes() == ["n1"]
     scontrol.unlink()
     assert allocation.nodes() == ["n1"]
 
 
-def test_a_job_never_runs_on_fewer_nodes_than_it_has_without_a_word(
-    scontrol: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_never_runs_on_fewer_nodes_than_it_has_without_a_word(scontrol, monkeypatch):
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
     with pytest.raises(OSError, match=r"names of the job's 2 nodes, n\[1-2\]"):
         allocation.nodes()
@@ -41,18 +39,14 @@ def test_a_job_never_runs_on_fewer_nodes_than_it_has_without_a_word(
     assert allocation.nodes() == ["n1", "n2"]
 
 
-def test_a_busy_machine_has_time_to_spell_the_names_out(
-    scontrol: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_busy_machine_has_time_to_spell_the_names_out(scontrol, monkeypatch):
     monkeypatch.setattr(allocation, "QUERY_TIMEOUT_S", 0.001)
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
     scontrol.write_text("#!/bin/sh\n/bin/sleep 0.5\necho n1 n2\n")
     assert allocation.nodes() == ["n1", "n2"]
 
 
-def test_slurm_may_end_the_job_before_scontrol_has_the_answer_to_its_requeue(
-    scontrol: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slurm_may_end_the_job_before_scontrol_has_the_answer_to_its_requeue(scontrol, monkeypatch):
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     scontrol.write_text('#!/bin/sh\nkill -TERM $$\n[ "$*" = "requeue 7" ]\n')
     assert allocation.requeue() == ""
@@ -71,8 +65,8 @@ def test_slurm_may_end_the_job_before_scontrol_has_the_answer_to_its_requeue(
     ],
 )
 def test_an_attempt_that_is_continued_or_warned_ends_before_slurms_own_limit(
-    scontrol: Path, monkeypatch: pytest.MonkeyPatch, own: dict[str, float], limit: str, left_s: float
-) -> None:
+    scontrol, monkeypatch, own, limit, left_s
+):
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     scontrol.write_text(f"#!/bin/sh\necho JobId=7 RunTime=00:00:10 TimeLimit={limit} Partition=all\n")
     found = allocation.deadline(Limits(**own))

@@ -47,9 +47,7 @@ def outcome_after(
 
 @pytest.mark.parametrize("words", [BY_SLURM, BY_CGROUP])
 @pytest.mark.parametrize("code", [None, 137])
-def test_ranks_that_slurm_killed_for_memory_say_so(
-    plan: Plan, tmp_path: Path, words: str, code: int | None
-) -> None:
+def test_ranks_that_slurm_killed_for_memory_say_so(plan, tmp_path, words, code):
     exits = [ProcessExit(1, "n2", code, 1.0)] if code else []
     outcome = outcome_after(plan, tmp_path, words, *exits)
     (error,) = outcome.errors
@@ -58,21 +56,19 @@ def test_ranks_that_slurm_killed_for_memory_say_so(
     assert len(outcome.ranks) == 2
 
 
-def test_a_failure_of_its_own_is_told_before_a_lack_of_memory(plan: Plan, tmp_path: Path) -> None:
+def test_a_failure_of_its_own_is_told_before_a_lack_of_memory(plan, tmp_path):
     outcome = outcome_after(plan, tmp_path, BY_SLURM, ProcessExit(0, "n1", 7, 1.0))
     assert (outcome.errors[0]["code"], outcome.exit_code) == ("JobFailed", 7)
 
 
-def test_the_kernels_counter_tells_a_lack_of_memory_where_slurm_says_nothing(
-    plan: Plan, tmp_path: Path
-) -> None:
+def test_the_kernels_counter_tells_a_lack_of_memory_where_slurm_says_nothing(plan, tmp_path):
     (RankMark.OUT_OF_MEMORY.folder(plan) / "1").touch()
     (error,) = outcome_after(plan, tmp_path, "", ProcessExit(1, "n2", 137, 1.0)).errors
     assert (error["code"], "kernel of n2" in error["message"]) == ("JobOutOfMemory", True)
     assert {"name": "failedNode", "value": "n2"} in error["details"]
 
 
-def test_ranks_that_somebody_killed_were_not_never_run(plan: Plan, tmp_path: Path) -> None:
+def test_ranks_that_somebody_killed_were_not_never_run(plan, tmp_path):
     outcome = outcome_after(plan, tmp_path, BY_HAND)
     (error,) = outcome.errors
     assert (error["code"], outcome.exit_code, len(outcome.ranks)) == ("JobFailed", 137, 2)
@@ -80,9 +76,7 @@ def test_ranks_that_somebody_killed_were_not_never_run(plan: Plan, tmp_path: Pat
     assert "STEP 7.0 ON n1 CANCELLED" in error["message"]
 
 
-def test_ranks_that_slurm_ends_for_others_that_were_killed_do_not_hide_that(
-    plan: Plan, tmp_path: Path
-) -> None:
+def test_ranks_that_slurm_ends_for_others_that_were_killed_do_not_hide_that(plan, tmp_path):
     """The signal reaches one node later than the end of the step that follows from it."""
     words = "srun: error: n1: task 0: Killed\nsrun: error: n2: task 1: Exited with exit code 143\n"
     outcome = outcome_after(plan, tmp_path, words, ProcessExit(1, "n2", 143, 1.0), cut_off=[1])
@@ -93,7 +87,7 @@ def test_ranks_that_slurm_ends_for_others_that_were_killed_do_not_hide_that(
     assert [(rank.rank, rank.exit_code) for rank in outcome.ranks] == [(0, 137), (1, 143)]
 
 
-def test_ranks_that_slurm_never_started_say_why(plan: Plan, tmp_path: Path) -> None:
+def test_ranks_that_slurm_never_started_say_why(plan, tmp_path):
     for file in RankMark.STARTED.folder(plan).iterdir():
         file.unlink()
     (error,) = outcome_after(plan, tmp_path, NO_PLUGIN).errors
@@ -101,7 +95,7 @@ def test_ranks_that_slurm_never_started_say_why(plan: Plan, tmp_path: Path) -> N
     assert "none of the job's processes: Couldn't find the specified plugin" in error["message"]
 
 
-def test_what_follows_from_a_rank_that_never_started_is_not_its_reason(plan: Plan, tmp_path: Path) -> None:
+def test_what_follows_from_a_rank_that_never_started_is_not_its_reason(plan, tmp_path):
     for file in RankMark.STARTED.folder(plan).iterdir():
         file.unlink()
     aborted = "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n"
@@ -110,7 +104,7 @@ def test_what_follows_from_a_rank_that_never_started_is_not_its_reason(plan: Pla
 
 
 @pytest.mark.parametrize("code", [0, 143])
-def test_one_rank_that_slurm_never_started_says_why(plan: Plan, tmp_path: Path, code: int) -> None:
+def test_one_rank_that_slurm_never_started_says_why(plan, tmp_path, code):
     (RankMark.STARTED.folder(plan) / "1").unlink()
     log = tmp_path / "batch.log"
     log.write_text(f"{BINDING}srun: error: n2: task 1: Exited with exit code 1\nn2 does not see /home\n")
@@ -123,20 +117,20 @@ def test_one_rank_that_slurm_never_started_says_why(plan: Plan, tmp_path: Path, 
     assert [rank.exit_code for rank in sorted(outcome.ranks)] == [code, None]
 
 
-def test_a_rank_that_was_killed_before_another_started_is_the_reason(plan: Plan, tmp_path: Path) -> None:
+def test_a_rank_that_was_killed_before_another_started_is_the_reason(plan, tmp_path):
     (RankMark.STARTED.folder(plan) / "1").unlink()
     (error,) = outcome_after(plan, tmp_path, NO_PLUGIN, ProcessExit(0, "n1", 137, 1.0)).errors
     assert (error["code"], {"name": "failedRank", "value": "0"} in error["details"]) == ("JobFailed", True)
 
 
 @pytest.mark.parametrize("code", [0, 3, 137])
-def test_exit_codes_that_ranks_have_left_stand(plan: Plan, tmp_path: Path, code: int) -> None:
+def test_exit_codes_that_ranks_have_left_stand(plan, tmp_path, code):
     exits = [ProcessExit(rank, "n1", code, 1.0) for rank in (0, 1)]
     assert outcome_after(plan, tmp_path, "", *exits).exit_code == code
 
 
 @pytest.mark.parametrize(("text", "count"), [("pgfault 3\noom_kill 12\nx 1\n", 12), ("pgfault 3\n", 0)])
-def test_the_kernel_counts_what_it_kills(tmp_path: Path, text: str, count: int) -> None:
+def test_the_kernel_counts_what_it_kills(tmp_path, text, count):
     (tmp_path / "vmstat").write_text(text)
     assert attempt_ends.oom_kills(tmp_path / "vmstat") == count
     assert attempt_ends.oom_kills(tmp_path / "none") == 0

@@ -34,7 +34,7 @@ def files(tmp_path: Path) -> RunFiles:
         ("", "somebody had Slurm queue it again"),
     ],
 )
-def test_why_slurm_begins_a_job_again_is_told_in_words(files: RunFiles, why: str, words: str) -> None:
+def test_why_slurm_begins_a_job_again_is_told_in_words(files, why, words):
     files.batch_log.write_text(f"slurmstepd: error: *** JOB 5 ON n1 CANCELLED AT 2026-11-22T10:00{why} ***\n")
     attempt_ends.RunningAttempt(files, 1).record_end()
     assert files.attempt_end(1, 0).reason == words
@@ -57,14 +57,12 @@ def test_why_slurm_begins_a_job_again_is_told_in_words(files: RunFiles, why: str
         ("slurmstepd: error: *** JOB 2 ON n1 CANCELLED AT 2026-11-22T15:10:34 ***", None),
     ],
 )
-def test_what_slurm_writes_into_the_scripts_log_tells_how_it_ended(
-    files: RunFiles, said: str, ending: EndState | None
-) -> None:
+def test_what_slurm_writes_into_the_scripts_log_tells_how_it_ended(files, said, ending):
     files.batch_log.write_text(f"{said}\n")
     assert attempt_ends.logged_end(files.batch_log) is ending
 
 
-def test_processes_of_an_earlier_beginning_see_that_there_is_another(files: RunFiles) -> None:
+def test_processes_of_an_earlier_beginning_see_that_there_is_another(files):
     def plan(exits: str) -> Plan:
         node = PlanNode("n", "/h", "", {})
         return Plan("g", (node,), (), Output(LogPaths("o"), LogPaths("e")), f"{files.root}/{exits}", "python")
@@ -75,7 +73,7 @@ def test_processes_of_an_earlier_beginning_see_that_there_is_another(files: RunF
     assert not has_next_attempt(plan("preparation-exits"))
 
 
-def test_a_run_ends_once_and_its_secrets_go(files: RunFiles) -> None:
+def test_a_run_ends_once_and_its_secrets_go(files):
     files.secrets.write_text(json.dumps({"KEY": "hush"}))
     assert files.note_end(Outcome(0, ended=1.0))
     assert not files.note_end(stopped("terminate"))
@@ -83,9 +81,7 @@ def test_a_run_ends_once_and_its_secrets_go(files: RunFiles) -> None:
     assert [file.name for file in files.root.iterdir()] == ["end.json"]
 
 
-def test_who_sees_that_a_run_has_ended_finds_no_secret(
-    files: RunFiles, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_sees_that_a_run_has_ended_finds_no_secret(files, monkeypatch):
     files.secrets.write_text(json.dumps({"KEY": "hush"}))
     link, left = run_files.link_once, []
     monkeypatch.setattr(
@@ -95,7 +91,7 @@ def test_who_sees_that_a_run_has_ended_finds_no_secret(
     assert left == [False]
 
 
-def test_an_order_is_resolved_with_the_nodes_and_ports_that_there_are() -> None:
+def test_an_order_is_resolved_with_the_nodes_and_ports_that_there_are():
     names = [reference(ReferenceKind.NODE, number) for number in (0, 1, 10)]
     nodes = tuple(PlanNode(name, joined(["/h/", name]), "", {}) for name in names)
     command = joined(

@@ -37,7 +37,7 @@ class ScriptedProcesses:
         return next(self._signals)
 
 
-def test_word_that_the_job_has_to_end_may_come_behind_the_ends_of_all_it_has_started(tmp_path: Path) -> None:
+def test_word_that_the_job_has_to_end_may_come_behind_the_ends_of_all_it_has_started(tmp_path):
     """Slurm signals all, in any order: a job that is begun again must not be taken to have failed."""
     files, plan = RunFiles(tmp_path), Plan("g", (), (), Output(LogPaths(""), LogPaths("")), "", "python3")
     report = SlurmReport(files, RunningAttempt(files, 1), ["node1"], plan)
@@ -55,8 +55,8 @@ def test_word_that_the_job_has_to_end_may_come_behind_the_ends_of_all_it_has_sta
     ],
 )
 def test_a_job_never_runs_beside_its_predecessor_or_after_one_that_was_killed(
-    tmp_path: Path, is_requeued: bool, says: str, code: str, text: str
-) -> None:
+    tmp_path, is_requeued, says, code, text
+):
     first = predecessor(tmp_path)
     if is_requeued:
         first.ask_to_stop(1, AttemptNote(REQUEUE, 2.0))
@@ -65,7 +65,7 @@ def test_a_job_never_runs_beside_its_predecessor_or_after_one_that_was_killed(
 
 
 @pytest.mark.slow
-def test_an_end_that_appears_on_the_node_of_the_next_job_only_after_a_moment_counts(tmp_path: Path) -> None:
+def test_an_end_that_appears_on_the_node_of_the_next_job_only_after_a_moment_counts(tmp_path):
     """As on NFS, whose clients remember for a while which files are missing."""
     first = predecessor(tmp_path)
     write_end(first.root / "seen", Outcome(0))

@@ -96,9 +96,7 @@ def fixed(tmp_path: Path) -> Iterator[World]:
         yield world
 
 
-def test_who_reads_a_job_that_is_deleted_finds_all_of_it_or_nothing(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_reads_a_job_that_is_deleted_finds_all_of_it_or_nothing(world, monkeypatch):
     found, remove = [], private_files.remove_folder
 
     def look_and_remove(path: Path) -> None:
@@ -121,7 +119,7 @@ IN_CONTAINERS: dict[str, object] = {
 # -- clusters
 
 
-def test_clusters_with_nodes_of_their_own_share_none_while_there_are_others(fixed: World) -> None:
+def test_clusters_with_nodes_of_their_own_share_none_while_there_are_others(fixed):
     other = WORKSPACE.child(Kind.CLUSTER, "other")
     fixed.made(1, other)
     assert [node.id for node in fixed.backend.nodes(CLUSTER)] == ["n1", "n2"]
@@ -130,7 +128,7 @@ def test_clusters_with_nodes_of_their_own_share_none_while_there_are_others(fixe
     assert [node.id for node in fixed.backend.nodes(CLUSTER)] == ["n1"]
 
 
-def test_a_cluster_whose_partition_is_no_longer_the_one_of_the_settings_warns(tmp_path: Path) -> None:
+def test_a_cluster_whose_partition_is_no_longer_the_one_of_the_settings_warns(tmp_path):
     world = World(tmp_path / "home", partition="batch")
     assert world.backend.show(CLUSTER).errors == ()
     with closing(SlurmBackend(replace(world.settings, partition="debug"))) as later:
@@ -142,7 +140,7 @@ def test_a_cluster_whose_partition_is_no_longer_the_one_of_the_settings_warns(tm
 # -- what a job becomes in Slurm
 
 
-def test_a_job_is_submitted_with_what_it_asks_for(world: World) -> None:
+def test_a_job_is_submitted_with_what_it_asks_for(world):
     limits = {"maxWallClockTime": "PT1H"}
     world.job(nodeCount=2, schedulingPriority="low", constraints=limits, options="--account=lab")
     job = world.in_slurm()
@@ -158,9 +156,7 @@ def test_a_job_is_submitted_with_what_it_asks_for(world: World) -> None:
     assert (job.env["NCCL_DEBUG"], "MY_TOKEN" in job.env) == ("INFO", False)
 
 
-def test_a_job_of_a_size_with_options_of_its_own_gets_them_between_general_and_own_ones(
-    tmp_path: Path,
-) -> None:
+def test_a_job_of_a_size_with_options_of_its_own_gets_them_between_general_and_own_ones(tmp_path):
     world = World(tmp_path / "home", sizes="Standard_D1=--constraint=a100 -p debug", options="--exclusive")
     world.job(options="--qos=high")
     job = world.in_slurm()
@@ -168,12 +164,12 @@ def test_a_job_of_a_size_with_options_of_its_own_gets_them_between_general_and_o
     assert job.options[-5:] == ["--exclusive", "--constraint=a100", "-p", "debug", "--qos=high"]
 
 
-def test_a_job_may_take_no_longer_than_its_partition_gives(world: World) -> None:
+def test_a_job_may_take_no_longer_than_its_partition_gives(world):
     world.job()
     assert world.in_slurm().option("time") == str(24 * 60)
 
 
-def test_the_job_runs_the_programs_of_its_home_with_the_interpreter_of_the_settings(tmp_path: Path) -> None:
+def test_the_job_runs_the_programs_of_its_home_with_the_interpreter_of_the_settings(tmp_path):
     world = World(tmp_path / "home", python="/opt/python3")
     world.job()
     job = world.in_slurm()
@@ -186,7 +182,7 @@ def test_the_job_runs_the_programs_of_its_home_with_the_interpreter_of_the_setti
     assert sys.executable in usual.in_slurm().script
 
 
-def test_an_engine_is_asked_for_only_where_a_job_has_an_image(world: World) -> None:
+def test_an_engine_is_asked_for_only_where_a_job_has_an_image(world):
     image = {"imageSourceRegistry": {"image": "tf:1"}}
     with pytest.raises(CapabilityError, match=r"properties\.containerSettings .* no apptainer.* or podman"):
         world.job(containerSettings=image)
@@ -198,13 +194,13 @@ def test_an_engine_is_asked_for_only_where_a_job_has_an_image(world: World) -> N
 
 
 @pytest.mark.parametrize(("engine", "node_count"), [("docker", 1), ("podman", 2), ("apptainer", 2)])
-def test_mpi_runs_in_containers_that_can_join_it(tmp_path: Path, engine: str, node_count: int) -> None:
+def test_mpi_runs_in_containers_that_can_join_it(tmp_path, engine, node_count):
     world = World(tmp_path / "home", container_command=engine)
     world.job(nodeCount=node_count, **IN_CONTAINERS)
     assert world.files().bundle.exists()
 
 
-def test_mpi_of_several_nodes_is_refused_in_containers_that_cannot_join_it(tmp_path: Path) -> None:
+def test_mpi_of_several_nodes_is_refused_in_containers_that_cannot_join_it(tmp_path):
     world = World(tmp_path / "home", container_command="docker")
     with pytest.raises(CapabilityError, match=r"containerSettings .* MPI on 2 nodes with docker") as caught:
         world.job(nodeCount=2, **IN_CONTAINERS)
@@ -212,7 +208,7 @@ def test_mpi_of_several_nodes_is_refused_in_containers_that_cannot_join_it(tmp_p
     assert list(world.backend.layout.job("x").root.parent.glob("*")) == []
 
 
-def test_nothing_is_left_of_a_job_that_slurm_refuses_in_its_words(world: World) -> None:
+def test_nothing_is_left_of_a_job_that_slurm_refuses_in_its_words(world):
     world.slurm.refusal = "sbatch: error: invalid account"
     with pytest.raises(ServiceError, match="invalid account"):
         world.job()
@@ -221,7 +217,7 @@ def test_nothing_is_left_of_a_job_that_slurm_refuses_in_its_words(world: World) 
     assert list(world.backend.layout.job("x").root.parent.glob("*")) == []
 
 
-def test_secrets_of_a_job_lie_beside_its_plan_for_its_owner_alone(world: World) -> None:
+def test_secrets_of_a_job_lie_beside_its_plan_for_its_owner_alone(world):
     world.job(secrets=[{"name": "TOKEN", "value": "hush-hush"}])
     file = world.files().secrets
     assert json.loads(file.read_text()) == {"TOKEN": "hush-hush"}
@@ -232,7 +228,7 @@ def test_secrets_of_a_job_lie_beside_its_plan_for_its_owner_alone(world: World) 
 # -- the state of a run
 
 
-def test_accounting_is_asked_once_for_all_predecessors_that_slurm_has_forgotten(tmp_path: Path) -> None:
+def test_accounting_is_asked_once_for_all_predecessors_that_slurm_has_forgotten(tmp_path):
     world = World(tmp_path / "home", lost_s=0.0)
     with closing(world.backend):
         first = [str(world.job(name).id) for name in ("a", "b", "c")]
@@ -241,7 +237,7 @@ def test_accounting_is_asked_once_for_all_predecessors_that_slurm_has_forgotten(
     assert world.slurm.accounted == ["1,2,3"]
 
 
-def test_where_there_is_no_accounting_nobody_asks_for_it(tmp_path: Path) -> None:
+def test_where_there_is_no_accounting_nobody_asks_for_it(tmp_path):
     world = World(tmp_path / "home", lost_s=0.0)
     with closing(world.backend):
         world.slurm.accounting = "none"
@@ -253,7 +249,7 @@ def test_where_there_is_no_accounting_nobody_asks_for_it(tmp_path: Path) -> None
     assert world.slurm.accounted == []
 
 
-def test_more_jobs_than_an_array_may_have_are_several_arrays_one_after_the_other(world: World) -> None:
+def test_more_jobs_than_an_array_may_have_are_several_arrays_one_after_the_other(world):
     records = [{TRIAL: TrialRecord("s", number, 2).to_text()} for number in range(5)]
     jobs = [NewJob(EXPERIMENT.child(Kind.JOB, f"t{n}"), job_spec(), text) for n, text in enumerate(records)]
     world.backend.create_jobs(jobs)
@@ -273,7 +269,7 @@ def held(world: World, name: str, count: int) -> Job:
     return world.in_slurm(EXPERIMENT.child(Kind.JOB, name))
 
 
-def test_a_job_that_waits_is_held_while_its_cluster_is_too_small(fixed: World) -> None:
+def test_a_job_that_waits_is_held_while_its_cluster_is_too_small(fixed):
     large, small = held(fixed, "large", 2), held(fixed, "small", 1)
     assert (large.is_held, large.option("exclude"), small.option("exclude")) == (False, "n3", "n3")
     fixed.resize(1)
@@ -282,7 +278,7 @@ def test_a_job_that_waits_is_held_while_its_cluster_is_too_small(fixed: World) -
     assert (large.is_held, large.excluded) == (False, "")
 
 
-def test_without_own_nodes_no_node_is_excluded(world: World) -> None:
+def test_without_own_nodes_no_node_is_excluded(world):
     small = held(world, "small", 1)
     world.resize(0)
     assert (small.is_held, small.excluded) == (True, "")
@@ -292,7 +288,7 @@ def test_without_own_nodes_no_node_is_excluded(world: World) -> None:
 # -- commands on nodes
 
 
-def test_without_own_nodes_any_node_of_the_partition_takes_commands(world: World) -> None:
+def test_without_own_nodes_any_node_of_the_partition_takes_commands(world):
     said, end = world.backend.node_commands.execute(CLUSTER, "n3", "true")
     assert (said, end) == (b"said on the node\n", CommandEnd(3))
     assert "--nodelist=n3" in world.slurm.streamed[0].arguments
@@ -300,7 +296,7 @@ def test_without_own_nodes_any_node_of_the_partition_takes_commands(world: World
         world.backend.node_commands.execute(CLUSTER, "n4", "true")
 
 
-def test_a_job_that_shares_nodes_asks_slurm_for_gpus(world: World) -> None:
+def test_a_job_that_shares_nodes_asks_slurm_for_gpus(world):
     cluster = cluster_of(world.backend.context.repository.get(CLUSTER))
     job = job_spec(nodeCount=2, batchaiGpus=2, batchaiSlurm="--qos=high")
     world.slurm.gres = "gpu:a100:4"
@@ -313,7 +309,7 @@ def test_a_job_that_shares_nodes_asks_slurm_for_gpus(world: World) -> None:
 # -- what the home has
 
 
-def test_a_home_that_cannot_be_made_is_named_by_its_setting() -> None:
+def test_a_home_that_cannot_be_made_is_named_by_its_setting():
     with pytest.raises(StorageError) as caught:
         SlurmBackend(ScriptedSettings(home=Path("/proc/nope/home")))
     assert "slurm.home" in caught.value.hint
@@ -325,13 +321,13 @@ class TestEnvironments:
     FOLDER = "$AZ_BATCHAI_MOUNT_ROOT/s/environments/0a1b"
     MAKING = f'python "$AZ_BATCHAI_INPUT/python_env.py" "{FOLDER}" extended "" six'
 
-    def test_without_uv_they_are_refused_before_anything_is_submitted(self, world: World) -> None:
+    def test_without_uv_they_are_refused_before_anything_is_submitted(self, world):
         with pytest.raises(CapabilityError, match=r"need uv .* the machine that submits has none"):
             world.job(jobPreparation={"commandLine": self.MAKING})
         assert not world.slurm.jobs
         assert world.backend.context.repository.find(JOB) is None
 
-    def test_with_uv_or_a_setup_task_that_may_install_it_they_are_not(self, world: World) -> None:
+    def test_with_uv_or_a_setup_task_that_may_install_it_they_are_not(self, world):
         task = {"commandLine": "pip install uv", "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs"}
         other = world.made(1, WORKSPACE.child(Kind.CLUSTER, "other"), nodeSetup={"setupTask": task})
         making = {"commandLine": self.MAKING}

@@ -58,9 +58,7 @@ def opened(slurm: SlurmClient, folder: Path) -> QueryCache:
     return QueryCache(slurm, folder / "asked", 0.0, FileClock(folder / "clock"))
 
 
-def test_of_two_who_submit_an_attempt_the_second_takes_its_job_back(
-    runs: Runs, slurm: ScriptedClient, job: Run
-) -> None:
+def test_of_two_who_submit_an_attempt_the_second_takes_its_job_back(runs, slurm, job):
     runs.submit(job, PLACEMENT)
     assert slurm.cancelled == []
     runs.submit(job, PLACEMENT)
@@ -68,7 +66,7 @@ def test_of_two_who_submit_an_attempt_the_second_takes_its_job_back(
     assert runs.files("guid").submission(1).slurm_job == "1"
 
 
-def test_a_job_whose_number_cannot_be_noted_is_ended(runs: Runs, slurm: ScriptedClient, job: Run) -> None:
+def test_a_job_whose_number_cannot_be_noted_is_ended(runs, slurm, job):
     def break_the_folder() -> None:
         shutil.rmtree(runs.files("guid").root)
         runs.files("guid").root.touch()
@@ -91,9 +89,7 @@ def age(of: Runs | RunFiles, kind: str, ago_s: float) -> None:
         os.utime(file, times=(time.time() - ago_s,) * 2)
 
 
-def test_what_slurm_said_before_a_job_was_submitted_is_no_news_of_it(
-    runs: Runs, slurm: ScriptedClient, job: Run, tmp_path: Path
-) -> None:
+def test_what_slurm_said_before_a_job_was_submitted_is_no_news_of_it(runs, slurm, job, tmp_path):
     opened(slurm, tmp_path).jobs()
     slurm.is_down = True
     note_submitted(runs, ago_s=0)
@@ -101,12 +97,12 @@ def test_what_slurm_said_before_a_job_was_submitted_is_no_news_of_it(
     assert runs.files("guid").engine_report(1) is None
 
 
-def test_a_job_that_slurm_knows_no_longer_has_ended(runs: Runs, slurm: ScriptedClient, job: Run) -> None:
+def test_a_job_that_slurm_knows_no_longer_has_ended(runs, slurm, job):
     note_submitted(runs)
     assert runs.reconcile(job).result is not None
 
 
-def test_another_job_that_has_the_number_is_not_this_one(runs: Runs, slurm: ScriptedClient, job: Run) -> None:
+def test_another_job_that_has_the_number_is_not_this_one(runs, slurm, job):
     note_submitted(runs)
     slurm.report("RUNNING")
     assert runs.reconcile(job).is_open
@@ -115,8 +111,8 @@ def test_another_job_that_has_the_number_is_not_this_one(runs: Runs, slurm: Scri
 
 
 def test_a_job_that_failed_before_its_script_wrote_anything_shows_that_the_home_is_not_shared(
-    runs: Runs, slurm: ScriptedClient, job: Run, tmp_path: Path
-) -> None:
+    runs, slurm, job, tmp_path
+):
     patient = Runs(Layout(tmp_path), slurm, opened(slurm, tmp_path), SlurmSettings(home=tmp_path))
     note_submitted(runs)
     slurm.lines = {"1": SlurmJob("1", "FAILED", "JobLaunchFailure", "N/A", "n[07-9,12]", "guid")}
@@ -128,9 +124,7 @@ def test_a_job_that_failed_before_its_script_wrote_anything_shows_that_the_home_
 
 
 @pytest.mark.parametrize(("name", "is_ended"), [("batch.log", True), ("begun-1.json", False)])
-def test_a_job_whose_script_has_written_something_sees_the_home(
-    runs: Runs, slurm: ScriptedClient, job: Run, tmp_path: Path, name: str, is_ended: bool
-) -> None:
+def test_a_job_whose_script_has_written_something_sees_the_home(runs, slurm, job, tmp_path, name, is_ended):
     patient = Runs(Layout(tmp_path), slurm, opened(slurm, tmp_path), SlurmSettings(home=tmp_path))
     note_submitted(runs)
     begun = AttemptStart("1", ("n1",), 0.0)._asdict()
@@ -143,9 +137,7 @@ def test_a_job_whose_script_has_written_something_sees_the_home(
         assert "no such python" in end.errors[0]["message"]
 
 
-def test_slurm_is_not_asked_about_a_job_that_it_has_just_got(
-    runs: Runs, slurm: ScriptedClient, job: Run, tmp_path: Path
-) -> None:
+def test_slurm_is_not_asked_about_a_job_that_it_has_just_got(runs, slurm, job, tmp_path):
     answers = QueryCache(slurm, tmp_path / "asked", 60.0, FileClock(tmp_path / "clock"))
     unhurried = Runs(Layout(tmp_path), slurm, answers, SlurmSettings(home=tmp_path))
     slurm.report("PENDING")
@@ -166,8 +158,8 @@ def test_slurm_is_not_asked_about_a_job_that_it_has_just_got(
     ],
 )
 def test_slurm_is_asked_sooner_again_only_about_a_job_that_is_to_begin_now(
-    runs: Runs, slurm: ScriptedClient, job: Run, tmp_path: Path, state: str, reason: str, is_asked: bool
-) -> None:
+    runs, slurm, job, tmp_path, state, reason, is_asked
+):
     answers = QueryCache(slurm, tmp_path / "asked", 60.0, FileClock(tmp_path / "clock"))
     unhurried = Runs(Layout(tmp_path), slurm, answers, SlurmSettings(home=tmp_path))
     slurm.lines = {"1": SlurmJob("1", state, reason, "N/A", "", "guid")}
@@ -180,9 +172,7 @@ def test_slurm_is_asked_sooner_again_only_about_a_job_that_is_to_begin_now(
     assert (unhurried.reconcile(job).result is not None) is is_asked
 
 
-def test_a_job_that_nobody_submits_is_found_in_slurm_or_has_failed(
-    runs: Runs, slurm: ScriptedClient, job: Run
-) -> None:
+def test_a_job_that_nobody_submits_is_found_in_slurm_or_has_failed(runs, slurm, job):
     slurm.report("RUNNING")
     job = job._replace(created=job.created - 1)  # the clock of the file system is rounded down
     assert runs.reconcile(job).is_open
@@ -213,27 +203,21 @@ def submitted_behind_a_running_one(runs: Runs, slurm: ScriptedClient, job: Run) 
     return files
 
 
-def test_slurm_is_not_asked_for_what_has_ended_and_may_be_forgotten(
-    runs: Runs, slurm: ScriptedClient, job: Run
-) -> None:
+def test_slurm_is_not_asked_for_what_has_ended_and_may_be_forgotten(runs, slurm, job):
     follow(runs).note_end(Outcome(0, ended=1.0))
     runs.submit(job, PLACEMENT)
     (options,) = slurm.submitted
     assert not any("dep" in word for word in options)
 
 
-def test_a_job_whose_predecessor_has_failed_is_not_submitted(
-    runs: Runs, slurm: ScriptedClient, job: Run
-) -> None:
+def test_a_job_whose_predecessor_has_failed_is_not_submitted(runs, slurm, job):
     follow(runs).note_end(FAILED)
     runs.submit(job, PLACEMENT)
     assert slurm.submitted == []
     assert runs.files("guid").outcome.errors[0]["code"] == "DependencyFailed"
 
 
-def test_a_job_whose_predecessor_is_deleted_while_it_is_prepared_is_refused(
-    runs: Runs, slurm: ScriptedClient, job: Run
-) -> None:
+def test_a_job_whose_predecessor_is_deleted_while_it_is_prepared_is_refused(runs, slurm, job):
     shutil.rmtree(follow(runs).root)
     with pytest.raises(NotFoundError, match="after first: it was deleted"):
         runs.submit(job, PLACEMENT)
@@ -242,9 +226,7 @@ def test_a_job_whose_predecessor_is_deleted_while_it_is_prepared_is_refused(
     assert slurm.submitted == []
 
 
-def test_the_state_of_a_predecessor_counts_and_not_what_slurm_says_of_its_script(
-    runs: Runs, slurm: ScriptedClient, job: Run
-) -> None:
+def test_the_state_of_a_predecessor_counts_and_not_what_slurm_says_of_its_script(runs, slurm, job):
     files = submitted_behind_a_running_one(runs, slurm, job)
     slurm.lines = {
         "7": SlurmJob("7", "COMPLETED", "None", "N/A", "", "first"),
@@ -258,9 +240,7 @@ def test_the_state_of_a_predecessor_counts_and_not_what_slurm_says_of_its_script
     assert slurm.cancelled == ["1"]
 
 
-def test_a_job_ends_with_its_predecessor_also_while_slurm_does_not_take_it_back(
-    runs: Runs, slurm: ScriptedClient, job: Run
-) -> None:
+def test_a_job_ends_with_its_predecessor_also_while_slurm_does_not_take_it_back(runs, slurm, job):
     submitted_behind_a_running_one(runs, slurm, job).note_end(FAILED)
     slurm.is_down = True
     runs.statuses([job])
@@ -269,8 +249,8 @@ def test_a_job_ends_with_its_predecessor_also_while_slurm_does_not_take_it_back(
 
 
 def test_a_predecessor_that_could_not_report_its_end_is_recorded_when_only_its_successor_is_read(
-    runs: Runs, slurm: ScriptedClient, job: Run
-) -> None:
+    runs, slurm, job
+):
     files = follow(runs)
     slurm.lines = {"7": SlurmJob("7", "RUNNING", "None", "N/A", "", "first")}
     runs.submit(job, PLACEMENT)

@@ -33,7 +33,7 @@ def move(source: Path, target: Path, space: Space = MUCH) -> MoveResult:
     return scratch.move(source, target, target.parents[1] / "collected" / "node.json", space)
 
 
-def test_all_that_holds_something_moves_as_it_is(source: Path, target: Path, monkeypatch) -> None:
+def test_all_that_holds_something_moves_as_it_is(source, target, monkeypatch):
     (source / "a" / "empty").mkdir(parents=True)
     (source / "a" / "run.sh").write_text("#!")
     (source / "a" / "run.sh").chmod(0o700)
@@ -54,7 +54,7 @@ def test_all_that_holds_something_moves_as_it_is(source: Path, target: Path, mon
     assert not source.parent.exists()
 
 
-def test_the_newest_files_go_first(source: Path, target: Path) -> None:
+def test_the_newest_files_go_first(source, target):
     for age, name in enumerate(("c", "a", "b")):
         (source / name).write_bytes(bytes(400))
         os.utime(source / name, (1000 - age, 1000 - age))
@@ -62,7 +62,7 @@ def test_the_newest_files_go_first(source: Path, target: Path) -> None:
     assert [path.name for path in source.iterdir()] == ["b"]
 
 
-def test_a_second_attempt_goes_on_within_the_same_limit(source: Path, target: Path) -> None:
+def test_a_second_attempt_goes_on_within_the_same_limit(source, target):
     for name in "abcd":
         (source / name).write_bytes(bytes(400))
     assert move(source, target, Space(800, 0.0)) == MoveResult(0, 4, 1600, scratch.TOO_LATE)
@@ -70,7 +70,7 @@ def test_a_second_attempt_goes_on_within_the_same_limit(source: Path, target: Pa
     assert move(source, target, Space(800, float("inf"))) == MoveResult(800, 2, 800, scratch.LIMIT_REACHED)
 
 
-def test_a_node_on_which_nothing_ran_has_nothing_to_move(source: Path, target: Path) -> None:
+def test_a_node_on_which_nothing_ran_has_nothing_to_move(source, target):
     source.rmdir()
     assert move(source, target) == MoveResult()
     assert MoveResult.read(target.parents[1] / "collected" / "node.json") == MoveResult()
@@ -89,7 +89,7 @@ def small(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-def test_on_a_full_disk_files_stay_where_they_were(source: Path, small: Path) -> None:
+def test_on_a_full_disk_files_stay_where_they_were(source, small):
     (small / "workdir").mkdir()
     for number in range(4):
         (source / f"file-{number}").write_bytes(bytes(400 << 10))
@@ -102,7 +102,7 @@ def test_on_a_full_disk_files_stay_where_they_were(source: Path, small: Path) ->
     assert [path.name for path in small.iterdir() if path.is_file()] == []
 
 
-def test_the_time_is_over_in_the_middle_of_a_file_too(source: Path, target: Path) -> None:
+def test_the_time_is_over_in_the_middle_of_a_file_too(source, target):
     (source / "large").write_bytes(bytes(10 << 20))
     times = iter([0.0, 0.0, 0.0])  # for the lock, the file, its first piece
     space = Space(1 << 30, 1.0, clock=lambda: next(times, 2.0))

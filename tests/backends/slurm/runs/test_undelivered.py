@@ -27,7 +27,7 @@ def files(tmp_path: Path, webhook: Webhook) -> RunFiles:
     return files
 
 
-def test_a_client_delivers_what_a_lost_node_could_not(files: RunFiles, webhook: Webhook) -> None:
+def test_a_client_delivers_what_a_lost_node_could_not(files, webhook):
     files.note_end(failed_with("NodeLost", "its node was lost")._replace(ended=1000.0))
     notification_sending.deliver_left(files)
     notification_sending.deliver_left(files)
@@ -38,14 +38,14 @@ def test_a_client_delivers_what_a_lost_node_could_not(files: RunFiles, webhook: 
     assert str(Delivery.from_text(file.read_bytes())).endswith(f" from {socket.gethostname()}")
 
 
-def test_nobody_tries_while_another_sender_has_the_lease(files: RunFiles, webhook: Webhook) -> None:
+def test_nobody_tries_while_another_sender_has_the_lease(files, webhook):
     files.note_end(failed_with("NodeLost", "its node was lost")._replace(ended=1000.0))
     assert Outbox.of_run(files).claim("another", lambda _: False, lease_s=60.0)
     notification_sending.deliver_left(files)
     assert webhook.received == []
 
 
-def test_a_run_that_goes_on_is_left_alone(files: RunFiles, webhook: Webhook) -> None:
+def test_a_run_that_goes_on_is_left_alone(files, webhook):
     notification_sending.deliver_left(files)
     assert webhook.received == []
     assert Outbox.of_run(files).is_used

@@ -22,9 +22,8 @@ from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.launch.plan import GRACE_S
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.job_files import number
-from tests.backends.slurm.real_slurm import RealSlurm
 from tests.backends.slurm.scripted_slurm import ScriptedClient
-from tests.contract.place import HOLD, Place
+from tests.contract.place import HOLD
 from tests.world import until
 
 OFF_S = 600.0
@@ -100,7 +99,7 @@ def here(tmp_path: Path, slurm_client: ScriptedClient) -> Host:
 
 
 @either_way
-def test_the_clock_is_that_of_the_files(tmp_path: Path, off_s: float) -> None:
+def test_the_clock_is_that_of_the_files(tmp_path, off_s):
     clock = FileClock(tmp_path / "clock")
     before = time.time()
     with clock_off(off_s):
@@ -109,7 +108,7 @@ def test_the_clock_is_that_of_the_files(tmp_path: Path, off_s: float) -> None:
         assert clock.now() >= first
 
 
-def test_what_another_host_wrote_a_moment_ago_is_never_of_the_future(tmp_path: Path) -> None:
+def test_what_another_host_wrote_a_moment_ago_is_never_of_the_future(tmp_path):
     clock = FileClock(tmp_path / "clock", monotonic=lambda: 9.0)  # it stands still while the machine sleeps
     clock.read()
     (tmp_path / "other").touch()
@@ -117,7 +116,7 @@ def test_what_another_host_wrote_a_moment_ago_is_never_of_the_future(tmp_path: P
     assert clock.age_s((tmp_path / "other").stat().st_mtime) >= 0
 
 
-def test_the_file_system_is_asked_again_after_half_a_minute(tmp_path: Path) -> None:
+def test_the_file_system_is_asked_again_after_half_a_minute(tmp_path):
     now = 9.0
     clock = FileClock(tmp_path / "clock", monotonic=lambda: now)
     clock.now()
@@ -129,7 +128,7 @@ def test_the_file_system_is_asked_again_after_half_a_minute(tmp_path: Path) -> N
     assert (tmp_path / "clock").stat().st_mtime > 0
 
 
-def test_where_nothing_can_be_written_the_hosts_own_clock_has_to_do(tmp_path: Path) -> None:
+def test_where_nothing_can_be_written_the_hosts_own_clock_has_to_do(tmp_path):
     with clock_off(OFF_S):
         assert FileClock(tmp_path / "missing" / "clock").now() > time.time() - 1
 
@@ -138,9 +137,7 @@ def test_where_nothing_can_be_written_the_hosts_own_clock_has_to_do(tmp_path: Pa
 
 
 @either_way
-def test_an_answer_that_another_host_got_just_now_is_good(
-    here: Host, other: Host, slurm_client: ScriptedClient, off_s: float
-) -> None:
+def test_an_answer_that_another_host_got_just_now_is_good(here, other, slurm_client, off_s):
     with clock_off(off_s):
         other.answers.jobs()
     here.answers.jobs()
@@ -148,9 +145,7 @@ def test_an_answer_that_another_host_got_just_now_is_good(
 
 
 @either_way
-def test_an_old_answer_is_not_kept_whoever_got_it(
-    here: Host, other: Host, slurm_client: ScriptedClient, off_s: float
-) -> None:
+def test_an_old_answer_is_not_kept_whoever_got_it(here, other, slurm_client, off_s):
     with clock_off(off_s):
         other.answers.jobs()
     (file,) = (each for each in here.answers.files if each.exists())
@@ -161,9 +156,7 @@ def test_an_old_answer_is_not_kept_whoever_got_it(
 
 
 @either_way
-def test_what_slurm_says_of_a_job_is_heard_whoever_submitted_it(
-    here: Host, other: Host, slurm_client: ScriptedClient, off_s: float
-) -> None:
+def test_what_slurm_says_of_a_job_is_heard_whoever_submitted_it(here, other, slurm_client, off_s):
     with clock_off(off_s):
         job = other.submitted()
     slurm_client.report("CANCELLED")
@@ -171,9 +164,7 @@ def test_what_slurm_says_of_a_job_is_heard_whoever_submitted_it(
 
 
 @either_way
-def test_what_slurm_said_before_a_job_was_submitted_is_nothing_about_it(
-    here: Host, other: Host, slurm_client: ScriptedClient, off_s: float
-) -> None:
+def test_what_slurm_said_before_a_job_was_submitted_is_nothing_about_it(here, other, slurm_client, off_s):
     slurm_client.lines = {}
     here.answers.jobs()
     with clock_off(off_s):
@@ -187,16 +178,14 @@ def test_what_slurm_said_before_a_job_was_submitted_is_nothing_about_it(
 
 
 @either_way
-def test_a_job_that_another_host_makes_just_now_is_not_lost(here: Host, other: Host, off_s: float) -> None:
+def test_a_job_that_another_host_makes_just_now_is_not_lost(here, other, off_s):
     with clock_off(off_s):
         job = other.made()
     assert here.runs.reconcile(job).is_open
 
 
 @either_way
-def test_a_job_whose_submitter_died_is_lost_in_time(
-    here: Host, other: Host, slurm_client: ScriptedClient, off_s: float
-) -> None:
+def test_a_job_whose_submitter_died_is_lost_in_time(here, other, slurm_client, off_s):
     slurm_client.lines = {}
     with clock_off(off_s):
         job = other.made()
@@ -207,9 +196,7 @@ def test_a_job_whose_submitter_died_is_lost_in_time(
 
 
 @either_way
-def test_a_job_that_another_host_has_told_to_stop_has_its_time_for_that(
-    here: Host, other: Host, slurm_client: ScriptedClient, off_s: float
-) -> None:
+def test_a_job_that_another_host_has_told_to_stop_has_its_time_for_that(here, other, slurm_client, off_s):
     job = other.submitted()
     with clock_off(off_s):
         other.files.ask_to_stop(1, AttemptNote("terminate", time.time()))
@@ -221,9 +208,7 @@ def test_a_job_that_another_host_has_told_to_stop_has_its_time_for_that(
 
 
 @either_way
-def test_a_job_that_left_no_word_is_lost_in_time_and_not_before(
-    here: Host, other: Host, slurm_client: ScriptedClient, off_s: float
-) -> None:
+def test_a_job_that_left_no_word_is_lost_in_time_and_not_before(here, other, slurm_client, off_s):
     job = other.submitted()
     other.files.note_attempt_start(1, AttemptStart("1", ("n1",), time.time()))
     slurm_client.report("NODE_FAIL")
@@ -236,8 +221,8 @@ def test_a_job_that_left_no_word_is_lost_in_time_and_not_before(
 
 @either_way
 def test_a_job_that_slurm_queues_again_is_queued_whatever_its_nodes_clock_says(
-    here: Host, other: Host, slurm_client: ScriptedClient, off_s: float
-) -> None:
+    here, other, slurm_client, off_s
+):
     job = other.submitted()
     with clock_off(off_s):
         other.files.note_attempt_start(1, AttemptStart("1", ("n1",), time.time()))
@@ -247,9 +232,7 @@ def test_a_job_that_slurm_queues_again_is_queued_whatever_its_nodes_clock_says(
 
 
 @either_way
-def test_a_job_that_has_just_begun_runs_whatever_its_nodes_clock_says(
-    here: Host, other: Host, slurm_client: ScriptedClient, off_s: float
-) -> None:
+def test_a_job_that_has_just_begun_runs_whatever_its_nodes_clock_says(here, other, slurm_client, off_s):
     job = other.submitted()
     slurm_client.report("PENDING")
     until_heard(here, job)
@@ -259,7 +242,7 @@ def test_a_job_that_has_just_begun_runs_whatever_its_nodes_clock_says(
 
 
 @pytest.mark.slow
-def test_jobs_run_and_are_cancelled_from_a_host_whose_clock_is_off(place: Place, slurm: RealSlurm) -> None:
+def test_jobs_run_and_are_cancelled_from_a_host_whose_clock_is_off(place, slurm):
     with clock_off(OFF_S):
         assert place.run("echo up").state is ExecutionState.SUCCEEDED
         held = place.start(HOLD, "held", nodeCount=2)

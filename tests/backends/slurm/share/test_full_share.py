@@ -38,9 +38,7 @@ def place(slurm: RealSlurm, disk: SmallDisk) -> Iterator[Place]:
         disk.free()
 
 
-def test_ranks_whose_output_finds_no_room_in_time_end_and_the_job_says_why(
-    place: Place, slurm: RealSlurm, disk: SmallDisk, tmp_path: Path
-) -> None:
+def test_ranks_whose_output_finds_no_room_in_time_end_and_the_job_says_why(place, slurm, disk, tmp_path):
     """The grace runs out while they run."""
     backend = SlurmBackend(replace(place.backend.settings, disk_grace_s=1.0))
     impatient = replace(place, backend=backend)
@@ -56,9 +54,7 @@ def test_ranks_whose_output_finds_no_room_in_time_end_and_the_job_says_why(
     until(lambda: not processes_of(disk.folder / "home"))
 
 
-def test_the_first_rank_to_fail_is_named_though_the_share_was_full(
-    place: Place, disk: SmallDisk, tmp_path: Path
-) -> None:
+def test_the_first_rank_to_fail_is_named_though_the_share_was_full(place, disk, tmp_path):
     wait = f"until [ -e {tmp_path}/go ]; do sleep 0.05; done"
     fail = f"[ $PMI_RANK = 0 ] || {{ echo $$ > {tmp_path}/pid; echo late; exit 7; }}"
     id = place.start_ranks(f"echo up; {wait}; {fail}; exec sleep 1000", count=2)
@@ -76,7 +72,7 @@ def test_the_first_rank_to_fail_is_named_though_the_share_was_full(
     assert sorted(place.log(id).splitlines()) == [b"late", b"up", b"up"]
 
 
-def test_jobs_are_cancelled_while_the_share_is_full(place: Place, slurm: RealSlurm, disk: SmallDisk) -> None:
+def test_jobs_are_cancelled_while_the_share_is_full(place, slurm, disk):
     running = place.start(HOLD)
     place.is_up(running)
     waiting = place.start(name="waiting", nodeCount=2)
@@ -90,9 +86,7 @@ def test_jobs_are_cancelled_while_the_share_is_full(place: Place, slurm: RealSlu
     assert [job.id for job in place.backend.list(place.experiment, Kind.JOB)] == [running]
 
 
-def test_a_job_for_which_there_is_no_room_is_refused_with_the_folder_and_what_to_do(
-    place: Place, slurm: RealSlurm, disk: SmallDisk
-) -> None:
+def test_a_job_for_which_there_is_no_room_is_refused_with_the_folder_and_what_to_do(place, slurm, disk):
     disk.fill()
     with pytest.raises(StorageError, match=str(disk.folder / "home")) as caught:
         place.start()
@@ -104,9 +98,7 @@ def test_a_job_for_which_there_is_no_room_is_refused_with_the_folder_and_what_to
     assert place.run().state is ExecutionState.SUCCEEDED
 
 
-def test_a_job_that_begins_while_the_share_is_full_says_so(
-    place: Place, slurm: RealSlurm, disk: SmallDisk
-) -> None:
+def test_a_job_that_begins_while_the_share_is_full_says_so(place, slurm, disk):
     first = place.start(HOLD, nodeCount=2)
     place.is_up(first)
     second = place.start(name="second")

@@ -21,8 +21,7 @@ from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.namespace import scene, tell
 from tests.backends.slurm.job_files import files
-from tests.backends.slurm.real_slurm import RealSlurm
-from tests.contract.place import MOUNTED, Place, manual
+from tests.contract.place import MOUNTED, manual
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -69,7 +68,7 @@ def spec(cluster: str, text: str) -> JobSpec:
     return JobSpec.from_wire({"properties": properties})
 
 
-def test_two_hosts_make_and_end_jobs_in_one_folder(place: Place, slurm: RealSlurm, tmp_path: Path) -> None:
+def test_two_hosts_make_and_end_jobs_in_one_folder(place, slurm, tmp_path):
     (tmp_path / "slurm").write_text(f"{slurm.conf}\n{place.cluster}")
     (tmp_path / "experiment").write_text(str(place.experiment))
     naming = 'hostname "$0" && exec "$@"'
@@ -89,7 +88,7 @@ def test_two_hosts_make_and_end_jobs_in_one_folder(place: Place, slurm: RealSlur
 # what one host has written, another one sees at once
 
 
-def test_every_look_opens_its_files_afresh(place: Place, tmp_path: Path) -> None:
+def test_every_look_opens_its_files_afresh(place, tmp_path):
     """What another host has put in the place of a file is seen, and no file is held open in between."""
     job = place.run("echo first")
     run_files = files(place, job.id)

@@ -69,9 +69,7 @@ def blind_place(blind_slurm: BlindSlurm, tmp_path: Path) -> Iterator[Place]:
         yield replace(place, backend=SlurmBackend(settings))
 
 
-def test_the_first_job_tells_at_once_that_its_node_does_not_see_the_home(
-    blind_place: Place, home: Path
-) -> None:
+def test_the_first_job_tells_at_once_that_its_node_does_not_see_the_home(blind_place, home):
     settings = replace(blind_place.backend.settings, lost_s=1e9)  # a word of the job is not waited for
     job = replace(blind_place, backend=SlurmBackend(settings)).run(nodeCount=2)
     error = first_error(job)
@@ -82,7 +80,7 @@ def test_the_first_job_tells_at_once_that_its_node_does_not_see_the_home(
 
 
 @pytest.mark.parametrize("blind_slurm", [("node2",)], indirect=True)
-def test_a_second_node_that_does_not_see_the_home_is_named(blind_place: Place) -> None:
+def test_a_second_node_that_does_not_see_the_home_is_named(blind_place):
     mpi = {"commandLine": "echo up", "processCount": 2}
     job = blind_place.run(nodeCount=2, customToolkitSettings=None, customMpiSettings=mpi)
     assert "node2 does not see" in first_error(job).message
@@ -95,7 +93,7 @@ def chosen(slurm: RealSlurm, home: Path, **more: object) -> str:
     return check_choice(Settings(backend="slurm", sections={"slurm": own}))
 
 
-def test_who_chooses_a_home_that_nodes_do_not_see_is_told_so(blind_slurm: BlindSlurm, home: Path) -> None:
+def test_who_chooses_a_home_that_nodes_do_not_see_is_told_so(blind_slurm, home):
     with pytest.raises(StorageError, match=r"slurm\.home") as caught:
         chosen(blind_slurm, home)
     assert caught.value.code == "HomeNotShared"
@@ -103,14 +101,14 @@ def test_who_chooses_a_home_that_nodes_do_not_see_is_told_so(blind_slurm: BlindS
     assert "srun --nodelist=node" in caught.value.hint
 
 
-def test_a_home_that_a_node_sees_is_checked_once(slurm: RealSlurm, tmp_path: Path) -> None:
+def test_a_home_that_a_node_sees_is_checked_once(slurm, tmp_path):
     home = tmp_path / "home"
     assert "sees slurm.home" in chosen(slurm, home)
     assert chosen(slurm, home) == ""
     assert [file.name for file in home.iterdir()] == ["seen"]
 
 
-def test_where_no_node_is_to_be_had_a_choice_is_not_refused(slurm: RealSlurm, tmp_path: Path) -> None:
+def test_where_no_node_is_to_be_had_a_choice_is_not_refused(slurm, tmp_path):
     slurm_client = chosen(slurm, tmp_path / "home", options="--constraint=nowhere")
     assert "was not checked" in slurm_client
 
@@ -123,6 +121,6 @@ def in_shell(slurm: RealSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     return tmp_path / "home"
 
 
-def test_the_shell_checks_the_home_too(in_shell: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_shell_checks_the_home_too(in_shell, capsys):
     assert main(["use", "--backend", "slurm"]) == 2, "nothing of a choice is kept there"
     assert f"sees slurm.home ({in_shell})" in capsys.readouterr().err

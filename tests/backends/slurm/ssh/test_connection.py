@@ -49,7 +49,7 @@ def settings(sshd: RealSshd, slurm: RealSlurm, home: Path, **own: str) -> SlurmS
     return SlurmSettings(home=home, ssh=HOST, ssh_command=sshd.ssh, conf=str(slurm.conf), **own)
 
 
-def test_no_byte_is_lost_when_the_connection_is(far_place: Place, sshd: RealSshd) -> None:
+def test_no_byte_is_lost_when_the_connection_is(far_place, sshd):
     go = f"until [ -e {MOUNTED}/go ]; do sleep 0.05; done"
     far_place.backend.storage.upload(far_place.share, {"print.py": PRINT.encode()})
     id = far_place.start(f"python {MOUNTED}/print.py; echo up; {go}; python {MOUNTED}/print.py")
@@ -71,9 +71,7 @@ def test_no_byte_is_lost_when_the_connection_is(far_place: Place, sshd: RealSshd
     assert far_place.backend.show(id).state is ExecutionState.SUCCEEDED
 
 
-def test_a_job_is_submitted_once_however_often_the_connection_breaks(
-    far_place: Place, sshd: RealSshd, slurm: RealSlurm, tmp_path: Path
-) -> None:
+def test_a_job_is_submitted_once_however_often_the_connection_breaks(far_place, sshd, slurm, tmp_path):
     """Its program at the other end is killed as soon as it has heard of the job."""
     wrapper = tmp_path / "bin" / "sbatch"
     wrapper.parent.mkdir()
@@ -111,7 +109,7 @@ def submit(arguments: list[str]) -> None:
     backend.close()
 
 
-def test_slurm_that_is_not_there_is_named(sshd: RealSshd, slurm: RealSlurm, tmp_path: Path) -> None:
+def test_slurm_that_is_not_there_is_named(sshd, slurm, tmp_path):
     (sshd.home / ".bash_profile").write_text("PATH=/nowhere")
     backend = SlurmBackend(settings(sshd, slurm, tmp_path / "home", ssh_python="/usr/bin/python3"))
     with pytest.raises(CapabilityError, match=f"there is no sinfo on {HOST}"):
@@ -119,7 +117,7 @@ def test_slurm_that_is_not_there_is_named(sshd: RealSshd, slurm: RealSlurm, tmp_
     backend.close()
 
 
-def test_the_usual_home_is_in_the_folder_of_the_user_there(sshd: RealSshd, slurm: RealSlurm) -> None:
+def test_the_usual_home_is_in_the_folder_of_the_user_there(sshd, slurm):
     own = SlurmSettings(ssh=HOST, ssh_command=sshd.ssh, conf=str(slurm.conf))
     backend = SlurmBackend(own)
     assert Path(str(backend.layout.home)).is_relative_to(sshd.home)
@@ -127,7 +125,7 @@ def test_the_usual_home_is_in_the_folder_of_the_user_there(sshd: RealSshd, slurm
     backend.close()
 
 
-def test_commands_on_nodes_come_as_they_are_written_and_end_with_who_reads(far_place: Place) -> None:
+def test_commands_on_nodes_come_as_they_are_written_and_end_with_who_reads(far_place):
     id = far_place.start(HOLD)
     far_place.is_up(id)
     (node,) = far_place.backend.nodes(id)
@@ -142,9 +140,7 @@ def test_commands_on_nodes_come_as_they_are_written_and_end_with_who_reads(far_p
     until(lambda: not is_alive(process))
 
 
-def test_secrets_are_on_no_command_line_and_in_no_log(
-    far_place: Place, sshd: RealSshd, tmp_path: Path
-) -> None:
+def test_secrets_are_on_no_command_line_and_in_no_log(far_place, sshd, tmp_path):
     from tests.backends.machines.test_ssh_channel import _lines
 
     job = far_place.start("test ${#KEY} -eq 7; sleep 1", secrets=[{"name": "KEY", "value": "hunter2"}])
@@ -155,7 +151,7 @@ def test_secrets_are_on_no_command_line_and_in_no_log(
     assert files_containing(tmp_path, "hunter2") == []
 
 
-def test_choosing_a_login_node_that_is_not_there_says_so(sshd: RealSshd, monkeypatch) -> None:
+def test_choosing_a_login_node_that_is_not_there_says_so(sshd, monkeypatch):
     monkeypatch.setenv("BATCHAI_SLURM_SSH_COMMAND", sshd.ssh)
     monkeypatch.setenv("BATCHAI_SLURM_HOME", str(sshd.folder / "data"))
     line = dict.fromkeys((*SETTING_NAMES, *BACKEND_OPTIONS, "subscription")) | {

@@ -102,9 +102,7 @@ def jobs(far_place: Place, slurm: RealSlurm) -> Iterator[list[ResourceId]]:
     slurm.ask("scancel", "--state=PENDING", "--user", str(os.getuid()))
 
 
-def test_a_handful_of_questions_tells_of_many_jobs(
-    calm_place: Place, jobs: list[ResourceId], requests: list[str]
-) -> None:
+def test_a_handful_of_questions_tells_of_many_jobs(calm_place, jobs, requests):
     backend = calm_place.backend
     ends = {path: chunk.end for path, chunk in backend.tail(jobs[0], {}).items()}
     acts: dict[str, tuple[int, Callable[[], object]]] = {
@@ -124,9 +122,7 @@ def test_a_handful_of_questions_tells_of_many_jobs(
     assert {name: told for name, told in questions.items() if len(told) > acts[name][0]} == {}
 
 
-def test_what_slurm_says_anew_takes_few_questions(
-    far_place: Place, jobs: list[ResourceId], requests: list[str]
-) -> None:
+def test_what_slurm_says_anew_takes_few_questions(far_place, jobs, requests):
 
     def is_news() -> bool:
         ask(requests, lambda: far_place.backend.status(jobs))
@@ -136,7 +132,7 @@ def test_what_slurm_says_anew_takes_few_questions(
     assert len(requests) <= 2 + ANEW, [*requests]
 
 
-def test_what_is_made_takes_a_handful_of_questions(far_place: Place, requests: list[str]) -> None:
+def test_what_is_made_takes_a_handful_of_questions(far_place, requests):
     """The first job brings the programs of nodes along. What Slurm says takes some more, of nodes or jobs."""
     backend, secrets = far_place.backend, [{"name": "KEY", "value": "hunter2"}]
     after = {"batchaiAfter": [str(far_place.job(name)) for name in ("first", "second", "third")]}
@@ -160,9 +156,7 @@ def test_what_is_made_takes_a_handful_of_questions(far_place: Place, requests: l
     assert too_many == {}
 
 
-def test_a_secret_printed_between_two_questions_is_hidden(
-    far_place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_secret_printed_between_two_questions_is_hidden(far_place, monkeypatch):
     """A lone process: of its log no record tells how much of it is known."""
     wait = f"until [ -e {MOUNTED}/go ]; do sleep 0.05; done"
     print_it = f'echo begin; {wait}; echo "$KEY"; {HOLD}'
