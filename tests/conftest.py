@@ -14,6 +14,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests import shared_service
 from tests.second_tries import SecondTries, is_wanted
 
 # A skip with one of these reasons is right even in CI.
@@ -100,6 +101,11 @@ def pytest_ignore_collect(collection_path, config):
 def pytest_collection_finish():
     """What is loaded stays until the end: the collector of garbage need not look at it again and again."""
     gc.freeze()
+
+
+def pytest_sessionfinish():
+    """No fixture's end: that may come with a fast test, which starts no process."""
+    shared_service.stop_all()
 
 
 def pytest_unconfigure():

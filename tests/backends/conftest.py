@@ -26,8 +26,3 @@ def own_sshd() -> Iterator[RealSshd]:
     made.make()
     yield made
     made.stop()
-
-
-def pytest_sessionfinish() -> None:
-    """No fixture's end: that may come with a fast test, which starts no process."""
-    SHARED.stop()

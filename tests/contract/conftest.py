@@ -16,9 +16,6 @@ from pathlib import Path
 import pytest
 
 from tests.backends.local.boxes import docker, engine, limited, mpi_image, podman, short_folder
-from tests.backends.machines import real_sshd
-from tests.backends.ray import real_ray
-from tests.backends.slurm.real_slurm import SHARED
 from tests.contract.place import Place, PlaceOptions
 from tests.contract.places import PLACES
 
@@ -78,10 +75,3 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         )
     with PLACES[request.param].open(tmp_path, options) as place:
         yield place
-
-
-def pytest_sessionfinish() -> None:
-    """No fixture's end: that may come with a fast test, which starts no process."""
-    SHARED.stop()
-    real_sshd.SHARED.stop()
-    real_ray.SHARED.stop()

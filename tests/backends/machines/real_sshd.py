@@ -18,6 +18,7 @@ import psutil
 from batchai_magics.backends.machines.ssh_channel import SshChannel
 from batchai_magics.backends.node.ranks.rank import die_with_parent
 from tests.ports import free_port
+from tests.shared_service import SharedService
 from tests.world import until
 
 SSHD = "/usr/sbin/sshd"
@@ -154,27 +155,13 @@ class RealSshd:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
 
-class Shared:
-    """The sshd that all tests of this process share, started when the first of them asks for it."""
-
-    def __init__(self) -> None:
-        self._sshd: RealSshd | None = None
-
-    def get(self) -> RealSshd:
-        """The sshd."""
-        if self._sshd is None:
-            self._sshd = RealSshd()
-            self._sshd.make()
-        return self._sshd
-
-    def stop(self) -> None:
-        """Ends it, if it was started."""
-        if self._sshd:
-            self._sshd.stop()
-        self._sshd = None
+def _start() -> RealSshd:
+    made = RealSshd()
+    made.make()
+    return made
 
 
-SHARED = Shared()
+SHARED = SharedService(_start)
 
 
 def _end_with_tests() -> None:

@@ -13,8 +13,3 @@ def ray() -> real_ray.RealRay:
     if reason := real_ray.skip_reason():
         pytest.skip(reason)
     return real_ray.SHARED.get()
-
-
-def pytest_sessionfinish() -> None:
-    """No fixture's end: that may come with a fast test, which starts no process."""
-    real_ray.SHARED.stop()

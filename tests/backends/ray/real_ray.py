@@ -12,6 +12,7 @@ import psutil
 
 from tests.ports import free_port
 from tests.server.clients import VENVS
+from tests.shared_service import SharedService
 
 PYTHON = VENVS / "ray/bin/python"
 ENV = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # else Ray looks for a driver's node at another address
@@ -97,27 +98,4 @@ class RealRay:
         return self._program.stdout.readline().strip()
 
 
-class Shared:
-    """The Ray that tests of this process share, started when one asks for it.
-
-    One that a test has damaged is not for the next.
-    """
-
-    def __init__(self) -> None:
-        self._ray: RealRay | None = None
-
-    def get(self) -> RealRay:
-        """The Ray, a new one if the last test has left it without a node, or ended all of it."""
-        if self._ray and not self._ray.is_whole:
-            self.stop()
-        self._ray = self._ray or RealRay()
-        return self._ray
-
-    def stop(self) -> None:
-        """Ends it, if it was started."""
-        if self._ray:
-            self._ray.stop()
-        self._ray = None
-
-
-SHARED = Shared()
+SHARED = SharedService(RealRay, is_whole=lambda ray: ray.is_whole)

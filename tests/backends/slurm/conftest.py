@@ -72,9 +72,3 @@ def place(slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
     """A backend on it with a cluster of two nodes."""
     with PLACES["slurm"].open(tmp_path, PlaceOptions()) as place:
         yield place
-
-
-def pytest_sessionfinish() -> None:
-    """No fixture's end: that may come with a fast test, which starts no process."""
-    SHARED.stop()
-    SOON_AGAIN.stop()

@@ -24,6 +24,7 @@ import pytest
 
 from batchai_magics.backends.node.ranks.rank import die_with_parent
 from tests.ports import free_ports
+from tests.shared_service import SharedService
 from tests.world import until
 
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "scontrol", "sinfo", "squeue", "scancel")
@@ -281,44 +282,45 @@ def running(kind: type[SomeSlurm], folder: Path, **settings: Any) -> Iterator[So
         slurm.stop()
 
 
-class Shared:
-    """A Slurm that the tests of this process share, started when the first of them asks for it.
+class SharedSlurm(RealSlurm):
+    """A Slurm whose folder goes with it."""
+
+    def stop(self) -> None:
+        """Ends every job, then all daemons."""
+        super().stop()
+        shutil.rmtree(self.folder)
+
+
+def shared(**settings: Any) -> SharedService[RealSlurm]:
+    """A Slurm for many tests; they are skipped where there can be none.
 
     One that does not answer fails the test that asks for it, and is replaced.
     """
 
-    def __init__(self, **settings: Any) -> None:
-        self._settings = settings
-        self._slurm: RealSlurm | None = None
-
-    def get(self) -> RealSlurm:
-        """The Slurm, idle nodes and all; the test is skipped where there can be none."""
+    def start() -> RealSlurm:
         if reason := skip_reason():
             pytest.skip(reason)
-        if self._slurm and not self._slurm.answers():
-            status = self._slurm.controller_status
-            end = "does not answer" if status is None else f"has ended with status {status}"
-            log = (self._slurm.folder / "slurmctld.log").read_text(errors="replace")
-            self._slurm.kill_all()
-            self._slurm = None
-            raise AssertionError(f"slurmctld {end}; the next test gets another. Its log ends:\n{log[-4000:]}")
-        if self._slurm is None:
-            self._slurm = RealSlurm(Path(tempfile.mkdtemp(prefix="slurm-")), **self._settings)
-            self._slurm.start()
-        return self._slurm
+        slurm = SharedSlurm(Path(tempfile.mkdtemp(prefix="slurm-")), **settings)
+        slurm.start()
+        return slurm
 
-    def stop(self) -> None:
-        """Ends it, if it was started."""
-        if self._slurm:
-            self._slurm.stop()
-            shutil.rmtree(self._slurm.folder)
-        self._slurm = None
+    return SharedService(start, is_whole=_check_answers)
 
 
-SHARED = Shared()
+def _check_answers(slurm: RealSlurm) -> bool:
+    if slurm.answers():
+        return True
+    status = slurm.controller_status
+    end = "does not answer" if status is None else f"has ended with status {status}"
+    log = (slurm.folder / "slurmctld.log").read_text(errors="replace")
+    slurm.kill_all()
+    raise AssertionError(f"slurmctld {end}; the next test gets another. Its log ends:\n{log[-4000:]}")
+
+
+SHARED = shared()
 # Slurm begins a job again no sooner than its credentials are surely void: two minutes, unless told otherwise.
 SOON = "\nAuthInfo=cred_expire=5"
-SOON_AGAIN = Shared(count=2, silence_s=2, more=SOON)
+SOON_AGAIN = shared(count=2, silence_s=2, more=SOON)
 # How MPI's ranks reach each other on nodes that are all this machine.
 MPI_ENV = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo"}
 
