@@ -68,11 +68,11 @@ class Place:
         """Creates a job and returns it after its end."""
         return self.wait(self.start(command, name, **fields))
 
-    def start_ranks(self, script: str, *, count: int, name: str = "job") -> ResourceId:
+    def start_ranks(self, script: str, *, count: int, name: str = "job", **more: object) -> ResourceId:
         """Creates a job of `count` MPI processes on both nodes, each running a shell script."""
         command = {"commandLine": f"bash -c '{script}'", "processCount": count}
         fields = {"nodeCount": 2, "customToolkitSettings": None, "customMpiSettings": command}
-        return self.start(name=name, **fields)
+        return self.start(name=name, **{**fields, **more})
 
     def submit(self, line: str, script: str = "print('hello')", **others: Any) -> Job:
         """Submits a cell, with other settings than the defaults."""

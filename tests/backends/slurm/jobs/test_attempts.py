@@ -46,8 +46,7 @@ def test_ranks_that_somebody_requeues_wait_go_on_in_the_same_log_and_are_counted
 ):
     place, mark = again_place, f"{SECOND}-$PMI_RANK"
     twice = f"echo up; [ -e {mark} ] || {{ touch {mark}; exec sleep 1000; }}"
-    command = {"commandLine": f"bash -c '{twice}'", "processCount": 2}
-    id = place.start(nodeCount=2, customToolkitSettings=None, customMpiSettings=command, **AGAIN)
+    id = place.start_ranks(twice, count=2, **AGAIN)
     until(lambda: place.log(id) == b"up\nup\n")
     again_slurm.ask("scontrol", "requeue", number(place, id))
     queued = until(lambda: is_queued_again(place, id))
@@ -90,8 +89,7 @@ def test_a_lost_job_leaves_no_process_on_nodes_that_slurm_does_not_reach(
 ):
     settings = replace(impatient_place.backend.settings, lost_s=lost_s)
     place = replace(impatient_place, backend=SlurmBackend(settings))
-    command = {"commandLine": "bash -c 'echo up; exec sleep 1000'", "processCount": 2}
-    id = place.start(nodeCount=2, customToolkitSettings=None, customMpiSettings=command)
+    id = place.start_ranks("echo up; exec sleep 1000", count=2)
     until(lambda: place.log(id).count(b"up") == 2)
     for node in place.backend.nodes(id):
         impatient_slurm.kill(node.id)

@@ -39,11 +39,9 @@ def test_ranks_on_two_nodes_are_warned_and_continue_with_their_secrets(again_pla
     place = again_place
     wait = "import batchai_magics as b, time; [time.sleep(0.1) for _ in iter(b.stopping, True)]"
     script = f"""echo $BATCHAI_ATTEMPT $TOKEN-; [ $BATCHAI_ATTEMPT = 2 ] || exec python3 -c "{wait}" """
-    fields = {"nodeCount": 2, "customToolkitSettings": None, "batchaiMaxRestarts": 1}
-    fields |= {"constraints": {"maxWallClockTime": "PT10M"}, "batchaiSignalBefore": "PT9M58S"}
-    fields |= {"secrets": [{"name": "TOKEN", "value": "hush-hush"}]}
-    command = {"commandLine": f"bash -c '{script}'", "processCount": 2}
-    job = place.wait(place.start(customMpiSettings=command, **fields))
+    fields = {"constraints": {"maxWallClockTime": "PT10M"}, "batchaiSignalBefore": "PT9M58S"}
+    fields |= {"batchaiMaxRestarts": 1, "secrets": [{"name": "TOKEN", "value": "hush-hush"}]}
+    job = place.wait(place.start_ranks(script, count=2, **fields))
     printed = [line for line in place.log(job.id).decode().splitlines() if not line.startswith("[batchai]")]
     # The warning may come before a rank of the first attempt has printed.
     assert ({*printed[:-2]}, printed[-2:]) == ({"1 hush-hush-"}, ["2 hush-hush-"] * 2)

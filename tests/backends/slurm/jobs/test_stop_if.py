@@ -14,9 +14,7 @@ DIVERGES = """echo "{\\"step\\": 3, \\"loss\\": NaN}"; exec sleep 1000"""
 
 def test_the_rank_on_another_node_is_named(place):
     script = f"if [ $PMI_RANK = 1 ]; then {DIVERGES}; fi; exec sleep 1000"
-    command = {"commandLine": f"bash -c '{script}'", "processCount": 2}
-    fields = {"nodeCount": 2, "customToolkitSettings": None, "customMpiSettings": command}
-    job = place.run(**fields, batchaiStopIf=["loss is nan"])
+    job = place.wait(place.start_ranks(script, count=2, batchaiStopIf=["loss is nan"]))
     (error,) = job.execution.errors
     assert error.code == "JobStopConditionMet"
     assert error.message == 'stop-if "loss is nan": loss was nan at step 3 of rank 1'

@@ -81,8 +81,7 @@ def test_the_first_job_tells_at_once_that_its_node_does_not_see_the_home(blind_p
 
 @pytest.mark.parametrize("blind_slurm", [("node2",)], indirect=True)
 def test_a_second_node_that_does_not_see_the_home_is_named(blind_place):
-    mpi = {"commandLine": "echo up", "processCount": 2}
-    job = blind_place.run(nodeCount=2, customToolkitSettings=None, customMpiSettings=mpi)
+    job = blind_place.wait(blind_place.start_ranks("echo up", count=2))
     assert "node2 does not see" in first_error(job).message
     assert "slurm.home" in first_error(job).message
 
