@@ -51,14 +51,12 @@ class ScriptedSlurm(LocalMachine):
 
     nodes: dict[str, str] = field(default_factory=lambda: {"n1": "idle", "n2": "idle", "n3": "idle"})
     jobs: dict[str, Job] = field(default_factory=dict)
-    signals: list[str] = field(default_factory=list)
     streamed: list[CommandLine] = field(default_factory=list)
     programs: set[str] = field(default_factory=set)
     refusal: str = ""
     accounted: list[str] = field(default_factory=list)  # the job numbers of each query of accounting
     accounting: str = "slurmdbd"
     gres: str = "(null)"  # of each node
-    is_closed: bool = False
     _numbers: count[int] = field(default_factory=lambda: count(1))
 
     @property
@@ -84,9 +82,6 @@ class ScriptedSlurm(LocalMachine):
         yield b"said on the node\n"
         Path(line.arguments[-2]).write_text("3")
         return 0
-
-    def close(self) -> None:
-        self.is_closed = True
 
     def job_of(self, guid: str) -> Job:
         """The latest job of a run."""
@@ -118,12 +113,7 @@ class ScriptedSlurm(LocalMachine):
         return f"{number}\n"
 
     def _scancel(self, words: list[str], env: Mapping[str, str]) -> str:
-        *options, number = words
-        job = self.jobs[number]
-        if "--signal=TERM" in options:
-            self.signals.append(number)
-        elif "--state=PENDING" not in options or job.state == "PENDING":
-            job.state = "CANCELLED"
+        self.jobs[words[-1]].state = "CANCELLED"
         return ""
 
     def _sacct(self, words: list[str], env: Mapping[str, str]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -16,7 +15,7 @@ from batchai_magics.backends.base import CommandEnd, NewJob
 from batchai_magics.backends.folders import installed_programs, private_files
 from batchai_magics.backends.service.context import cluster_of
 from batchai_magics.backends.slurm import sbatch
-from batchai_magics.backends.slurm.node.run_files import AttemptStart, RunFiles
+from batchai_magics.backends.slurm.node.run_files import RunFiles
 from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.backends.slurm.settings import ANY, FIXED
 from batchai_magics.errors import (
@@ -29,7 +28,6 @@ from batchai_magics.errors import (
 from batchai_magics.models.cluster_spec import ClusterPatch
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster, ExperimentSpec, JobResource, WorkspaceSpec
-from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.record_files import TRIAL
 from batchai_magics.records.trial_record import TrialRecord
 from tests.backends.service.engine import CLUSTER, EXPERIMENT, WORKSPACE, cluster_spec, job_spec
@@ -37,7 +35,6 @@ from tests.backends.slurm.scripted_slurm import Job, ScriptedSettings, ScriptedS
 from tests.world import until
 
 JOB = EXPERIMENT.child(Kind.JOB, "j")
-QUEUED, RUNNING, FAILED = ExecutionState.QUEUED, ExecutionState.RUNNING, ExecutionState.FAILED
 
 
 class World:
@@ -68,12 +65,6 @@ class World:
 
     def in_slurm(self, id: ResourceId = JOB) -> Job:
         return self.slurm.job_of(self.guid(id))
-
-    def begin(self, *nodes: str, id: ResourceId = JOB, attempt: int = 1) -> None:
-        """Slurm starts the job, and its program says so."""
-        number = next(number for number, job in self.slurm.jobs.items() if job is self.in_slurm(id))
-        self.in_slurm(id).state, self.in_slurm(id).nodes = "RUNNING", ",".join(nodes)
-        self.files(id).note_attempt_start(attempt, AttemptStart(number, nodes, time.time()))
 
     def resize(self, count: int, option: str = "requeue") -> None:
         manual = {"targetNodeCount": count, "nodeDeallocationOption": option}
