@@ -83,6 +83,7 @@ def test_a_field_beyond_the_capabilities_is_named(capability, spec, field):
     [
         job(),
         job(secrets=[]),
+        job(secrets=[{"name": "A", "value": "1"}]),
         job(mountVolumes={"fileServers": []}),
         cluster(),
         WorkspaceSpec(),
@@ -92,10 +93,6 @@ def test_a_field_beyond_the_capabilities_is_named(capability, spec, field):
 def test_a_plain_description_is_never_beyond(spec):
     names = ("containers", "setup_tasks", "auto_scale", "file_servers", "unmanaged_mounts", "key_vault")
     check_supported(replace(ALL, **dict.fromkeys(names, False)), spec)
-
-
-def test_secrets_that_are_given_need_no_vault():
-    check_supported(replace(ALL, key_vault=False), job(secrets=[{"name": "A", "value": "1"}]))
 
 
 class Sending(Backend):

@@ -71,9 +71,10 @@ def file(tmp_path):
     return tmp_path / "config.yaml"
 
 
-def test_a_backend_that_a_package_brings_is_in_the_list(moon):
+def test_a_backend_that_a_package_brings_is_in_the_list_and_replaces_none_of_ours(moon):
     assert list(BACKENDS) == ["local", "arm", "slurm", "azureml", "ray", "moon", "broken"]
     assert "Moon" in BACKENDS
+    assert BACKENDS.opening("local").__name__ == "batchai_magics.backends.local.opening"
 
 
 def test_the_settings_take_it_with_what_is_its_own(moon, file, monkeypatch):
@@ -135,10 +136,6 @@ def test_an_option_of_its_jobs_cannot_have_the_name_of_one_of_ours(moon, monkeyp
     monkeypatch.setattr(kind, "BACKEND_OPTIONS", (BackendOption("nodes", "taken"),))
     with pytest.raises(UsageError, match="a backend declares the option --nodes, which exists already"):
         parse_cell("r", "print(1)", settings=choose(Settings(), "moon"))
-
-
-def test_ours_cannot_be_replaced(moon):
-    assert BACKENDS.opening("local").__name__ == "batchai_magics.backends.local.opening"
 
 
 def test_one_that_cannot_be_imported_says_so(moon):

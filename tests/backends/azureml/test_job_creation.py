@@ -14,7 +14,7 @@ from batchai_magics.backends.azureml.node.job_variables import RUN, SPEC, packed
 from batchai_magics.backends.base import FileRef, JobNeeds
 from batchai_magics.backends.base.backend_registry import open_backend
 from batchai_magics.backends.base.capabilities import unsupported_fields
-from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError, UnreachableError
+from batchai_magics.errors import CapabilityError, ConflictError, UnreachableError
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.resource_ids import Kind
@@ -129,18 +129,6 @@ def test_what_is_shown_is_what_was_created(create, backend, experiment):
     assert (shown.state, shown.waiting) == (ExecutionState.QUEUED, "the service is starting it")
     assert [job.id for job in backend.list(experiment, Kind.JOB)] == [made.id]
     assert backend.list(made.id.parent.parent.child(Kind.EXPERIMENT, "other"), Kind.JOB) == ()
-
-
-def test_a_deleted_job_is_gone_and_its_name_is_free(create, azure, backend, experiment):
-    made = create()
-    azure.set_status(run_name(made.id), "Completed")
-    backend.delete(made.id)
-    with pytest.raises(NotFoundError):
-        backend.show(made.id)
-    assert backend.list(experiment, Kind.JOB) == ()
-    create(nodes=2)
-    assert backend.show(made.id).spec.node_count == 2
-    assert set(azure.jobs.jobs) == {run_name(made.id), run_name(made.id, 2)}
 
 
 def test_a_new_job_of_a_deleted_ones_name_has_logs_and_samples_of_its_own(create, azure, backend):

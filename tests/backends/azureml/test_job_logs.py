@@ -73,13 +73,6 @@ def test_a_watched_log_grows_while_others_are_read_often(logs, source):
     assert watch(logs, source, 15) == b"zero\nmore\n"
 
 
-def test_every_process_is_read_in_turn(logs, source):
-    for rank in range(4):
-        source.write(ranked(rank), b"%d\n" % rank)
-    data = watch(logs, source, 12)
-    assert sorted(data.split()) == [b"0", b"1", b"2", b"3"]
-
-
 def test_each_byte_is_known_by_its_rank(logs, source):
     source.write(ranked(0), b"zero\n")
     source.write(ranked(1), b"one\n")
@@ -201,11 +194,6 @@ def test_a_replaced_log_is_read_from_its_start(logs, source):
     assert chunk.generation != first.generation
 
 
-def test_a_job_without_a_log_yet_has_an_empty_one(logs):
-    assert logs.tail({}, 100) == {}
-    assert logs.read(OUT, 0, 100) == Chunk(b"", 0, 0, False, generation=logs.read(OUT, 0, 1).generation)
-
-
 # the common log that is composed of those of processes
 
 
@@ -233,15 +221,6 @@ def test_an_endless_line_is_not_held_back_for_ever():
     journal = LogJournal()
     journal.add(RANKS[0], b"x" * 70_000)
     assert journal.end == 70_000
-
-
-def test_the_beginning_of_a_long_log_is_read_again():
-    journal = LogJournal()
-    journal.add(ALONE, b"a" * CACHE_BYTES)
-    journal.add(ALONE, b"b")
-    assert journal.cached(0, 1) is None
-    assert journal.cached(1, 2) == b"a"
-    assert journal.cached(CACHE_BYTES, CACHE_BYTES + 1) == b"b"
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.binary(max_size=12)), max_size=40))

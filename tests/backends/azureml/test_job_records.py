@@ -71,12 +71,6 @@ def test_what_was_submitted_is_kept_without_addresses_of_notifications(backend, 
     assert azure.jobs.find(run_name(id)).properties["tags"] == {"good": "", "lr": "0.1"}
 
 
-def test_records_of_machines_are_read_from_the_run(backend, azure, create):
-    id = create()
-    azure.write_log(run_name(id), "logs/batchai/records/machines/node0.json", b'{"cores": 2}')
-    assert backend.records.read(id, ["machines/"]) == {"machines/node0.json": b'{"cores": 2}'}
-
-
 def test_labels_change_while_a_job_runs(backend, azure, create):
     id = create()
     azure.set_status(run_name(id), "Running")

@@ -16,9 +16,9 @@ from batchai_magics.commands.output.dry_run import dry_run_text
 from batchai_magics.commands.parsing.command_parser import parse
 from batchai_magics.errors import ServiceError
 from batchai_magics.jobs.job_costs import JobCosts
-from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from tests.azureml.faults import refusal
+from tests.backends.azureml.job_specs import job_spec
 
 A100 = "Standard_NC24ads_A100_v4"
 FAMILY = "StandardNCADSA100v4Family"
@@ -34,39 +34,26 @@ def gpus(workspace: ResourceId) -> ResourceId:
     return workspace.child(Kind.CLUSTER, "gpus")
 
 
-def job_on(cluster: ResourceId, **more: object) -> JobSpec:
-    properties = {
-        "cluster": {"id": str(cluster)},
-        "nodeCount": 2,
-        "customToolkitSettings": {"commandLine": "train"},
-        "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
-        **more,
-    }
-    return JobSpec.from_wire({"properties": properties})
-
-
-def test_a_limit_of_cost_is_by_the_size_that_a_job_asks_for(backend, settings, workspace):
+def test_a_limit_of_cost_is_by_the_size_that_a_job_asks_for(backend, settings, experiment):
     costs = JobCosts(backend, settings)
-    dear = job_on(workspace.child(Kind.CLUSTER, "serverless"), batchaiSize=A100)
+    dear = job_spec(experiment, cluster="serverless", nodes=2, batchaiSize=A100)
     assert costs.price_for_conditions(["cost > 20"], dear) == 3.673
-    spot = job_on(workspace.child(Kind.CLUSTER, "serverless"), batchaiSize=A100, batchaiSpot="yes")
+    spot = job_spec(experiment, cluster="serverless", nodes=2, batchaiSize=A100, batchaiSpot="yes")
     assert costs.price_for_conditions(["cost > 20"], spot) == 0.735
 
 
-def test_a_job_is_forecast_before_it_is_submitted(azure, quota, gpus, workspace):
+@pytest.mark.parametrize(
+    ("options", "forecast"),
+    [
+        ("--cluster gpus", "2 × NC24ads_A100_v4, 100 of 100 cores free; about 7.35 USD an hour"),
+        ("", "2 × DS3_v2, 100 of 100 cores free; about 0.46 USD an hour"),
+    ],
+    ids=["cluster", "serverless"],
+)
+def test_a_dry_run_tells_the_forecast(azure, settings, options, forecast):
     azure.computes.add("gpus", size=A100)
-    azure.workspace.cores[FAMILY] = 24
-    assert "NC24ads_A100_v4 need 48 cores, and the quota is 24" in quota.forecast(job_on(gpus))
-    serverless = workspace.child(Kind.CLUSTER, "serverless")
-    assert quota.forecast(job_on(serverless)) == ("2 × DS3_v2, 100 of 100 cores free; about 0.46 USD an hour")
-
-
-def test_a_dry_run_tells_the_forecast(azure, settings):
-    azure.computes.add("gpus", size=A100)
-    request = cell.parse("j --nodes 2 --cluster gpus --dry-run", "print(1)", settings=settings)
-    assert "2 × NC24ads_A100_v4, 100 of 100 cores free; about 7.35 USD an hour" in dry_run_text(
-        request, settings
-    )
+    request = cell.parse(f"j --nodes 2 {options} --dry-run", "print(1)", settings=settings)
+    assert forecast in dry_run_text(request, settings)
 
 
 def test_a_reason_is_given_also_to_those_who_may_not_read_quotas(azure, connection, quota, gpus):
@@ -86,13 +73,10 @@ def test_the_usages_of_the_workspace_are_listed_unless_a_location_is_given(backe
 
 def test_sizes_are_read_once_an_hour_and_usages_once_a_minute(azure, connection, gpus):
     now = [0.0]
-    clusters, cluster = (
-        Clusters(connection, LocationFacts(connection, clock=lambda: now[0])),
-        azure.computes.add("gpus"),
-    )
+    clusters = Clusters(connection, LocationFacts(connection, clock=lambda: now[0]))
+    azure.computes.add("gpus")
     quota, shown = Quota(clusters), clusters.show(gpus)
     for now[0] in range(0, 120, 10):
         quota.estimate(shown, 1)
     paths = [exchange.request.path.rpartition("/")[2] for exchange in azure.exchanges]
     assert (paths.count("vmSizes"), paths.count("usages")) == (1, 2)
-    assert cluster.name == "gpus"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 
 import pytest
 
@@ -47,13 +46,6 @@ def test_a_person_enters_one_code_for_all_backends_of_a_notebook(azure, monkeypa
     )
 
 
-def test_the_workspace_of_the_file_is_used(azure, tmp_path, monkeypatch):
-    names = dict(zip(("subscription_id", "resource_group", "workspace_name"), azure.place, strict=True))
-    (tmp_path / "config.json").write_text(json.dumps(names))
-    monkeypatch.chdir(tmp_path)
-    assert used("--backend azureml").value.settings.workspace == "space"
-
-
 def test_a_workspace_that_is_missing_is_not_chosen(azure):
     subscription, group, _ = azure.place
     with pytest.raises(NotFoundError):
@@ -62,5 +54,6 @@ def test_a_workspace_that_is_missing_is_not_chosen(azure):
 
 def test_no_workspace_at_all_says_what_to_give(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="no workspace"):
+    with pytest.raises(UsageError, match="no workspace") as caught:
         used("--backend azureml")
+    assert "--subscription" in caught.value.hint

@@ -10,7 +10,7 @@ from batchai_magics import follow
 from batchai_magics.backends.azureml.azureml_backend import AzureMLBackend
 from batchai_magics.backends.base import FileRef, Page
 from batchai_magics.errors import ServiceError
-from batchai_magics.follow import LogBytes, StateChanged
+from batchai_magics.follow import LogBytes
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -29,22 +29,6 @@ def shown(backend: AzureMLBackend, id: ResourceId) -> JobResource:
 
 def log_of(backend: AzureMLBackend, id: ResourceId) -> bytes:
     return b"".join(event.chunk.data for event in follow.events(backend, id) if isinstance(event, LogBytes))
-
-
-def test_a_job_of_someone_else_is_followed_to_its_end(azure, backend, start):
-    id = start()
-    azure.write_log("resnet", SINGLE, b"step=1 loss=0.5\n")
-    events = follow.events(backend, id)
-    seen = next(event for event in events if isinstance(event, LogBytes))
-    assert seen.chunk.data == b"step=1 loss=0.5\n"
-    azure.write_log("resnet", SINGLE, b"step=2 loss=0.25\n")
-    azure.set_status("resnet", "Completed")
-    last = list(events)
-    assert (
-        b"".join(event.chunk.data for event in last if isinstance(event, LogBytes)) == b"step=2 loss=0.25\n"
-    )
-    assert isinstance(last[-1], StateChanged)
-    assert last[-1].job.state is ExecutionState.SUCCEEDED
 
 
 def test_a_workspace_without_shared_keys_is_read_like_any_other(azure, backend, start):

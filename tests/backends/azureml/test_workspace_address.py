@@ -13,12 +13,6 @@ from batchai_magics.errors import UsageError
 FILE = {"subscription_id": "s-1", "resource_group": "team", "workspace_name": "space"}
 
 
-def test_settings_without_a_subscription_say_what_to_give():
-    with pytest.raises(UsageError, match="no workspace") as caught:
-        WorkspaceAddress.of(Settings())
-    assert "--subscription" in caught.value.hint
-
-
 @pytest.mark.parametrize("name", ["config.json", ".azureml/config.json", "aml_config/config.json"])
 def test_the_nearest_file_above_names_the_workspace(name, tmp_path):
     file, folder = tmp_path / name, tmp_path / "notebooks" / "deep"

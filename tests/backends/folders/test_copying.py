@@ -12,7 +12,6 @@ from batchai_magics.backends.base.storage import STALE_S, PartialDownloads
 from batchai_magics.backends.folders import copying
 from batchai_magics.backends.folders.shares import FolderStorage
 from batchai_magics.errors import NotFoundError, StorageError
-from batchai_magics.models.job_execution import FileKind
 
 BIG = b"0123456789" * (copying.BLOCK_BYTES // 4)  # two blocks and a half
 UPLOADS = {
@@ -52,17 +51,6 @@ def sent(steps):
 
 def files_in(folder):
     return [path for path in folder.rglob("*") if path.is_file()]
-
-
-def test_files_go_up_and_are_told_as_they_lie_there(storage, local_folder):
-    (local_folder / "empty").touch()
-    files = sent(up(storage, local_folder / "big", local_folder / "empty"))
-    assert [(file.path, file.kind, file.size_bytes) for file in files] == [
-        ("big", FileKind.FILE, len(BIG)),
-        ("empty", FileKind.FILE, 0),
-    ]
-    assert storage.list("data") == files
-    assert storage.download("data", "big") == BIG
 
 
 def test_a_file_may_have_any_name_on_a_share(storage, local_folder):

@@ -50,7 +50,7 @@ def test_of_all_who_create_a_file_one_does(tmp_path):
     file = tmp_path / "new" / "note"
     assert private_files.write_new(file, "é") is True
     assert private_files.write_new(file, "second") is False
-    assert (file.read_text(encoding="utf-8"), mode(file)) == ("é", 0o600)
+    assert (file.read_text(encoding="utf-8"), mode(file), mode(file.parent)) == ("é", 0o600, 0o700)
     assert [path.name for path in file.parent.iterdir()] == ["note"]
 
 

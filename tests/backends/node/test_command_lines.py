@@ -41,19 +41,6 @@ def test_an_engine_gets_folders_and_names_of_variables_and_the_command_as_one_wo
     assert all(f"--env={name} " in line for name in containers.FORWARDED_VARIABLES)
 
 
-def test_enroot_imports_an_image_once_for_all_processes_of_a_job():
-    line = container("enroot").command("echo hi")
-    file = '"$AZ_BATCHAI_SHARED_JOB_TEMP/.image.sqsh"'
-    image = "'docker://me.azurecr.io#tf:1'"
-    assert f"enroot import --output {file}.part {image} && mv {file}.part {file}" in line
-    assert f"9>{file}.lock || exit; " in line
-    assert "; exec enroot start --rw '--mount=/home me:/home me' --env=" in line
-    assert line.endswith(f""" "$@" {file} /bin/bash -c 'cd "$0" && {{ echo hi\n}}' "$PWD\"""")
-    assert container("enroot").removals == []
-    assert " --env=PMI_FD " in container("enroot", is_rank=True).command("x")
-    assert "docker://tf:1" in container("enroot", Image("tf:1")).command("x")
-
-
 def test_apptainers_processes_end_with_their_command_and_need_no_removal():
     apptainer = container("/usr/bin/apptainer")
     assert apptainer.command("x") == (
@@ -115,7 +102,7 @@ def test_a_container_that_docker_removes_by_itself_is_waited_for(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_enroot_is_told_is_a_line_that_a_shell_takes(tmp_path):
+def test_enroot_imports_an_image_once_for_all_processes_of_a_job(tmp_path):
     program = tmp_path / "enroot"
     program.write_text(
         '#!/bin/bash\necho "$1" >> "$0.calls"\n'
@@ -128,6 +115,8 @@ def test_what_enroot_is_told_is_a_line_that_a_shell_takes(tmp_path):
         done = subprocess.run(["/bin/bash", "-c", line], env=env, cwd=tmp_path, capture_output=True)
         assert (done.returncode, done.stdout.decode()) == (3, f"{tmp_path}\n"), done.stderr
     assert (tmp_path / "enroot.calls").read_text().split() == ["import", "start", "start"]
+    assert '9>"$AZ_BATCHAI_SHARED_JOB_TEMP/.image.sqsh".lock || exit; ' in line
+    assert "start --rw '--mount=/home me:/home me' --env=" in line
     assert "'docker://me.azurecr.io#tf:1'" in line
     assert "docker://tf:1" in container("enroot", Image("tf:1")).command("x")
     assert " --env=PMI_FD " in container("enroot", is_rank=True).command("x")

@@ -51,13 +51,6 @@ def test_a_mount_command_gets_its_path_its_root_and_its_mark(tmp_path, monkeypat
     assert len(str(tool.outcome(1, "x" * 9999))) < 2 * requirements.MAX_MESSAGE_LENGTH
 
 
-def test_why_a_mount_command_failed_is_said_in_its_own_words():
-    said = requirements.mount_problem(Path("/data"), 32, "no\n such  server\n")
-    assert said == "data could not be mounted: no such server (exit code 32)"
-    assert requirements.mount_problem(Path("/data"), 5, " ").endswith("mounted: exit code 5")
-    assert "nothing is mounted" in requirements.mount_problem(Path("/data"), 0, "")
-
-
 def test_what_is_mounted_already_is_not_mounted_again(tmp_path, monkeypatch):
     monkeypatch.setattr(requirements, "is_mounted", lambda path: path == tmp_path / "mounts" / "data")
     assert tools(plan(tmp_path), tmp_path) == []
@@ -76,13 +69,3 @@ def test_only_an_image_with_a_user_is_pulled_before_the_job(tmp_path, containers
     assert [tool.argv for tool in made] == [["docker", "pull", "tf"]] * count
     assert all("hush" not in repr(tool) for tool in made)
     assert not (tmp_path / "sign-in").exists()
-
-
-def test_an_image_that_cannot_be_pulled_is_named_with_the_last_word(tmp_path):
-    private = Containers(Image("tf", "me.azurecr.io", "u"), ("docker",))
-    (tool,) = tools(plan(tmp_path)._replace(containers=private, mounts=()), tmp_path)
-    assert tool.outcome(0, "done") is None
-    end = tool.outcome(1, "Trying…\nunauthorized\n")
-    assert end
-    assert end.errors[0]["code"] == "FailedStartingContainer"
-    assert "me.azurecr.io/tf could not be pulled: unauthorized" in end.errors[0]["message"]

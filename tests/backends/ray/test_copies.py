@@ -143,6 +143,8 @@ def test_nothing_is_lost_with_the_supervising_actor(place, tmp_path):
     lines = [b"up", *(b"%d" % number for number in range(1, 1001))]
     assert sorted(place.log(job).splitlines()) == sorted(3 * lines)
     assert [left_on(place, node) for node in BLIND] == [[], []]
+    again = place.run("echo ran", "again", nodeCount=3)
+    assert again.state is ExecutionState.SUCCEEDED  # the nodes were given back
 
 
 @pytest.mark.slow

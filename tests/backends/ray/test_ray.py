@@ -102,17 +102,6 @@ def test_runs_go_on_and_start_when_the_program_that_submitted_them_is_killed(pla
     assert [place.log(job) for job in (first, second)] == [b"up\ndone\n", b"ran\n"]
 
 
-def test_a_killed_supervising_actor_ends_its_run_and_gives_the_nodes_back(place):
-    job = place.start(HOLD, nodeCount=2)
-    place.is_up(job)
-    (actor,) = processes("ray::RunSupervisor")
-    actor.kill()
-    errors = place.wait(job).execution.errors
-    assert [error.code for error in errors] == ["JobSupervisorLost"]
-    again = place.run("echo ran", "again", nodeCount=2)
-    assert again.state is ExecutionState.SUCCEEDED
-
-
 def node_programs() -> list[psutil.Process]:
     """The programs on nodes, without the watchdogs that they fork."""
     actors = [actor.pid for actor in processes("ray::NodePrograms")]

@@ -89,14 +89,6 @@ def test_a_shared_ranks_last_unended_line_is_ended(tmp_path, last, expected):
     assert spans(tmp_path) == ([(0, len(expected), 0)] if expected else [])
 
 
-def test_a_lone_processs_output_stays_as_it_is(tmp_path):
-    out = stream(tmp_path, is_shared=False)
-    out.feed(b"a\nno end")
-    out.finish()
-    assert written(tmp_path) == b"a\nno end"
-    assert not (tmp_path / "spans").exists()
-
-
 def test_a_shared_rank_shows_its_progress_and_keeps_what_follows(tmp_path):
     out = stream(tmp_path)
     out.feed(b"10%\r20%\r30")
@@ -187,19 +179,6 @@ def test_the_time_of_each_change_between_two_logs_is_noted(tmp_path, clock):
         each.feed(b"line\n")
     times = [list(TIME.iter_unpack(Path(log.times).read_bytes())) for log in logs]
     assert times == [[(0, 100 + 1 / 64), (10, 100 + 4 / 64)], [(0, 100 + 3 / 64)]]
-
-
-def test_what_one_process_writes_is_in_its_own_file_too(tmp_path):
-    shared = LogWriter(LogPaths(str(tmp_path / "out"), str(tmp_path / "spans")))
-    for number in (0, 1):
-        out = ProcessStream(shared, number, LogWriter(LogPaths(str(tmp_path / f"out-{number}"))))
-        out.feed(b"first of %d\nlast" % number)
-        out.finish()
-    assert written(tmp_path) == b"first of 0\nlast\nfirst of 1\nlast\n"
-    assert [(tmp_path / f"out-{n}").read_bytes() for n in (0, 1)] == [
-        b"first of 0\nlast",
-        b"first of 1\nlast",
-    ]
 
 
 def test_a_log_that_others_write_to_is_known_as_it_is_found(tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -16,8 +15,6 @@ import pytest
 from batchai_magics.backends.slurm import client
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.runner import SlurmBackend
-from batchai_magics.commands.output.command_result import Result
-from batchai_magics.commands.output.shell_output import print_text
 from batchai_magics.errors import SpecError
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.job_files import files, first_error, number
@@ -129,18 +126,6 @@ def test_a_job_that_loses_its_node_has_failed_and_the_node_is_unusable(own_place
     own_slurm.start_node(node.id)  # what still ran there ends when Slurm has it again
     until(lambda: own_place.backend.show(own_place.cluster).node_states.idle_node_count == 2)
     until(lambda: not processes_of(tmp_path / "home"))
-
-
-def test_a_drained_node_is_unusable_with_slurms_reason(place, slurm):
-    slurm.ask("scontrol", "update", "nodename=node1", "state=drain", "reason=disk is broken")
-    try:
-        until(lambda: place.backend.show(place.cluster).node_states.unusable_node_count == 1)
-        shown = place.backend.show(place.cluster)
-        assert "disk is broken" in shown.errors[0].message
-        print_text(Result(shown), stream := io.StringIO())
-        assert "NodeUnusable (node1): Slurm says drained: disk is broken" in stream.getvalue()
-    finally:
-        slurm.ask("scontrol", "update", "nodename=node1", "state=resume")
 
 
 def test_a_job_does_not_notice_that_the_controller_was_away(own_place, own_slurm, monkeypatch):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from batchai_magics.commands.output.command_result import Result
+from batchai_magics.commands.output.shell_output import print_text
 from batchai_magics.models.states import NodeState
 from tests.backends.slurm.job_files import first_error
 from tests.backends.slurm.real_slurm import RealSlurm, running
@@ -40,6 +43,8 @@ def test_a_cluster_of_any_nodes_counts_those_that_jobs_cannot_get(any_place, rep
     assert cluster.node_states.idle_node_count == 1
     (error,) = cluster.errors
     assert "drained: new disks" in error.message
+    print_text(Result(cluster), stream := io.StringIO())
+    assert "NodeUnusable (node2): Slurm says drained: new disks" in stream.getvalue()
     assert [detail.value for detail in error.details] == ["node2"]
     states = {node.id: node.state for node in any_place.backend.nodes(any_place.cluster)}
     assert states == {"node1": NodeState.IDLE, "node2": NodeState.UNUSABLE}

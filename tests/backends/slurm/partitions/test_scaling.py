@@ -32,14 +32,6 @@ def error_message(scale: Scale, partition: str, text: str) -> str:
     return caught.value.message
 
 
-def test_a_partition_whose_nodes_slurm_starts_and_stops_may_grow_by_itself():
-    clusters.check_auto_scale(AUTO, "cloud", lambda: configuration(ELASTIC))
-
-
-def test_a_cluster_of_a_fixed_size_asks_nothing():
-    clusters.check_auto_scale(Scale(2, 2), "cloud", lambda: pytest.fail("asked"))
-
-
 def test_what_is_missing_is_named():
     reason = "Slurm starts and stops no nodes here (ResumeProgram and SuspendProgram are not set)"
     text = f"properties.scaleSettings.autoScale is not supported by this partition: {reason}"

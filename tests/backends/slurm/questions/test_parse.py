@@ -45,9 +45,6 @@ def test_a_node_has_one_core_at_least(cores, count):
     [
         ("Resources", "N/A", "too few of its nodes are free"),
         ("Priority", "N/A", "other jobs are ahead of it in Slurm's queue"),
-        ("QOSMaxNodePerUserLimit", "N/A", "a limit of your QOS is reached (QOSMaxNodePerUserLimit)"),
-        ("AssocGrpGRESMinutes", "N/A", "a limit of your account is reached (AssocGrpGRESMinutes)"),
-        ("ReqNodeNotAvail, UnavailableNodes:n[1-2]", "N/A", "nodes that it needs cannot be used now"),
         ("NewInSlurm30", "N/A", "Slurm says NewInSlurm30"),
         ("None", "N/A", ""),
         ("", "N/A", ""),
@@ -61,12 +58,6 @@ def test_a_node_has_one_core_at_least(cores, count):
             "2027-11-20T14:05:59",
             "other jobs are ahead of it in Slurm's queue; when it starts is not known: a job ahead of it has"
             " no time limit",
-        ),
-        (
-            "BeginTime",
-            "2027-11-20T14:05:59",
-            "the time at which it may begin has not come;"
-            " Slurm expects it to start on 2027-11-20 at 14:05:59",
         ),
     ],
 )

@@ -120,13 +120,6 @@ def test_two_slurms_are_not_taken_for_one(slurm, tmp_path):
     assert opened(other, tmp_path).jobs()[1] == other.lines
 
 
-def test_while_slurm_is_down_the_last_answer_stands(slurm, tmp_path):
-    answers = opened(slurm, tmp_path, look_s=0.0)
-    asked, lines = answers.jobs()
-    slurm.is_down = True
-    assert answers.jobs() == (asked, lines)
-
-
 def cache_file(folder: Path) -> Path:
     """The file with what Slurm has said of jobs."""
     return folder / f"jobs-{os.getuid()}.json"

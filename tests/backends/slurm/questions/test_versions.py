@@ -31,18 +31,7 @@ def rows(text: str, count: int) -> str:
 # a tail.
 @pytest.mark.parametrize(
     "text",
-    [
-        "slurm 20.11.9",
-        "slurm-wlm 21.08.5",
-        "slurm 22.05.8",
-        "slurm 23.02.0-0rc1",
-        "slurm 23.11.10",
-        "slurm 24.05.0-0pre1",
-        "slurm 24.11.5",
-        "slurm 25.05.2",
-        "slurm 25.11.0",
-        "a site's own words",
-    ],
+    ["slurm 20.11.9", "slurm-wlm 21.08.5", "slurm 23.02.0-0rc1", "slurm 25.11.0", "a site's own words"],
 )
 def test_every_version_from_20_11_on_is_taken(text):
     parse.check_version(f"{text}\n")
@@ -89,8 +78,12 @@ WORDS = {
     "20.11": ("too few of its nodes are free; Slurm expects", "nodes that it needs cannot be used now", None),
     "21.08": ("nodes that it needs are down", "its nodes are being started", None),
     "22.05": ("the time at which it may begin", "it was queued again and is held", EndState.OUT_OF_MEMORY),
-    "23.11": ("a limit of your QOS is reached", "", EndState.NODE_FAIL),
-    "25.05": ("a limit of your account is reached", "its reservation was deleted", EndState.PREEMPTED),
+    "23.11": ("a limit of your QOS is reached (QOSMaxJobsPerUserLimit)", "", EndState.NODE_FAIL),
+    "25.05": (
+        "a limit of your account is reached (AssocGrpGRESRunMinutes)",
+        "its reservation was deleted",
+        EndState.PREEMPTED,
+    ),
 }
 
 

@@ -68,14 +68,6 @@ def test_the_kernels_counter_tells_a_lack_of_memory_where_slurm_says_nothing(pla
     assert {"name": "failedNode", "value": "n2"} in error["details"]
 
 
-def test_ranks_that_somebody_killed_were_not_never_run(plan, tmp_path):
-    outcome = outcome_after(plan, tmp_path, BY_HAND)
-    (error,) = outcome.errors
-    assert (error["code"], outcome.exit_code, len(outcome.ranks)) == ("JobFailed", 137, 2)
-    assert "were killed" in error["message"]
-    assert "STEP 7.0 ON n1 CANCELLED" in error["message"]
-
-
 def test_ranks_that_slurm_ends_for_others_that_were_killed_do_not_hide_that(plan, tmp_path):
     """The signal reaches one node later than the end of the step that follows from it."""
     words = "srun: error: n1: task 0: Killed\nsrun: error: n2: task 1: Exited with exit code 143\n"
@@ -121,12 +113,6 @@ def test_a_rank_that_was_killed_before_another_started_is_the_reason(plan, tmp_p
     (RankMark.STARTED.folder(plan) / "1").unlink()
     (error,) = outcome_after(plan, tmp_path, NO_PLUGIN, ProcessExit(0, "n1", 137, 1.0)).errors
     assert (error["code"], {"name": "failedRank", "value": "0"} in error["details"]) == ("JobFailed", True)
-
-
-@pytest.mark.parametrize("code", [0, 3, 137])
-def test_exit_codes_that_ranks_have_left_stand(plan, tmp_path, code):
-    exits = [ProcessExit(rank, "n1", code, 1.0) for rank in (0, 1)]
-    assert outcome_after(plan, tmp_path, "", *exits).exit_code == code
 
 
 @pytest.mark.parametrize(("text", "count"), [("pgfault 3\noom_kill 12\nx 1\n", 12), ("pgfault 3\n", 0)])

@@ -89,19 +89,6 @@ def age(of: Runs | RunFiles, kind: str, ago_s: float) -> None:
         os.utime(file, times=(time.time() - ago_s,) * 2)
 
 
-def test_what_slurm_said_before_a_job_was_submitted_is_no_news_of_it(runs, slurm, job, tmp_path):
-    opened(slurm, tmp_path).jobs()
-    slurm.is_down = True
-    note_submitted(runs, ago_s=0)
-    assert runs.reconcile(job).is_open
-    assert runs.files("guid").engine_report(1) is None
-
-
-def test_a_job_that_slurm_knows_no_longer_has_ended(runs, slurm, job):
-    note_submitted(runs)
-    assert runs.reconcile(job).result is not None
-
-
 def test_another_job_that_has_the_number_is_not_this_one(runs, slurm, job):
     note_submitted(runs)
     slurm.report("RUNNING")

@@ -54,14 +54,6 @@ def test_all_that_holds_something_moves_as_it_is(source, target, monkeypatch):
     assert not source.parent.exists()
 
 
-def test_the_newest_files_go_first(source, target):
-    for age, name in enumerate(("c", "a", "b")):
-        (source / name).write_bytes(bytes(400))
-        os.utime(source / name, (1000 - age, 1000 - age))
-    assert move(source, target, Space(1000, float("inf"))) == MoveResult(800, 1, 400, scratch.LIMIT_REACHED)
-    assert [path.name for path in source.iterdir()] == ["b"]
-
-
 def test_a_second_attempt_goes_on_within_the_same_limit(source, target):
     for name in "abcd":
         (source / name).write_bytes(bytes(400))
