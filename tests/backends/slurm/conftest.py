@@ -41,9 +41,10 @@ def again_place(again_slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
 
 
 @pytest.fixture
-def own_slurm(tmp_path: Path) -> Iterator[RealSlurm]:
-    """A Slurm that a test may break."""
-    with running(RealSlurm, tmp_path / "slurm", count=2, silence_s=2) as slurm:
+def own_slurm(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RealSlurm]:
+    """A Slurm of two nodes that a test may break, or that has settings of its own."""
+    settings = {"count": 2, "silence_s": 2, **getattr(request, "param", {})}
+    with running(RealSlurm, tmp_path / "slurm", **settings) as slurm:
         yield slurm
 
 
@@ -54,17 +55,8 @@ def own_place(own_slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
         yield place
 
 
-@pytest.fixture
-def impatient_slurm(tmp_path: Path) -> Iterator[RealSlurm]:
-    """A Slurm that soon gives up what does not answer, and soon kills what it has told to end."""
-    with running(RealSlurm, tmp_path / "slurm", count=2, silence_s=2, kill_wait_s=2) as slurm:
-        yield slurm
-
-
-@pytest.fixture
-def impatient_place(impatient_slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
-    with place_on(impatient_slurm, tmp_path, PlaceOptions()) as place:
-        yield place
+# A Slurm that soon kills what it has told to end.
+impatient = pytest.mark.parametrize("own_slurm", [{"kill_wait_s": 2}], indirect=True, ids=["impatient"])
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from batchai_magics.commands.handlers.job_wait import watch_job
 from batchai_magics.commands.output.command_progress import Message
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
+from tests.backends.slurm.conftest import impatient
 from tests.backends.slurm.job_files import first_error, number
 from tests.backends.slurm.real_slurm import SOON
 from tests.contract.place import MOUNTED, Place
@@ -83,16 +84,17 @@ def test_a_job_that_waits_to_begin_again_is_cancelled_at_once(again_place, again
     assert place.wait(id).is_cancelled
 
 
+@impatient
 @pytest.mark.parametrize("lost_s", [1.0, 1000.0], ids=["told by who looks", "told by its program"])
 def test_a_lost_job_leaves_no_process_on_nodes_that_slurm_does_not_reach(
-    impatient_place, impatient_slurm, tmp_path, lost_s
+    own_place, own_slurm, tmp_path, lost_s
 ):
-    settings = replace(impatient_place.backend.settings, lost_s=lost_s)
-    place = replace(impatient_place, backend=SlurmBackend(settings))
+    settings = replace(own_place.backend.settings, lost_s=lost_s)
+    place = replace(own_place, backend=SlurmBackend(settings))
     id = place.start_ranks("echo up; exec sleep 1000", count=2)
     until(lambda: place.log(id).count(b"up") == 2)
     for node in place.backend.nodes(id):
-        impatient_slurm.kill(node.id)
+        own_slurm.kill(node.id)
     job = place.wait(id)
     assert first_error(job).code == "JobNodeLost"
     until(lambda: not processes_of(tmp_path / "home"))

@@ -17,6 +17,7 @@ from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.errors import SpecError
 from batchai_magics.models.states import ExecutionState
+from tests.backends.slurm.conftest import impatient
 from tests.backends.slurm.job_files import files, first_error, number
 from tests.contract.place import HOLD, MOUNTED, Place, manual
 from tests.world import processes_of, until
@@ -76,11 +77,10 @@ def test_a_job_whose_grace_is_longer_than_slurms_is_told(place, slurm):
     assert "Slurm kills" not in other.log(file="execution.log")
 
 
-def test_a_job_that_slurm_takes_is_cancelled_though_its_ranks_hear_of_it_late(
-    impatient_place, impatient_slurm, tmp_path
-):
+@impatient
+def test_a_job_that_slurm_takes_is_cancelled_though_its_ranks_hear_of_it_late(own_place, own_slurm, tmp_path):
     """srun is over by then, and the program that runs the job knows nothing yet."""
-    place, slurm = impatient_place, impatient_slurm
+    place, slurm = own_place, own_slurm
     id = place.start_ranks("echo up; exec sleep 1000", count=2)
     until(lambda: place.log(id) == b"up\nup\n")
     late = [each for each in psutil.process_iter() if f"[{number(place, id)}.0]" in " ".join(words_of(each))]

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from batchai_magics.models.states import ExecutionState
+from tests.backends.slurm.conftest import impatient
 from tests.backends.slurm.job_files import first_error, number
 from tests.contract.place import Place
 from tests.world import processes_of, until
@@ -84,8 +85,9 @@ def test_no_rank_is_named_if_srun_is_killed(place, tmp_path):
     until(lambda: not processes_of(tmp_path))
 
 
-def test_a_killed_slurmstepd_is_noticed(impatient_place, tmp_path):
-    place = impatient_place  # Slurm has to give up the step first
+@impatient
+def test_a_killed_slurmstepd_is_noticed(own_place, tmp_path):
+    place = own_place  # Slurm has to give up the step first
     id = place.start_ranks(UP, count=COUNT)
     until(lambda: place.log(id).count(b"up") == COUNT)
     rank = COUNT // 2  # the first of the last node

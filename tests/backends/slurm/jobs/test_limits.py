@@ -13,9 +13,7 @@ import pytest
 from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.job_files import first_error, number
-from tests.backends.slurm.real_slurm import RealSlurm, running
-from tests.contract.place import HOLD, MOUNTED, Place, PlaceOptions
-from tests.contract.places import place_on
+from tests.contract.place import HOLD, MOUNTED, Place
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -23,36 +21,33 @@ STRICT = """
 SelectTypeParameters=CR_CPU_Memory
 JobAcctGatherFrequency=1
 JobAcctGatherParams=OverMemoryKill"""
+# A Slurm that watches the memory of jobs.
+strict = pytest.mark.parametrize(
+    "own_slurm", [{"silence_s": 60, "more": STRICT, "gathered": "linux"}], indirect=True, ids=["strict"]
+)
 GROUPS = Path("/sys/fs/cgroup/memory")
 EATS = "exec python3 -c 'x = bytearray(300 << 20); import time; time.sleep(1000)'"
 
 
 @pytest.fixture
-def strict_slurm(tmp_path: Path) -> Iterator[RealSlurm]:
-    """A Slurm that watches the memory of jobs."""
-    settings = {"count": 2, "silence_s": 60, "more": STRICT, "gathered": "linux"}
-    with running(RealSlurm, tmp_path / "slurm", **settings) as slurm:
-        yield slurm
+def strict_place(own_place: Place) -> Place:
+    """A place on it whose jobs share nodes."""
+    return replace(own_place, backend=SlurmBackend(replace(own_place.backend.settings, options="")))
 
 
-@pytest.fixture
-def strict_place(strict_slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
-    with place_on(strict_slurm, tmp_path, PlaceOptions()) as place:
-        settings = replace(place.backend.settings, options="")
-        yield replace(place, backend=SlurmBackend(settings))
-
-
-def test_a_job_that_uses_more_memory_or_time_than_it_has_says_so(strict_place, strict_slurm):
+@strict
+def test_a_job_that_uses_more_memory_or_time_than_it_has_says_so(strict_place, own_slurm):
     """Slurm looks at its time limits every half minute: both jobs run at the same time."""
     place = strict_place
     lasts = place.start(HOLD, "lasts", batchaiSlurm="--time=1 --mem=100M")
     place.is_up(lasts)
-    strict_slurm.ask("scontrol", "update", f"jobid={number(place, lasts)}", "endtime=now+1")
+    own_slurm.ask("scontrol", "update", f"jobid={number(place, lasts)}", "endtime=now+1")
     job = place.wait(place.start(EATS, "eats", batchaiSlurm="--mem=100M"))
     assert (job.state, first_error(job).code) == (ExecutionState.FAILED, "JobOutOfMemory")
     assert first_error(place.wait(lasts)).code == "JobMaxWallClockTimeReached"
 
 
+@strict
 def test_ranks_on_two_nodes_that_use_more_memory_than_they_have_say_so(strict_place):
     place, wait = strict_place, f"until [ -e {MOUNTED}/go ]; do sleep 0.05; done"
     mpi = {"commandLine": f"echo up; {wait}; {EATS}", "processCount": 2}

@@ -12,32 +12,23 @@ from batchai_magics.commands.output.command_result import Result
 from batchai_magics.commands.output.shell_output import print_text
 from batchai_magics.models.states import NodeState
 from tests.backends.slurm.job_files import first_error
-from tests.backends.slurm.real_slurm import RealSlurm, running
+from tests.backends.slurm.real_slurm import RealSlurm
 from tests.contract.place import Place, PlaceOptions
 from tests.contract.places import place_on
 from tests.world import until
 
 pytestmark = pytest.mark.slow
-NO_PROLOG = "\nProlog=/bin/false"
 
 
 @pytest.fixture
-def reporting_slurm(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RealSlurm]:
-    """A Slurm of two nodes that a test may break."""
-    more = getattr(request, "param", "")
-    with running(RealSlurm, tmp_path / "slurm", count=2, silence_s=2, more=more) as slurm:
-        yield slurm
-
-
-@pytest.fixture
-def any_place(reporting_slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
+def any_place(own_slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
     """A place on it whose jobs may run on any node."""
-    with place_on(reporting_slurm, tmp_path, PlaceOptions(), placement="any") as place:
+    with place_on(own_slurm, tmp_path, PlaceOptions(), placement="any") as place:
         yield place
 
 
-def test_a_cluster_of_any_nodes_counts_those_that_jobs_cannot_get(any_place, reporting_slurm):
-    reporting_slurm.ask("scontrol", "update", "nodename=node2", "state=drain", "reason=new disks")
+def test_a_cluster_of_any_nodes_counts_those_that_jobs_cannot_get(any_place, own_slurm):
+    own_slurm.ask("scontrol", "update", "nodename=node2", "state=drain", "reason=new disks")
     until(lambda: any_place.backend.show(any_place.cluster).node_states.unusable_node_count == 1)
     cluster = any_place.backend.show(any_place.cluster)
     assert cluster.node_states.idle_node_count == 1
@@ -64,12 +55,12 @@ def lost(place: Place, slurm: RealSlurm, *, is_first: bool) -> str:
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_job_that_has_lost_a_node_names_it(any_place, reporting_slurm, is_first):
-    assert "A node of the job was lost: node" in lost(any_place, reporting_slurm, is_first=is_first)
+def test_a_job_that_has_lost_a_node_names_it(any_place, own_slurm, is_first):
+    assert "A node of the job was lost: node" in lost(any_place, own_slurm, is_first=is_first)
 
 
-@pytest.mark.parametrize("reporting_slurm", [NO_PROLOG], indirect=True)
-def test_a_job_that_slurmd_cannot_launch_is_cancelled_by_nobody(any_place, reporting_slurm):
+@pytest.mark.parametrize("own_slurm", [{"more": "\nProlog=/bin/false"}], indirect=True)
+def test_a_job_that_slurmd_cannot_launch_is_cancelled_by_nobody(any_place, own_slurm):
     job = any_place.run()
     error = first_error(job)
     assert error.code == "JobLaunchFailed"
