@@ -80,14 +80,16 @@ def test_nodes_that_may_be_preempted_have_their_own_price_and_quota():
     )
 
 
-def test_the_family_of_a_quota_is_matched_in_any_case():
-    usages = [usage("standardDSv2Family", 0, 4), usage(FAMILY.lower(), 24, 96)]
-    assert core_quota(usages, FAMILY, is_spot=False) == CoreQuota(24, 96)
-
-
-def test_a_workspaces_own_quota_counts_if_it_is_tighter():
-    usages = [usage(FAMILY, 24, 96), usage(FAMILY, 24, 24)]
-    assert core_quota(usages, FAMILY, is_spot=False) == CoreQuota(24, 24)
+@pytest.mark.parametrize(
+    ("usages", "expected"),
+    [
+        ([usage("standardDSv2Family", 0, 4), usage(FAMILY.lower(), 24, 96)], CoreQuota(24, 96)),
+        ([usage(FAMILY, 24, 96), usage(FAMILY, 24, 24)], CoreQuota(24, 24)),
+    ],
+    ids=["of its family in any case", "the workspace's own"],
+)
+def test_the_tightest_quota_of_a_family_counts(usages, expected):
+    assert core_quota(usages, FAMILY, is_spot=False) == expected
 
 
 def test_a_service_that_tells_no_price_gets_no_price():

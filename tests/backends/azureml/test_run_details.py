@@ -126,25 +126,14 @@ def test_files_of_the_service_belong_to_no_process(name):
     assert parse_log_name(name) is None
 
 
-def test_logs_are_in_the_order_of_attempt_and_rank():
-    names = [
-        "user_logs/retry_001/std_log_process_0.txt",
-        "user_logs/std_log_process_1.txt",
-        "user_logs/std_log_process_0.txt",
-        "system_logs/x.log",
-    ]
+def test_logs_are_in_the_order_of_attempt_and_rank_and_parameter_servers_come_last():
+    processes = ["retry_001/std_log_process_0", "std_log_process_1", "std_log_process_0"]
+    names = [*(f"user_logs/{name}.txt" for name in processes), "system_logs/x.log"]
     assert [(log.attempt, log.rank) for log in rank_logs(names)] == [(0, 0), (0, 1), (1, 0)]
     assert attempt_count(names) == 2
-
-
-def test_parameter_servers_come_after_the_workers():
     names = [f"user_logs/std_log_node_{index:02}_{role}.txt" for role in ("ps", "worker") for index in (0, 1)]
-    assert [(log.rank, log.label) for log in rank_logs(names)] == [
-        (0, "wk-0"),
-        (1, "wk-1"),
-        (2, "ps-0"),
-        (3, "ps-1"),
-    ]
+    labels = [(log.rank, log.label) for log in rank_logs(names)]
+    assert labels == [(0, "wk-0"), (1, "wk-1"), (2, "ps-0"), (3, "ps-1")]
 
 
 def test_old_names_count_only_without_new_ones():

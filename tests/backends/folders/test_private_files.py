@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -93,9 +94,9 @@ def job(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["rm", "-rf", folder], check=True)
 
 
-def deepen(folder: Path, depth: int) -> None:
-    """Makes folders inside each other."""
-    deep = f"import os\nfor _ in range({depth}):\n    os.mkdir('d')\n    os.chdir('d')"
+def deepen(folder: Path, depth: int, *, inmost: str = "") -> None:
+    """Makes folders inside each other, and runs statements in the inmost one."""
+    deep = f"import os\nfor _ in range({depth}):\n    os.mkdir('d')\n    os.chdir('d')\n{inmost}"
     subprocess.run([sys.executable, "-c", deep], cwd=folder, check=True)
 
 
@@ -133,3 +134,47 @@ def test_a_folder_goes_with_all_that_is_in_it_and_nothing_that_it_links_to(tmp_p
     private_files.remove_folder(tmp_path / "link")
     assert (tmp_path / "link").is_symlink()
     assert mode(tmp_path / "outside" / "inner") == 0o750
+
+
+# folders that a script has closed for its owner too
+
+
+# Root passes any mode, unless it gives up the right to.
+_WITHOUT = "-dac_override,-dac_read_search"
+_AS_ANYBODY = ["setpriv", f"--bounding-set={_WITHOUT}", f"--inh-caps={_WITHOUT}"]
+REMOVALS = {
+    "local": "from batchai_magics.backends.local.unmanaged_mounts import remove",
+    "slurm": "from batchai_magics.backends.folders.private_files import remove_folder as remove",
+}
+
+
+def remove_as_anybody(backend: str, folder: Path) -> None:
+    """Removes the folder without the rights of root."""
+    program = f"import pathlib, sys; {REMOVALS[backend]}; remove(pathlib.Path(sys.argv[1]))"
+    who = _AS_ANYBODY if os.geteuid() == 0 else []
+    subprocess.run([*who, sys.executable, "-c", program, str(folder)], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", REMOVALS)
+def test_a_folder_that_is_closed_or_read_only_is_removed(tmp_path, backend):
+    root, beside = tmp_path / "run", tmp_path / "beside"
+    for folder, mode in ((root / "read-only", 0o500), (root / "closed", 0), (beside, 0o500)):
+        (folder / "inside").mkdir(parents=True)
+        (folder / "inside" / "file").write_text("x")
+        (folder / "inside").chmod(mode)
+        folder.chmod(mode)
+    (root / "link").symlink_to(beside)
+    remove_as_anybody(backend, root)
+    assert not root.exists()
+    assert beside.stat().st_mode & 0o777 == 0o500
+    beside.chmod(0o700)
+    (beside / "inside").chmod(0o700)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("depth", [1500, 3000], ids=["recursion", "path"])
+def test_a_closed_folder_deeper_than_a_recursion_or_a_path_is_removed(job, depth):
+    deepen(job, depth, inmost="os.makedirs('a/b'); os.chmod('a/b', 0); os.chmod('a', 0)")
+    remove_as_anybody("slurm", job)
+    assert not job.exists()

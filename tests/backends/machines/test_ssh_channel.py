@@ -122,20 +122,14 @@ def test_a_host_key_is_forgotten_by_the_name_that_it_is_kept_by(configuration, l
     assert ssh_connection.forget_key_command("login", configuration) == line
 
 
-def test_a_host_that_nobody_knows_is_named(tmp_path):
+def test_a_host_an_ssh_or_a_python_that_is_not_there_is_named(sshd, tmp_path):
     (tmp_path / "client").write_text("")
-    channel = SshChannel("no-such-host.invalid", ssh=f"ssh -F {tmp_path}/client")
-    code, hint = code_of(channel)
-    assert (code, "no-such-host.invalid" in hint) == ("HostUnknown", True)
-
-
-def test_a_python_that_is_not_there_is_named(sshd):
-    code, hint = code_of(sshd.channel(python="python9"))
-    assert (code, "slurm.ssh_python" in hint) == ("NoPython", True)
-
-
-def test_an_ssh_that_is_not_there_is_named():
-    assert code_of(SshChannel("host", ssh="no-such-ssh"))[0] == "NoSsh"
+    nobody = SshChannel("no-such-host.invalid", ssh=f"ssh -F {tmp_path}/client")
+    channels = (nobody, sshd.channel(python="python9"), SshChannel("host", ssh="no-such-ssh"))
+    (host, host_hint), (python, python_hint), (ssh, _) = map(code_of, channels)
+    assert (host, python, ssh) == ("HostUnknown", "NoPython", "NoSsh")
+    assert "no-such-host.invalid" in host_hint
+    assert "slurm.ssh_python" in python_hint
 
 
 @pytest.mark.parametrize("host", ["-oProxyCommand=touch x", "two words"])
@@ -167,17 +161,6 @@ def test_a_slow_command_holds_nobody_up(machine, tmp_path):
 def test_a_command_that_takes_too_long_is_given_up(machine):
     with pytest.raises(TimeoutError):
         machine.run(CommandLine(["sleep", "1000"], machine.environ), timeout_s=1)
-
-
-def test_a_connection_that_dies_is_made_again(own_sshd):
-    machine = SshMachine(own_sshd.channel())
-    assert machine.has_program("sh")
-    own_sshd.kill()
-    with pytest.raises(UnreachableError, match="cluster"):
-        machine.has_program("sh")
-    own_sshd.start()
-    until(lambda: is_reconnected(machine))
-    machine.close()
 
 
 def test_a_program_there_that_is_killed_is_started_again(own_sshd):

@@ -8,12 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.backends.node.preflight import (
-    CODE,
-    conclusion_of,
-    max_excluded,
-    rounds,
-)
+from batchai_magics.backends.node.preflight import CODE, conclusion_of, max_excluded, rounds
 from batchai_magics.records.preflight import NodeCheck, PreflightReport
 
 

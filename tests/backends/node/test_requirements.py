@@ -8,16 +8,7 @@ import pytest
 
 from batchai_magics.backends.node import requirements
 from batchai_magics.backends.node.ranks.leftovers import MARK
-from batchai_magics.launch.plan import (
-    Containers,
-    Directory,
-    Image,
-    LogPaths,
-    Mount,
-    Output,
-    Plan,
-    PlanNode,
-)
+from batchai_magics.launch.plan import Containers, Directory, Image, LogPaths, Mount, Output, Plan, PlanNode
 
 
 def plan(folder: Path, *directories: Directory) -> Plan:

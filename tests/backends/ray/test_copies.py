@@ -14,12 +14,7 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import read_end, write_end
 from batchai_magics.backends.node.output_records import writers
 from batchai_magics.backends.ray.node.actor_target import COPY_MARK, ActorTarget
-from batchai_magics.backends.ray.node.home_files import (
-    REPLY_BYTES,
-    FileEntry,
-    HomeFiles,
-    home_id,
-)
+from batchai_magics.backends.ray.node.home_files import REPLY_BYTES, FileEntry, HomeFiles, home_id
 from batchai_magics.backends.ray.node.run_copies import RunCopies, _CollectedLog, _NodeCopy
 from batchai_magics.backends.ray.runner import RayBackend
 from batchai_magics.backends.ray.settings import RaySettings

@@ -98,11 +98,9 @@ def test_what_follows_from_a_rank_that_never_started_is_not_its_reason(plan, tmp
 @pytest.mark.parametrize("code", [0, 143])
 def test_one_rank_that_slurm_never_started_says_why(plan, tmp_path, code):
     (RankMark.STARTED.folder(plan) / "1").unlink()
-    log = tmp_path / "batch.log"
-    log.write_text(f"{BINDING}srun: error: n2: task 1: Exited with exit code 1\nn2 does not see /home\n")
-    ended_by_themselves = {0} if code == 0 else set()
-    outcome = of_ranks([ProcessExit(0, "n1", code, 1.0)], plan, ended_by_themselves)
-    outcome = with_kill_reason(outcome, plan, log, ended_on_their_own=ended_by_themselves)
+    words = "srun: error: n2: task 1: Exited with exit code 1\nn2 does not see /home\n"
+    first = ProcessExit(0, "n1", code, 1.0)
+    outcome = outcome_after(plan, tmp_path, words, first, cut_off=[0] if code else [])
     (error,) = outcome.errors
     assert (error["code"], outcome.is_success) == ("JobLaunchFailed", False)
     assert error["message"] == "Slurm did not run rank 1 (n2): n2 does not see /home"

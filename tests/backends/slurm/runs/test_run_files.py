@@ -10,11 +10,7 @@ import pytest
 from batchai_magics.backends.node.outcome import stopped
 from batchai_magics.backends.slurm.node import attempt_ends, run_files, slurm_launcher
 from batchai_magics.backends.slurm.node.attempt_ends import EndState
-from batchai_magics.backends.slurm.node.run_files import (
-    JobBundle,
-    RunFiles,
-    has_next_attempt,
-)
+from batchai_magics.backends.slurm.node.run_files import JobBundle, RunFiles, has_next_attempt
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import LogPaths, Output, Plan, PlanNode, Process
 from batchai_magics.launch.references import ReferenceKind, joined, reference

@@ -18,13 +18,7 @@ from batchai_magics.backends.slurm import sbatch
 from batchai_magics.backends.slurm.node.run_files import RunFiles
 from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.backends.slurm.settings import ANY, FIXED
-from batchai_magics.errors import (
-    CapabilityError,
-    NotFoundError,
-    ServiceError,
-    SpecError,
-    StorageError,
-)
+from batchai_magics.errors import CapabilityError, NotFoundError, ServiceError, SpecError, StorageError
 from batchai_magics.models.cluster_spec import ClusterPatch
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster, ExperimentSpec, JobResource, WorkspaceSpec

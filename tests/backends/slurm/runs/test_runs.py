@@ -18,11 +18,7 @@ from batchai_magics.backends.service.repository import AFTER
 from batchai_magics.backends.service.runner import Run
 from batchai_magics.backends.slurm.client import TIMEOUT_S, SlurmClient
 from batchai_magics.backends.slurm.clusters import Placement
-from batchai_magics.backends.slurm.node.run_files import (
-    AttemptStart,
-    RunFiles,
-    SlurmSubmission,
-)
+from batchai_magics.backends.slurm.node.run_files import AttemptStart, RunFiles, SlurmSubmission
 from batchai_magics.backends.slurm.parse import SlurmJob
 from batchai_magics.backends.slurm.queries import NEW_JOB_INTERVAL_S, QueryCache
 from batchai_magics.backends.slurm.runs import Runs

@@ -1,10 +1,15 @@
-"""The record files of a run: read by name and folder, and the parameters that it has logged."""
+"""What is read of a run: its logs while its ranks write, its record files, and its parameters."""
 
 import json
+from pathlib import Path
 
 import pytest
 
+from batchai_magics.backends.base import Span
 from batchai_magics.backends.folders import rank_files, run_output
+from batchai_magics.backends.folders.run_output import Logs
+from batchai_magics.backends.node.job_layout import JobLayout
+from batchai_magics.backends.node.ranks.output_streams import SPAN
 from batchai_magics.backends.service.run_labels import RunRecords
 from batchai_magics.errors import StorageError
 from batchai_magics.models.runs.labels import LabelChange
@@ -46,3 +51,29 @@ def test_logged_parameters_take_the_place_of_those_on_the_command_line(still):
     file.parent.mkdir(exist_ok=True)
     file.write_text('{"lr": 0.5}')
     assert RunRecords(context).labels([job])[job.key].parameters == {"lr": 0.5, "model": "a"}
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> JobLayout:
+    """A job with a log of two lines, of which one is known to be rank 1's."""
+    job = JobLayout(tmp_path / "job")
+    job.spans("stdout").parent.mkdir(parents=True, exist_ok=True)
+    job.spans("stdout").write_bytes(SPAN.pack(0, 4, 1))
+    (tmp_path / "stdout.txt").write_bytes(b"one\ntwo\n")
+    return job
+
+
+def test_a_line_is_not_shown_before_it_is_known_whose_it_is(job, tmp_path):
+    logs = Logs(tmp_path, job, is_open=True)
+    chunk = logs.read("stdout.txt", 0, 100)
+    assert (chunk.data, chunk.size, chunk.spans) == (b"one\n", 4, (Span(0, 4, 1),))
+    assert logs.read("stdout.txt", 0, 0).size == 4
+    rest = logs.tail({"stdout.txt": 4}, 100)["stdout.txt"]
+    assert (rest.data, rest.end, rest.size) == (b"", 4, 4)
+    with job.spans("stdout").open("ab") as spans:
+        spans.write(SPAN.pack(4, 8, 0))
+    assert logs.tail({"stdout.txt": 4}, 100)["stdout.txt"].spans == (Span(4, 8, 0),)
+
+
+def test_what_nobody_signed_is_shown_when_the_job_is_over(job, tmp_path):
+    assert Logs(tmp_path, job, is_open=False).read("stdout.txt", 0, 100).data == b"one\ntwo\n"
