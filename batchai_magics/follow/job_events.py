@@ -59,7 +59,7 @@ class QueuePoller:
 
     def poll(self, job: JobResource) -> list[QueueChanged]:
         """The changed position, if the job is queued without a reason of its own and a poll is due."""
-        if job.state is not ExecutionState.QUEUED or job.waiting or self._clock() < self._due_at:
+        if not job.waits_for_nodes or self._clock() < self._due_at:
             return []
         began = self._spent()
         seen = queue_position(self._backend, job)

@@ -12,7 +12,7 @@ from batchai_magics.follow.job_events import Event, NodesChanged, QueueChanged, 
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import Cluster, JobResource
-from batchai_magics.models.states import ExecutionState, NodeState
+from batchai_magics.models.states import NodeState
 
 MAX_NAMES = 3
 MAX_JOBS = 20  # whose place in the queue is read for a list; the first ones are next
@@ -41,15 +41,15 @@ def with_wait_reasons(backend: Backend, jobs: Iterable[JobResource]) -> list[Job
     """The jobs, the first `MAX_JOBS` of the queued ones with the reason why they are."""
     shown, left = [], MAX_JOBS
     for job in jobs:
-        is_read = job.state is ExecutionState.QUEUED and not job.waiting and left > 0
+        is_read = job.waits_for_nodes and left > 0
         shown.append(with_wait_reason(backend, job) if is_read else job)
         left -= is_read
     return shown
 
 
 def with_wait_reason(backend: Backend, job: JobResource) -> JobResource:
-    """The job with the reason why it is queued; unchanged if it is not queued, or has a reason."""
-    if job.state is not ExecutionState.QUEUED or job.waiting:
+    """The job with the reason why it is queued; unchanged if it has one, or waits for no nodes."""
+    if not job.waits_for_nodes:
         return job
     queue, counts = queue_position(backend, job), None
     with contextlib.suppress(NotFoundError):  # the cluster was deleted
@@ -60,7 +60,7 @@ def with_wait_reason(backend: Backend, job: JobResource) -> JobResource:
 
 
 def _reason(job: JobResource, queue: QueueChanged | None, cluster: NodeStateCounts | None) -> str:
-    if job.state is not ExecutionState.QUEUED or job.waiting:
+    if not job.waits_for_nodes:
         return job.waiting
     return "; ".join(_reasons(queue, cluster, job.spec.node_count))
 

@@ -484,16 +484,7 @@ class Job:
 
     def process_count(self) -> int:
         """How many processes it has, or will have; 0 if that depends on an unknown cluster or VM size."""
-        job = self.show()
-        if count := len(job.ranks) or requested_processes(job.spec):
-            return count
-        gpus = job.spec.batchai_gpus or 0
-        with contextlib.suppress(BatchAIError):
-            if not gpus and isinstance(
-                cluster := self.backend.show(ResourceId.parse(job.spec.cluster.id)), Cluster
-            ):
-                gpus = vm_sizes.lookup(cluster.spec.vm_size).gpus
-        return process_count(job.spec, gpus)
+        return processes_of(self.backend, self.show())
 
     def attempts(self) -> tuple[Attempt, ...]:
         """Each attempt of the run, with its nodes, times and why it ended; empty before it starts."""
@@ -588,6 +579,17 @@ class Job:
             return f"<Job {error.sentence if error else f'{self.name}: {job.word}'}>"
         except NotFoundError:
             return f"<Job {self.name}: deleted>"
+
+
+def processes_of(backend: Backend, job: JobResource) -> int:
+    """How many processes a job has, or will have; 0 if that depends on an unknown cluster or VM size."""
+    if count := len(job.ranks) or requested_processes(job.spec):
+        return count
+    gpus = job.spec.batchai_gpus or 0
+    with contextlib.suppress(BatchAIError):
+        if not gpus and isinstance(cluster := backend.show(ResourceId.parse(job.spec.cluster.id)), Cluster):
+            gpus = vm_sizes.lookup(cluster.spec.vm_size).gpus
+    return process_count(job.spec, gpus)
 
 
 def record_job(job: Job, target: Path, *, is_report: bool = False) -> Path:

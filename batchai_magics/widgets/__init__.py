@@ -54,10 +54,11 @@ def show(job: Job, *, ui: str = "auto", names: Sequence[str] = ()) -> None:
         from dataclasses import replace
 
         from batchai_magics.cards.job_card import to_text
+        from batchai_magics.jobs.job_handle import processes_of
         from batchai_magics.jobs.job_overview import job_overview
 
-        way_back = f"%batchai job show -n {job.name}"
-        card = replace(job_overview(job), processes=job.process_count(), reopen_command=way_back)
+        way_back, card = f"%batchai job show -n {job.name}", job_overview(job)
+        card = replace(card, processes=processes_of(job.backend, card.job), reopen_command=way_back)
         display.show({"text/plain": to_text(card)}, "")
         return
     from batchai_magics.widgets.job.job_output import JobCardOutput

@@ -96,6 +96,11 @@ class RecordedJob(JobResource):
         )
         return made
 
+    @property
+    def waits_for_nodes(self) -> bool:
+        """Whether it is queued, holds no nodes, and its engine does not say why."""
+        return super().waits_for_nodes and not self._status.nodes
+
     @cached_property
     def spec(self) -> JobSpec:
         """What it was created with."""

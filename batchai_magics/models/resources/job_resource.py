@@ -82,6 +82,11 @@ class JobResource:
         return made
 
     @property
+    def waits_for_nodes(self) -> bool:
+        """Whether it is queued and has no nodes yet, as far as is known, and its backend does not say why."""
+        return self.state is ExecutionState.QUEUED and not self.waiting
+
+    @property
     def is_running(self) -> bool:
         """Whether its processes or their preparation run."""
         return self.state is ExecutionState.RUNNING and self.execution is not None

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import traitlets
 
 from batchai_magics.follow import MAX_DELAY_S, Event, Follower, StateChanged
+from batchai_magics.jobs.job_handle import Job, processes_of
 from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.jobs.log_numbers import VALUE_BYTES
 from batchai_magics.jobs.log_tail import LogTail
@@ -27,9 +28,6 @@ from batchai_magics.widgets.job.job_header import (
     status_of,
 )
 from batchai_magics.widgets.job.page_requests import OpenJob, RequestHandler
-
-if TYPE_CHECKING:
-    from batchai_magics.jobs.job_handle import Job
 
 LOG_BYTES = 1 << 15  # per message while following
 REPLAY_BYTES = 1 << 17  # in the first message
@@ -77,13 +75,14 @@ class FollowedJob(JobModel):
 
 def followed_job(job: Job, source: EventSource | None = None) -> FollowedJob:
     """The model of a job with its current state; it follows `source`, by default all of the job's events."""
+    shown = job.show()
     model = FollowedJob(
         source or follower_of(job),
-        processes=job.process_count(),
+        processes=processes_of(job.backend, shown),
         patterns=job.patterns,
         preferences=metric_preferences(patterns=job.patterns),
     )
-    model.take(StateChanged(job.show()))
+    model.take(StateChanged(shown))
     return model
 
 

@@ -13,6 +13,7 @@ from batchai_magics.backends.local import scheduler
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import job_table, node_table, run_status
 from batchai_magics.errors import ConflictError, SpecError
+from batchai_magics.follow.wait_reason import with_wait_reason
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
@@ -89,6 +90,15 @@ def waiting(still: Still) -> dict[str, str]:
         statuses, _ = run_status.run_statuses(db, still.layout, [row["guid"] for row in rows])
     named = {row["key"].rpartition("/")[2]: each.waiting for row, each in zip(rows, statuses, strict=True)}
     return {name: text for name, text in named.items() if text}
+
+
+def test_a_job_that_has_its_nodes_waits_for_no_other_job(still: Still) -> None:
+    ready(still, 2)
+    jobs = [still.job(name) for name in ("a", "b", "c")]
+    assert assign(still) == ["a", "b"]
+    shown = [with_wait_reason(still.backend, Job(still.backend, job).show()) for job in jobs]
+    assert [job.state for job in shown] == [ExecutionState.QUEUED] * 3
+    assert [job.waiting for job in shown] == ["", "", "a and b are using its nodes"]
 
 
 def test_a_job_named_twice_is_waited_for_once_and_its_failure_counts_for_who_needs_its_success(
