@@ -65,15 +65,18 @@ def note_before_submission(context: HomeContext, spec: JobSpec) -> str:
 
 
 def check_needs(context: HomeContext, needs: JobNeeds, spec: JobSpec) -> None:
-    """Raises what the job is refused for on its cluster, or on the one that is to be created for it."""
-    cluster, record = ResourceId.parse(spec.cluster.id), context.new_record(needs.job, spec)
-    if context.repository.find(cluster):
-        _admitted(context, record, spec, _container_engine(context, spec), {})
+    """Raises what the job is refused for on its cluster, or on the one that is to be created for it.
+
+    Whether it can run without its image is up to `note_before_submission`.
+    """
+    cluster_id, record = _cluster_id(spec), context.new_record(needs.job, spec)
+    if cluster := context.repository.find(cluster_id):
+        _checked(context, record, spec, cluster)
         return
     _predecessors(context, record, spec)
     for id, wanted in needs.resources:
-        if id.key == cluster.key and isinstance(wanted, ClusterSpec):
-            _check_size(context, spec, cluster, wanted)
+        if id.key == cluster_id.key and isinstance(wanted, ClusterSpec):
+            _check_size(context, spec, cluster_id, wanted)
 
 
 def create_jobs(context: HomeContext, jobs: Sequence[NewJob]) -> list[Record]:
@@ -135,18 +138,9 @@ def _admitted(
     context: HomeContext, record: Record, spec: JobSpec, engine: tuple[str, ...], records: Mapping[str, str]
 ) -> AdmittedJob:
     """The job, if its cluster can run it."""
-    cluster = context.repository.get(of_kind(ResourceId.parse(spec.cluster.id), Kind.CLUSTER))
-    cluster_spec = resource_views.cluster_spec(cluster.spec)
-    _check_size(context, spec, cluster.resource_id, cluster_spec)
-    after = _predecessors(context, record, spec)
-    more: dict[str, object] = {
-        "cluster": cluster.id,
-        CLUSTER_GUID: cluster.guid,
-        CLUSTER_SPEC: cluster.spec,
-        OUTPUT_ROOT: str(mounts.output_root(context.layout, spec, cluster_spec, record.guid)),
-        **run_labels.initial(records),
-        **({AFTER: [each.guid for each in after]} if after else {}),
-    }
+    cluster = context.repository.get(_cluster_id(spec))
+    record, after = _checked(context, record, spec, cluster)
+    more: dict[str, object] = {**run_labels.initial(records)}
     if TRIAL in records:
         trial = TrialRecord.from_text(records[TRIAL])
         more[GROUP] = f"{record.resource_id.parent.key}/{trial.sweep.lower()}", trial.parallel
@@ -155,12 +149,31 @@ def _admitted(
         notes.append(host_note(spec, context.facts.host_runs))
         more[HOST_NOTE] = notes[-1]
         spec = without_preparation(spec, context.facts.host_runs)
-    state = context.runner.check(spec, cluster_of(cluster))
-    record = record.changed({**more, **state})
     site = context.facts.site
     cores = cluster.more.get(CORE_COUNT, site.core_count)
     site = replace(site, core_count=cores, container_engine=engine)
-    return AdmittedJob(context.layout, record, spec, cluster, site, notes, records, after)
+    return AdmittedJob(context.layout, record.changed(more), spec, cluster, site, notes, records, after)
+
+
+def _cluster_id(spec: JobSpec) -> ResourceId:
+    return of_kind(ResourceId.parse(spec.cluster.id), Kind.CLUSTER)
+
+
+def _checked(
+    context: HomeContext, record: Record, spec: JobSpec, cluster: Record
+) -> tuple[Record, tuple[Predecessor, ...]]:
+    """The record of a job that its cluster can run, with the state of its run, and what it starts after."""
+    cluster_spec = resource_views.cluster_spec(cluster.spec)
+    _check_size(context, spec, cluster.resource_id, cluster_spec)
+    after = _predecessors(context, record, spec)
+    more = {
+        "cluster": cluster.id,
+        CLUSTER_GUID: cluster.guid,
+        CLUSTER_SPEC: cluster.spec,
+        OUTPUT_ROOT: str(mounts.output_root(context.layout, spec, cluster_spec, record.guid)),
+        **({AFTER: [each.guid for each in after]} if after else {}),
+    }
+    return record.changed({**more, **context.runner.check(spec, cluster_of(cluster))}), after
 
 
 def _check_size(context: HomeContext, spec: JobSpec, id: ResourceId, cluster: ClusterSpec) -> None:
