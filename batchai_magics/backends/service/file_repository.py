@@ -113,8 +113,9 @@ class FileRepository(Repository):
             raise api_errors.not_found(id, self.names(id.parent, id.kind))
         return record
 
-    def insert(self, id: ResourceId, record: Record) -> Record | None:
+    def insert(self, record: Record) -> Record | None:
         """Adds the record of a new resource; returns the existing one if there is one."""
+        id = record.resource_id
         file = self._file(id)
         outer = None if id.kind is Kind.WORKSPACE else self._file(id.parent)
         try:

@@ -112,7 +112,7 @@ class Repository(ABC):
         """
 
     @abstractmethod
-    def insert(self, id: ResourceId, record: Record) -> Record | None:
+    def insert(self, record: Record) -> Record | None:
         """Inserts a record unless one exists; returns the one that existed before, if any."""
 
     def find_same(self, record: Record) -> Record | None:
@@ -125,7 +125,7 @@ class Repository(ABC):
 
     def insert_or_find(self, record: Record) -> Record:
         """Inserts a record, or returns that of the same resource; ConflictError as for `find_same`."""
-        return _checked(self.insert(record.resource_id, record), record) or record
+        return _checked(self.insert(record), record) or record
 
     @contextlib.contextmanager
     def recorded(self, records: Sequence[Record]) -> Iterator[list[Record]]:

@@ -73,7 +73,7 @@ def test_a_home_that_begins_with_a_group_or_an_account_is_closed(tmp_path: Path,
     records = SqliteRepository(Store(tmp_path / "state.db"))
     getattr(records, rows).insert("own", {"name": "own"})
     assert not open_to_others(tmp_path)
-    records.insert(WORKSPACE, Record(str(WORKSPACE), "guid", "{}", "print", 0.0))
+    records.insert(Record(str(WORKSPACE), "guid", "{}", "print", 0.0))
 
 
 @pytest.mark.parametrize(("mode", "inside"), [(0o755, "thesis.tex"), (0o1777, "state.db"), (0o770, "x")])

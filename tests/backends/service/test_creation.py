@@ -51,11 +51,11 @@ def test_of_two_who_create_the_same_job_at_once_one_submits_it(
     repository, others = home.service.context.repository, []
     insert = repository.insert
 
-    def insert_after_another(id, record) -> object:
+    def insert_after_another(record) -> object:
         if not others:
             others.append(record.guid)
             home.job()
-        return insert(id, record)
+        return insert(record)
 
     monkeypatch.setattr(repository, "insert", insert_after_another)
     assert isinstance(home.job(), JobResource)

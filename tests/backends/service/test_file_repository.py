@@ -29,7 +29,7 @@ def test_a_lock_whose_owner_has_died_goes(tmp_path: Path) -> None:
 def test_no_name_leads_out_of_the_folder(tmp_path: Path) -> None:
     made = FileRepository(Layout(tmp_path / "inner"))
     odd = ResourceId("..", "..", "w", Kind.WORKSPACE, "w")
-    made.insert(odd, record(odd))
+    made.insert(record(odd))
     assert [path.name for path in tmp_path.iterdir()] == ["inner"]
     made.delete(odd)
     assert made.find(odd) is None
@@ -39,7 +39,7 @@ def test_what_is_left_of_a_deletion_can_be_deleted_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records = filled(FileHome(tmp_path))
-    records.insert(JOB, record(JOB))
+    records.insert(record(JOB))
     unlink, gone = Path.unlink, []
 
     def unlinked(path: Path, missing_ok: bool = False) -> None:
@@ -63,8 +63,8 @@ def test_a_damaged_record_is_left_out_of_lists_and_named_where_it_is_asked_for(
 ) -> None:
     records = filled(FileHome(tmp_path))
     other = JOB.parent.child(Kind.JOB, "damaged")
-    records.insert(JOB, record(JOB))
-    records.insert(other, record(other))
+    records.insert(record(JOB))
+    records.insert(record(other))
     (file,) = tmp_path.rglob("=damaged.json")
     file.write_text(text)
     with pytest.warns(RuntimeWarning, match="is damaged"):

@@ -68,11 +68,12 @@ class SqliteRepository(Repository):
             newest = db.execute(query, (_parent_key(id), id.kind.value)).fetchall()
         raise api_errors.not_found(id, [text.rpartition("/")[2] for (text,) in newest])
 
-    def insert(self, id: ResourceId, record: Record) -> Record | None:
+    def insert(self, record: Record) -> Record | None:
         """Inserts a record unless one exists; returns the one that existed before, if any.
 
         NotFoundError for what it is to be inside of.
         """
+        id = record.resource_id
         self._store.make_reserve()
         with self._store.write() as db:
             if existing := self.find(id):

@@ -84,7 +84,7 @@ def test_a_snapshot_within_a_transaction_sees_what_it_wrote(store: Store, record
 def test_what_raises_in_a_snapshot_ends_it(home: SqliteHome, records: SqliteRepository) -> None:
     with pytest.raises(NotFoundError), records.snapshot():
         records.get(JOB)
-    home.opened().insert(JOB, record(JOB))
+    home.opened().insert(record(JOB))
     assert records.get(JOB).name == "Job"
     change(records, "new")
 
@@ -92,7 +92,7 @@ def test_what_raises_in_a_snapshot_ends_it(home: SqliteHome, records: SqliteRepo
 def test_a_transaction_is_all_or_nothing(store: Store, records: SqliteRepository) -> None:
     def failed() -> None:
         with records.transaction():
-            records.insert(JOB, record(JOB))
+            records.insert(record(JOB))
             written(store)  # a row of the engine
             change(records, "new")
             raise ZeroDivisionError
@@ -101,7 +101,7 @@ def test_a_transaction_is_all_or_nothing(store: Store, records: SqliteRepository
         failed()
     assert (records.find(JOB), records.get(WORKSPACE).spec, count(store)) == (None, "{}", 0)
     with records.transaction():
-        records.insert(JOB, record(JOB))
+        records.insert(record(JOB))
         written(store)
     assert (records.get(JOB).name, count(store)) == ("Job", 1)
 
@@ -109,8 +109,8 @@ def test_a_transaction_is_all_or_nothing(store: Store, records: SqliteRepository
 def test_what_the_engine_keeps_of_a_resource_goes_with_it(home: SqliteHome, store: Store) -> None:
     records = SqliteRepository(store)
     cluster, job = WORKSPACE.child(Kind.CLUSTER, "d"), record(JOB, guid="j", **{CLUSTER_GUID: "d"})
-    records.insert(cluster, record(cluster, guid="d"))
-    records.insert(JOB, job)
+    records.insert(record(cluster, guid="d"))
+    records.insert(job)
     home.begin(records, job)
     with store.write() as db:
         db.execute("INSERT INTO node (id, cluster, ordinal, state, since) VALUES ('n', 'd', 0, 'idle', 1)")
@@ -130,7 +130,7 @@ def test_what_is_missing_is_told_with_the_newest_names_that_are_there(records: S
     beside = WORKSPACE.child(Kind.EXPERIMENT, "f")
     ids = [*(EXPERIMENT.child(Kind.JOB, f"j{number}") for number in range(9)), beside]
     for id in (*ids, beside.child(Kind.JOB, "elsewhere")):
-        records.insert(id, record(id, guid=id.name))
+        records.insert(record(id, guid=id.name))
     with pytest.raises(NotFoundError) as caught:
         records.get(EXPERIMENT.child(Kind.JOB, "nope"))
     assert (caught.value.code, caught.value.message) == (

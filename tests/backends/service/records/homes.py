@@ -113,7 +113,7 @@ def filled(home: Home) -> Repository:
     """The records of a workspace with an experiment and a cluster."""
     records = home.opened()
     for id in (WORKSPACE, EXPERIMENT, CLUSTER):
-        records.insert(id, record(id))
+        records.insert(record(id))
     return records
 
 

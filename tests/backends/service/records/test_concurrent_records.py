@@ -46,7 +46,7 @@ records.change(WORKSPACE, killed)
 def test_of_many_at_once_one_is_first(records: Repository) -> None:
     with ThreadPoolExecutor(8) as pool:
         guids = [str(number) for number in range(8)]
-        before = list(pool.map(lambda guid: records.insert(JOB, record(JOB, guid)), guids))
+        before = list(pool.map(lambda guid: records.insert(record(JOB, guid)), guids))
     assert before.count(None) == 1
     assert {each.guid for each in before if each} == {records.get(JOB).guid}
 
@@ -84,16 +84,16 @@ def a_full_disk_of(home: Home) -> None:
     home = type(home)(disk.folder / "state")
     records = filled(home)
     for name in "ab":
-        records.insert(job_named(name), record(job_named(name)))
+        records.insert(record(job_named(name)))
     disk.fill()
     with pytest.raises((StorageError, OSError)) as refused:
-        records.insert(JOB, record(JOB, text="z" * 8_000_000))
+        records.insert(record(JOB, text="z" * 8_000_000))
     assert is_disk_full(refused.value) or refused.value.code == "DiskFull"
     tell([each.name for each in records.subtree(WORKSPACE)])
     records.delete(job_named("a"))
     tell([each.name for each in home.opened().subtree(WORKSPACE)])
     disk.free()
-    records.insert(JOB, record(JOB))
+    records.insert(record(JOB))
     tell(home.opened().get(JOB).name)
 
 

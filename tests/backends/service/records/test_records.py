@@ -24,20 +24,19 @@ from tests.backends.service.records.homes import (
 def insert(records: Repository, *ids: ResourceId, **more: object) -> list[Record]:
     """Records of these, each created later than the one before."""
     made = [record(id, guid=id.name, created=float(at), **more) for at, id in enumerate(ids, start=2)]
-    for id, each in zip(ids, made, strict=True):
-        assert records.insert(id, each) is None
+    assert [records.insert(each) for each in made] == [None] * len(made)
     return made
 
 
 def test_a_record_is_read_as_it_was_written(home: Home, records: Repository) -> None:
     made = Record(str(JOB), "guid", '{"a": 1}', "digest", 1_767_323_045.123456, {OWNER: "ada", "n": [1, {}]})
-    records.insert(JOB, made)
+    records.insert(made)
     assert home.opened().get(JOB) == made
     assert (made.kind, made.name) == (Kind.JOB, "Job")
 
 
 def test_names_are_found_in_any_letter_case_and_kept_as_they_are(records: Repository) -> None:
-    records.insert(JOB, record(JOB))
+    records.insert(record(JOB))
     assert records.get(EXPERIMENT.child(Kind.JOB, "JOB")).resource_id.name == "Job"
 
 
@@ -56,8 +55,8 @@ def test_nothing_is_inserted_into_what_does_not_exist(records: Repository) -> No
     nowhere = WORKSPACE.child(Kind.EXPERIMENT, "nope")
     inner = nowhere.child(Kind.JOB, "x")
     with pytest.raises(NotFoundError, match="experiment nope"):
-        records.insert(inner, record(inner))
-    records.insert(nowhere, record(nowhere))
+        records.insert(record(inner))
+    records.insert(record(nowhere))
     assert records.find(inner) is None
 
 
@@ -127,7 +126,7 @@ def test_what_is_inside_is_told_innermost_first(records: Repository) -> None:
 
 
 def test_owners_are_known_of_what_has_one(records: Repository) -> None:
-    records.insert(JOB, record(JOB, **{OWNER: "ada"}))
+    records.insert(record(JOB, **{OWNER: "ada"}))
     groups = str(WORKSPACE).rpartition("/providers/")[0].lower()
     for key in (JOB.key, EXPERIMENT.key, WORKSPACE.key, groups):
         assert records.owners(key) == {JOB.key: "ada"}
@@ -135,11 +134,11 @@ def test_owners_are_known_of_what_has_one(records: Repository) -> None:
 
 
 def test_an_owner_goes_with_its_resource_and_stays_when_it_is_created_again(records: Repository) -> None:
-    records.insert(JOB, record(JOB, **{OWNER: "ada"}))
-    records.insert(JOB, record(JOB, **{OWNER: "eve"}))
+    records.insert(record(JOB, **{OWNER: "ada"}))
+    records.insert(record(JOB, **{OWNER: "eve"}))
     assert records.owners(JOB.key) == {JOB.key: "ada"}
     records.delete(JOB)
-    records.insert(JOB, record(JOB))
+    records.insert(record(JOB))
     assert records.owners(JOB.key) == {}
 
 
@@ -187,6 +186,6 @@ def test_a_change_within_a_snapshot_is_seen_by_everybody(home: Home, records: Re
     with records.snapshot([WORKSPACE, JOB], ["1"]):
         assert records.get(WORKSPACE).name == "w"
         with records.snapshot([WORKSPACE, JOB], ["1"]):
-            records.insert(JOB, record(JOB))
+            records.insert(record(JOB))
         assert records.get(JOB) == home.opened().get(JOB)
     assert records.get(JOB).name == "Job"
