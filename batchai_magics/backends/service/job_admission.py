@@ -69,14 +69,18 @@ def check_needs(context: HomeContext, needs: JobNeeds, spec: JobSpec) -> None:
 
     Whether it can run without its image is up to `note_before_submission`.
     """
-    cluster_id, record = _cluster_id(spec), context.new_record(needs.job, spec)
-    if cluster := context.repository.find(cluster_id):
+    id, record = _cluster_id(spec), context.new_record(needs.job, spec)
+    if cluster := context.repository.find(id):
         _checked(context, record, spec, cluster)
         return
-    _predecessors(context, record, spec)
-    for id, wanted in needs.resources:
-        if id.key == cluster_id.key and isinstance(wanted, ClusterSpec):
-            _check_size(context, spec, cluster_id, wanted)
+    made = {key.key: wanted for key, wanted in needs.resources}
+    wanted = made.get(id.key)
+    if isinstance(wanted, ClusterSpec):
+        _check(context, record, spec, id, wanted)
+    elif id.parent.key in made and not context.repository.find(id.parent):
+        raise api_errors.not_found(id)
+    else:
+        context.repository.get(id)  # raises for what is missing
 
 
 def create_jobs(context: HomeContext, jobs: Sequence[NewJob]) -> list[Record]:
@@ -95,9 +99,7 @@ def create_jobs(context: HomeContext, jobs: Sequence[NewJob]) -> list[Record]:
                 made[existing.key] = existing
                 continue
             context.repository.get(job.id.parent)
-            context.check_file_servers(job.spec.mount_volumes)
             new = _admitted(context, record, job.spec, engine, job.records)
-            _check_environment(context, job.spec, resource_views.cluster_spec(new.cluster.spec))
             admitted.setdefault(new.cluster.guid, []).append(new)
         for of_cluster in admitted.values():
             made |= {record.key: record for record in _create_admitted(context, of_cluster)}
@@ -117,21 +119,6 @@ def _container_engine(context: HomeContext, spec: JobSpec) -> tuple[str, ...]:
     if not engine:
         host_note(spec, context.facts.host_runs)  # raises for an image that the user named
     return engine
-
-
-def _check_environment(context: HomeContext, job: JobSpec, cluster: ClusterSpec) -> None:
-    """Raises CapabilityError if this machine, and so the nodes, lacks uv for the environment of `--with`."""
-    making = _MAKING.search(job.job_preparation.command_line) if job.job_preparation else None
-    has_own_uv = job.container_settings or (cluster.node_setup and cluster.node_setup.setup_task)
-    if making is None or has_own_uv:  # the image or the setup task may bring it
-        return
-    shares = context.layout.home / "shares"
-    made = shares.glob(f"*/*/{FOLDER}/{making['digest']}/bin/python")
-    if not any(made) and not context.facts.has_uv():
-        what = "--with and the packages of a script need uv to make the environment"
-        text = f"{what}, and the machine that submits has none"
-        hint = "`pip install uv`, or install the packages with --prep. Nothing was submitted."
-        raise CapabilityError(text, code="NotSupported", hint=hint)
 
 
 def _admitted(
@@ -164,8 +151,7 @@ def _checked(
 ) -> tuple[Record, tuple[Predecessor, ...]]:
     """The record of a job that its cluster can run, with the state of its run, and what it starts after."""
     cluster_spec = resource_views.cluster_spec(cluster.spec)
-    _check_size(context, spec, cluster.resource_id, cluster_spec)
-    after = _predecessors(context, record, spec)
+    after = _check(context, record, spec, cluster.resource_id, cluster_spec)
     more = {
         "cluster": cluster.id,
         CLUSTER_GUID: cluster.guid,
@@ -176,11 +162,32 @@ def _checked(
     return record.changed({**more, **context.runner.check(spec, cluster_of(cluster))}), after
 
 
-def _check_size(context: HomeContext, spec: JobSpec, id: ResourceId, cluster: ClusterSpec) -> None:
+def _check(
+    context: HomeContext, record: Record, spec: JobSpec, id: ResourceId, cluster: ClusterSpec
+) -> tuple[Predecessor, ...]:
+    """Checks a job on a cluster of this description, which may not exist yet; returns its predecessors."""
+    context.check_file_servers(spec.mount_volumes)
     maximum = scale_of(cluster.scale_settings).maximum
     if maximum and spec.node_count > maximum:
         raise api_errors.too_many_nodes(spec.node_count, id, maximum)
     context.bounds.check(spec, gpus_per_node=spec.batchai_gpus or lookup(cluster.vm_size).gpus)
+    _check_environment(context, spec, cluster)
+    return _predecessors(context, record, spec)
+
+
+def _check_environment(context: HomeContext, job: JobSpec, cluster: ClusterSpec) -> None:
+    """Raises CapabilityError if this machine, and so the nodes, lacks uv for the environment of `--with`."""
+    making = _MAKING.search(job.job_preparation.command_line) if job.job_preparation else None
+    has_own_uv = job.container_settings or (cluster.node_setup and cluster.node_setup.setup_task)
+    if making is None or has_own_uv:  # the image or the setup task may bring it
+        return
+    shares = context.layout.home / "shares"
+    made = shares.glob(f"*/*/{FOLDER}/{making['digest']}/bin/python")
+    if not any(made) and not context.facts.has_uv():
+        what = "--with and the packages of a script need uv to make the environment"
+        text = f"{what}, and the machine that submits has none"
+        hint = "`pip install uv`, or install the packages with --prep. Nothing was submitted."
+        raise CapabilityError(text, code="NotSupported", hint=hint)
 
 
 def _predecessors(context: HomeContext, record: Record, spec: JobSpec) -> tuple[Predecessor, ...]:

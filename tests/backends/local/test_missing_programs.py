@@ -99,6 +99,7 @@ def test_packages_without_uv_are_refused_before_anything_is_submitted(world: Wor
     with pytest.raises(CapabilityError, match=r"machine that submits has none[\s\S]*pip install uv"):
         world.submit("r --with einops", "print(1)")
     assert list(world.backend.list(world.job_id("r").parent, Kind.JOB)) == []
+    assert not [*(world.home / "shares").rglob("*.py")]
 
 
 @pytest.mark.slow

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import pytest
 
+from batchai_magics.backends.base import JobNeeds
 from batchai_magics.backends.folders import mounts
 from batchai_magics.backends.service.job_admission import AdmittedJob
-from batchai_magics.errors import ServiceError
+from batchai_magics.errors import NotFoundError, ServiceError
 from batchai_magics.models.cluster_spec import ClusterPatch
 from batchai_magics.models.resource_ids import Kind
-from batchai_magics.models.resources import JobResource
+from batchai_magics.models.resources import ExperimentSpec, JobResource
 from batchai_magics.models.states import DeallocationOption, ExecutionState
 from tests.backends.service.engine import (
     CLUSTER,
     EXPERIMENT,
     WORKSPACE,
     EngineHome,
+    cluster_spec,
+    job_spec,
 )
 
 JOB = EXPERIMENT.child(Kind.JOB, "j")
@@ -31,6 +34,27 @@ def folders(home: EngineHome, kind: str) -> set[str]:
     """The folders of runs, or of clusters, that there are."""
     sample = home.layout.job("x").root if kind == "runs" else home.layout.cluster("x")
     return {path.name for path in sample.parent.glob("*")}
+
+
+NO_SERVER = {"fileServer": {"id": str(WORKSPACE.child(Kind.FILE_SERVER, "f"))}, "relativeMountPath": "f"}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "mounts", "missing"),
+    [("c", [NO_SERVER], "file server f"), ("other", [NO_SERVER], "file server f"), ("x", [], "cluster x")],
+)
+def test_what_a_job_needs_is_not_made_if_its_creation_would_be_refused(
+    home: EngineHome, cluster: str, mounts: list[object], missing: str
+) -> None:
+    id, experiment = WORKSPACE.child(Kind.CLUSTER, cluster), WORKSPACE.child(Kind.EXPERIMENT, "new")
+    spec = job_spec(cluster={"id": str(id)}, mountVolumes={"fileServers": mounts})
+    made = [(experiment, ExperimentSpec()), (ELSEWHERE, cluster_spec())]
+    needs = JobNeeds(experiment.child(Kind.JOB, "j"), made, share="scripts", files={"a": b"1"}, spec=spec)
+    with pytest.raises(NotFoundError, match=missing):
+        home.service.ensure(needs)
+    assert home.service.names(WORKSPACE, Kind.EXPERIMENT) == [EXPERIMENT.name]
+    assert home.service.names(WORKSPACE, Kind.CLUSTER) == [CLUSTER.name]
+    assert "scripts" not in home.service.storage.shares()
 
 
 def test_nothing_is_left_of_a_job_that_the_engine_refuses(home: EngineHome) -> None:
