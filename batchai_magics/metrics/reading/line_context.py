@@ -30,6 +30,9 @@ _MAX_PHASE_GAP = 12  # below the heading of a phase, where evaluations warn
 
 Values = list[tuple[MetricName, float]]
 
+Placed = tuple[int | None, float | None, Values]
+"""The step, the epoch and the numbers of a line."""
+
 
 @dataclass(slots=True)
 class LineContext:
@@ -62,7 +65,7 @@ class LineContext:
 
     def enter(
         self, plan: LinePlan, line: int, step: int | None, epoch: float | None, numbers: Values
-    ) -> tuple[int | None, float | None, Values] | None:
+    ) -> Placed | None:
         """The step, epoch and numbers of a line, whose number its process counts; None without any."""
         reading = plan.reading
         if reading.kind is LineKind.RULE:
@@ -163,36 +166,47 @@ class LineContext:
         self.month = month
         return self.year
 
-    def _loose(
-        self, plan: LinePlan, numbers: Values, line: int
-    ) -> tuple[int | None, float | None, Values] | None:
+    def _loose(self, plan: LinePlan, numbers: Values, line: int) -> Placed | None:
         """The numbers of a line without a position, if they belong to the position above it or need none."""
-        if self.phase and self._is_of_phase(plan, line):
-            self.phase_line, self.is_phase_new = line, False
-            named = _in_phase(numbers, self.phase)
-            if self.epoch is not None:
-                return self.phase_step, self.epoch, named
-            return self.step, None, named
+        if placed := self._below_phase(plan, numbers, line):
+            return placed
         if self._may_be_setting(plan):
             return None
         numbers, is_twin = self._like_twin(numbers)
-        has_position = self.is_known or self.epoch is not None or self.step is not None
+        has_position = (self.step, self.epoch) != (None, None)
+        if self._is_in_block(plan, line) or (plan.reading.is_result and not has_position):
+            return self.step, self.epoch, numbers
+        if not (plan.reading.is_plain or is_twin) or not (has_position or self.is_known):
+            return None
+        if self.epoch is None:
+            return self.step, None, numbers
+        if line - self.heading_line <= _MAX_LIST_GAP:
+            self.heading_line = line
+        return None, self.epoch, numbers
+
+    def _below_phase(self, plan: LinePlan, numbers: Values, line: int) -> Placed | None:
+        """The numbers of a line that belongs to the heading of a phase, or to the numbers right below it."""
+        if self.phase is None or plan.reading.phase is not None:
+            return None
+        gap = line - self.phase_line
+        is_near = gap <= 2  # another rank may print between
+        if self.is_phase_new:
+            is_near = gap <= _MAX_PHASE_GAP and any(is_quality(metric.name) for metric in plan.metrics)
+        if not is_near:
+            return None
+        self.phase_line, self.is_phase_new = line, False
+        step = self.step if self.epoch is None else self.phase_step
+        return step, self.epoch, _in_phase(numbers, self.phase)
+
+    def _is_in_block(self, plan: LinePlan, line: int) -> bool:
+        """Whether a line belongs to the block below a heading or a step line, which then goes on."""
         is_below_step = plan.reading.is_member and len(plan.metrics) == 1 and line - self.step_line == 1
         if is_below_step:
             self.step_line = line
         if line - self.heading_line <= (_MAX_LIST_GAP if self.is_list else _gap_below(plan)):
             self.heading_line = line
-        elif is_below_step and self._is_of_step(plan):
-            pass
-        elif plan.reading.is_result and self.epoch is None and self.step is None:
-            return None, None, numbers
-        elif not ((plan.reading.is_plain or is_twin) and has_position):
-            return None
-        elif self.epoch is not None:
-            if line - self.heading_line <= _MAX_LIST_GAP:
-                self.heading_line = line
-            return None, self.epoch, numbers
-        return self.step, self.epoch, numbers
+            return True
+        return is_below_step and self._is_of_step(plan)
 
     def _may_be_setting(self, plan: LinePlan) -> bool:
         """Whether a line below `epoch: 100` may be a setting: no loss or score was read so far."""
@@ -224,15 +238,6 @@ class LineContext:
             if any(metric.name == name and abs(value - printed) <= error for metric, value in numbers):
                 return _in_phase(numbers, phase), True
         return numbers, False
-
-    def _is_of_phase(self, plan: LinePlan, line: int) -> bool:
-        """Whether a line belongs to the heading of a phase above it, or to the numbers right below that."""
-        gap = line - self.phase_line
-        if plan.reading.phase is not None:
-            return False
-        if not self.is_phase_new:
-            return gap <= 2  # another rank may print between
-        return gap <= _MAX_PHASE_GAP and any(is_quality(metric.name) for metric in plan.metrics)
 
     def _enter_heading(self, reading: LineReading, step: int | None, epoch: float | None, line: int) -> None:
         phase = None if reading.phase == TRAIN else reading.phase

@@ -12,7 +12,7 @@ from batchai_magics.metrics.grammar.prefix_grammar import row_begin, row_start
 from batchai_magics.metrics.measurement import LENGTH, Fact, Measurement, MetricName, Record, measurement
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable
 from batchai_magics.metrics.reading.bar_steps import BarCount, HeldDict, UnplacedDict
-from batchai_magics.metrics.reading.line_context import LineContext, RankContexts, Values
+from batchai_magics.metrics.reading.line_context import LineContext, Placed, RankContexts, Values
 from batchai_magics.metrics.reading.line_groups import Block, PlanLines, ranks_of
 from batchai_magics.metrics.reading.line_plan import Groups, LinePlan, name_of_training
 from batchai_magics.metrics.reading.line_splitter import Lines
@@ -28,9 +28,6 @@ from batchai_magics.metrics.reading.timestamps import (
 MAX_TABLE_LINE_BYTES = 8 * 1024
 _MEMBER = re.compile(rb"[ \t]{2,}[\w./-]{1,40} ?[:=][ \t]*[^\s:=]")
 _OBJECTS = (LineKind.OBJECT, LineKind.REDRAWN, LineKind.BELOW, LineKind.YEAR)
-
-Placed = tuple[int | None, float | None, Values]
-"""The step, the epoch and the numbers of a line."""
 
 Owner = PlanLines | SkeletonPlans | None
 """What reads a line: its plan, or code; None for a line with nothing to read."""
