@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import math
 import random
 import re
 import tempfile
@@ -141,6 +142,13 @@ def _names(count: int) -> Callable[[random.Random, int], str]:
     return line
 
 
+def _bars(rng: random.Random, number: int) -> str:
+    bar = (
+        f"train:  45%|####5     | {number // 8}/100000 [10:00<12:00, 50.00it/s, loss={rng.uniform(0, 9):.4f}]"
+    )
+    return f"[rank{number % 8}]:\r{bar}"
+
+
 def _ranks(rng: random.Random, number: int) -> str:
     return f"[rank{number % 5000}] step {number // 5000} loss={rng.uniform(0, 9):.4f} lr=0.1"
 
@@ -153,6 +161,7 @@ OTHER_LOGS: dict[str, Callable[[random.Random, int], str]] = {
     "200 names": _names(200),
     "5,000 names": _names(5000),
     "5,000 ranks": _ranks,
+    "bars of 8 ranks": _bars,
 }
 """What the lines of each log are, by their numbers."""
 
@@ -192,14 +201,14 @@ def with_loop(expression: re.Pattern[str]) -> Callable[[Path], int]:
 
 
 def live_us(path: Path) -> float:
-    """What the parser takes for a record of a log that has begun."""
+    """What the parser takes for a record of a log that has begun; NaN if it finds none."""
     log = path.read_bytes()
     parser = Parser()
     parser.feed(log[:200_000])
     updates = [log[at : at + _UPDATE_BYTES] for at in range(200_000, min(len(log), 2_000_000), _UPDATE_BYTES)]
     begin = time.process_time()
     records = sum(len(parser.feed(update)) for update in updates)
-    return 1e6 * (time.process_time() - begin) / max(1, records)
+    return 1e6 * (time.process_time() - begin) / records if records else math.nan
 
 
 def with_read_metrics(path: Path) -> int:
@@ -251,7 +260,8 @@ def main() -> None:
         for name, line in OTHER_LOGS.items():
             log = Path(folder) / name
             make_other(log, line, chosen.size_mb)
-            print(f"{name:18}{'':16}{speed(with_read_metrics, log, chosen.repeat):>10,.1f}", flush=True)
+            ours = speed(with_read_metrics, log, chosen.repeat)
+            print(f"{name:18}{live_us(log):>8.2f}{'':8}{ours:>10,.1f}", flush=True)
 
 
 _TITLES = (

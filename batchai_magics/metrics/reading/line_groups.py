@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, repeat
 from typing import Any, TypeVar, cast
@@ -14,7 +14,7 @@ from batchai_magics.metrics.column import Column
 from batchai_magics.metrics.grammar.line_interest import has_interest, interest_in, may_matter
 from batchai_magics.metrics.grammar.line_reading import LineKind
 from batchai_magics.metrics.grammar.position_grammar import count
-from batchai_magics.metrics.measurement import MetricName
+from batchai_magics.metrics.measurement import MetricName, Record, measurement
 from batchai_magics.metrics.measurement_table import LineColumns
 from batchai_magics.metrics.reading.line_plan import DIGITS, Groups, Layout, LinePlan, PlanKey
 from batchai_magics.metrics.reading.line_splitter import Lines
@@ -93,6 +93,24 @@ class PlanLines:
         if len(self.kept) < len(self.rows):
             columns = [column.take(self.kept) for column in columns]
         return LineColumns.at_steps(self.plan.metrics, *columns)
+
+    def measurements(self) -> Iterator[tuple[int, list[Record]]]:
+        """The numbers to keep of each line, and its row."""
+        for index in self.kept:
+            place = (
+                self.steps[index],
+                self.epochs[index],
+                self.ranks[index],
+                self.ends[index],
+                self.times[index],
+            )
+            yield (
+                self.rows[index],
+                [
+                    measurement((name, column[index], unit, *place, phase))
+                    for (name, unit, phase), column in zip(self.plan.metrics, self.values, strict=True)
+                ],
+            )
 
     def numbers(self, index: int) -> list[tuple[MetricName, float]]:
         """The numbers of a line."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
 from operator import attrgetter, eq, itemgetter
 
 from batchai_magics.metrics.grammar.line_reading import LineKind
@@ -25,6 +26,7 @@ from batchai_magics.metrics.reading.timestamps import (
     wall_time,
 )
 
+_MANY_LINES = 8  # of each plan, whose numbers are faster to read as columns
 MAX_TABLE_LINE_BYTES = 8 * 1024
 _MEMBER = re.compile(rb"[ \t]{2,}[\w./-]{1,40} ?[:=][ \t]*[^\s:=]")
 _OBJECTS = (LineKind.OBJECT, LineKind.REDRAWN, LineKind.BELOW, LineKind.YEAR)
@@ -49,18 +51,17 @@ class LineReader:
         self._unplaced: list[tuple[int, UnplacedDict]] = []
         self._last_text = b""  # of the lines read before
 
-    def read(self, lines: Lines, clock: WriteClock | None) -> MeasurementTable:
+    def read(self, lines: Lines, clock: WriteClock | None) -> Collection[Record]:
         """Read lines, the next of their file."""
         self._lines, self._clock, self.first_record_start = lines, clock, None
         self._single, self._lengths, self._bar_counts, self._unplaced = [], [], [], []
         if not lines.texts:
-            return MeasurementTable()
+            return ()
         block = Block(lines, self.plans, clock)
         if (row := block.rank_label) is not None:  # numbers in front are ranks from here on
-            table = self.read(lines.slice(0, row), clock).copy()
+            before = self.read(lines.slice(0, row), clock)
             self.plans = PlanCache(are_labels_ranks=True)
-            table.extend(self.read(lines.slice(row, len(lines.texts)), clock))
-            return table
+            return [*before, *self.read(lines.slice(row, len(lines.texts)), clock)]
         if self._is_uniform(block):  # the lines may be read in any order
             last = [
                 (group.rows[index], index, group, context)
@@ -77,23 +78,23 @@ class LineReader:
         self._last_text = lines.texts[-1]
         if self._contexts.lines.is_open:
             self._contexts.lines.end(lines)
-        return self._table(block.groups)
+        return self._records_of(block.groups)
 
-    def _table(self, groups: Sequence[PlanLines]) -> MeasurementTable:
-        """What was read, a row for each line."""
-        parts = defaultdict[tuple[MetricName, ...], list[LineColumns]](list)
-        for group in groups:
-            if group.kept and group.plan.metrics:
-                parts[group.plan.metrics].append(group.kept_lines)
-        lines = [*map(LineColumns.joined, parts.values())]
+    def _records_of(self, groups: Sequence[PlanLines]) -> Collection[Record]:
+        """What was read: columns if many lines have the same metrics, else records."""
         single = [*self._new_lengths(groups), *self._single]
         facts = [(row, record) for row, every in single for record in every if isinstance(record, Fact)]
+        kept = [group for group in groups if group.kept and group.plan.metrics]
+        line_count = sum(len(group.kept) for group in kept)
+        if line_count < _MANY_LINES * len(kept) or len(facts) < sum(len(every) for _, every in single):
+            single += chain.from_iterable(group.measurements() for group in kept)
+            return [record for _, every in sorted(single, key=itemgetter(0)) for record in every]
+        parts = defaultdict[tuple[MetricName, ...], list[LineColumns]](list)
+        for group in kept:
+            parts[group.plan.metrics].append(group.kept_lines)
+        lines = [*map(LineColumns.joined, parts.values())]
         count = 1 + max((*(row for row, _ in facts), *(part.rows[-1] for part in lines)), default=-1)
-        if len(facts) == sum(len(every) for _, every in single):
-            return MeasurementTable(lines, sorted(facts, key=itemgetter(0)), count)
-        single += ((row, [*line]) for part in lines for row, line in part.measurements())
-        single.sort(key=itemgetter(0))
-        return MeasurementTable.of([record for _, every in single for record in every])
+        return MeasurementTable(lines, sorted(facts, key=itemgetter(0)), count)
 
     def _new_lengths(self, groups: Sequence[PlanLines]) -> list[tuple[int, list[Record]]]:
         """How far the counters go with which numbers of training were kept, unless that was told."""

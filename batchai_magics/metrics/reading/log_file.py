@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate, chain, count
 from operator import add
 
 from batchai_magics.metrics.grammar.position_grammar import step_of
 from batchai_magics.metrics.measurement import Fact, Measurement, Record
-from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.metrics.reading.bar_steps import BarCount, UnplacedDict
 from batchai_magics.metrics.reading.line_context import RankContexts
 from batchai_magics.metrics.reading.line_reader import LineReader
@@ -41,8 +40,8 @@ class LogFile:
 
     def read(
         self, data: bytes, *, offset: int | None = None, clock: WriteClock | None = None
-    ) -> Iterator[MeasurementTable]:
-        """Yield what these bytes complete, a table for each block; consume all before the next call."""
+    ) -> Iterator[Collection[Record]]:
+        """Yield what these bytes complete, the records of each block; consume all before the next call."""
         if offset is not None:
             self._splitter.seek(offset)
         self._clock = clock
@@ -72,7 +71,7 @@ class LogFile:
         dicts, self.contexts.unplaced = self.contexts.unplaced, []
         return dicts
 
-    def _read_block(self, block: Block, stretches: Sequence[Stretch]) -> Iterator[MeasurementTable]:
+    def _read_block(self, block: Block, stretches: Sequence[Stretch]) -> Iterator[Collection[Record]]:
         """Parse a block: complete lines that follow each other at once, others one by one."""
         raw = block.data.split(b"\n")
         ends = [*map(add, accumulate(map(len, raw)), count(block.offset + 1))]
@@ -100,7 +99,7 @@ class LogFile:
         self._line_count += line_count
         return first
 
-    def _read_all(self, lines: Lines) -> Iterator[MeasurementTable]:
+    def _read_all(self, lines: Lines) -> Iterator[Collection[Record]]:
         """Read header lines and lines that match a user pattern one by one, the others at once."""
         is_in_header = self._header.is_open or HeaderWindow.opens_in(lines.joined)
         rows = [row for row, line in enumerate(lines.texts) if _HINTS.search(line)] if is_in_header else []
@@ -118,16 +117,16 @@ class LogFile:
         if done < count:
             yield self._read(lines.slice(done, count) if done else lines)
 
-    def _read(self, lines: Lines) -> MeasurementTable:
+    def _read(self, lines: Lines) -> Collection[Record]:
         """Read lines that are of no header and match no pattern."""
         self._header.skip(len(lines.texts))
         return self._reader.read(lines, self._clock)
 
-    def _read_alone(self, lines: Lines) -> MeasurementTable:
+    def _read_alone(self, lines: Lines) -> Collection[Record]:
         """Read a line that may be of a header or match a pattern."""
-        table = self._reader.read(lines, self._clock)
+        records = self._reader.read(lines, self._clock)
         text, rank, end = lines.texts[0], lines.rank_at(0), lines.ends[0]
-        begin = self._reader.first_record_start if table else None
+        begin = self._reader.first_record_start if records else None
         entries = self._header.read(text if begin is None else text[:begin])
         if entries and rank is None:
             rank = rank_of(PREFIX.match(text))
@@ -136,8 +135,8 @@ class LogFile:
                 self.cadence.num_batches = int(value)
         facts = [Fact(key, value, rank, end) for key, value in entries]
         if not (facts or self._patterns):
-            return table
-        return MeasurementTable.of([*facts, *self._with_patterns(lines, [*table])])
+            return records
+        return [*facts, *self._with_patterns(lines, [*records])]
 
     def _with_patterns(self, lines: Lines, records: list[Record]) -> list[Record]:
         """The records of a line and those of the user's patterns, which replace numbers of the same names."""

@@ -105,8 +105,9 @@ def read_table(
         if start:
             start.add(chunk)
         for block in file.read(chunk):
-            table.extend(block)
+            part = MeasurementTable.of(block)
+            table.extend(part)
             if start:
-                start.note(block)
+                start.note(part)
     table.add_records(file.finish())
     return table

@@ -247,13 +247,14 @@ class LogStart:
             patterns: The user's own metrics, which lines were read by.
         """
         from batchai_magics.metrics.grammar.line_interest import may_matter  # loads RE2
+        from batchai_magics.metrics.measurement_table import MeasurementTable
         from batchai_magics.metrics.reading.log_file import LogFile  # loads all formats
 
         self._due_bytes = 2 * self._size_bytes
         data = b"\n".join(self._pieces.values())
         read = self if self._names else LogStart()
-        for table in LogFile(None, UserPatterns(patterns)).read(data) if read is not self else ():
-            read.note(table)
+        for block in LogFile(None, UserPatterns(patterns)).read(data) if read is not self else ():
+            read.note(MeasurementTable.of(block))
         known, every = read._names.union(names), list[bytes]()
         if len(read._ends) < data.count(b"\n") + data.count(b"\r"):
             every = data[: data.rfind(b"\n") + 1].splitlines(keepends=True)
