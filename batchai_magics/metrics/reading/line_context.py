@@ -105,7 +105,13 @@ class LineContext:
         return reading.is_bar and is_of_epoch and step < self.step and line - self.phase_line == 1
 
     def enter_member(self, plan: LinePlan, line: int) -> bool:
-        """Enter a line with a number of the block right above it, which has no phase; whether it is one."""
+        """Enter a line at the position above: a number of the block right above it, which has no phase.
+
+        Whether it is one.
+        """
+        if plan.reading.kind is LineKind.BELOW:
+            self.note(self.step, self.epoch)
+            return True
         if self.phase is not None or line - self.heading_line > (_MAX_LIST_GAP if self.is_list else _MAX_GAP):
             return False
         if self._may_be_setting(plan):

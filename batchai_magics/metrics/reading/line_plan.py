@@ -63,7 +63,8 @@ class LinePlan:
     """What the groups of a layout mean on lines whose names have these digits.
 
     `is_simple`: a line depends on nothing but the epoch above it. `is_of_bar`: it is a printed dict whose
-    step only a bar tells. `is_member`: it is one number of a block, in the phase of that.
+    step only a bar tells. `is_member`: it is one number of a block, in the phase of that, or stands below
+    its position.
     `length_of`: the metric of training beside the step and its total; empty if a line has not all three.
     """
 
@@ -87,7 +88,8 @@ class LinePlan:
         )
         is_step = reading.kind is LineKind.STEP
         is_placed = layout.step >= 0 and not reading.is_bar
-        is_member = reading.kind is LineKind.LOOSE and reading.is_member and len(metrics) == 1
+        is_of_block = reading.kind is LineKind.LOOSE and reading.is_member and len(metrics) == 1
+        is_member = is_of_block and not split_phase(metrics[0].name)[0]
         return cls(
             layout,
             reading,
@@ -95,7 +97,7 @@ class LinePlan:
             tuple(converters),
             is_simple=is_placed if is_step else reading.kind in (LineKind.OBJECT, LineKind.BENCHMARK),
             is_of_bar=reading.is_dict and reading.step is None and is_step,
-            is_member=is_member and layout.clock.glog_at < 0 and not split_phase(metrics[0].name)[0],
+            is_member=(is_member or reading.kind is LineKind.BELOW) and layout.clock.glog_at < 0,
             length_of=name_of_training(metrics) if layout.total >= 0 else "",
         )
 

@@ -178,25 +178,28 @@ class LineReader:
         """Enter lines of one plan that follow each other, and keep their numbers."""
         if group.plan.is_simple:
             self._release_before(group, run)
-            for context, index in self._read_simple(group, run):
-                self._note(group, index, context)
+            self._enter_simple(group, run)
             return
         self._enter(group, run.start)
-        rest = slice(run.start + 1, run.stop)
-        if rest.start == rest.stop:
-            return
-        reading, rank = group.plan.reading, group.ranks[run.start]
+        if (begin := run.start + 1) < run.stop:
+            self._enter_below(group, slice(begin, run.stop))
+
+    def _enter_below(self, group: PlanLines, run: slice) -> None:
+        """Enter lines right below one of their plan."""
+        plan, reading, rank = group.plan, group.plan.reading, group.ranks[run.start]
         # bars after a carriage return have no tag
         has_bar = any(self._contexts.of(each).bar_step is not None for each in (rank, None))
-        is_bar = reading.is_bar and reading.kind is LineKind.STEP and group.plan.layout.step >= 0
-        if is_bar and self._contexts.of(rank).phase is None:
-            self._enter_bars(group, rest)
-        elif group.plan.is_of_bar and not has_bar:
-            self._enter_dicts(group, rest)
+        is_placed = reading.kind is LineKind.STEP and self._contexts.of(rank).phase is None
+        if plan.is_of_bar and not has_bar:
+            self._enter_dicts(group, run)
+        elif is_placed and reading.is_bar and plan.layout.step >= 0:
+            self._enter_bars(group, run)
+        elif is_placed and not (reading.is_bar or plan.is_of_bar):
+            self._enter_simple(group, run)
         elif reading.kind is LineKind.REDRAWN:
-            self._enter_redrawn(group, rest)
+            self._enter_redrawn(group, run)
         else:
-            for index in _indices(rest):
+            for index in _indices(run):
                 self._enter(group, index)
 
     def _enter_members(self, owners: Sequence[PlanLines], begin: int) -> int:
@@ -234,6 +237,11 @@ class LineReader:
             epochs = dict(zip(last, [context.epoch for context in contexts], strict=True))
             group.epochs[run] = [epochs[ranks[0]]] * len(ranks) if is_one else [*map(epochs.get, ranks)]
         return zip(contexts, last.values(), strict=True)
+
+    def _enter_simple(self, group: PlanLines, run: slice) -> None:
+        """Keep the numbers of simple lines, and let those below know their positions."""
+        for context, index in self._read_simple(group, run):
+            self._note(group, index, context)
 
     def _note(self, group: PlanLines, index: int, context: LineContext) -> None:
         """Let the lines below know the position of a simple line."""
