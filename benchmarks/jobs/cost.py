@@ -21,7 +21,7 @@ from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.cell import parse
 from batchai_magics.config import Settings
 from batchai_magics.jobs.submit import submit
-from benchmarks.jobs.start import working_in
+from benchmarks.jobs.start import minimal_in, working_in
 from benchmarks.row import Row, table
 
 QUEUE, NODES, BY_HAND = 60, 4, 10
@@ -38,12 +38,16 @@ def rows() -> Iterator[Row]:
         ours = cpu_ms(lambda: queued(place / "home"), QUEUE)
         others = cpu_ms(lambda: by_submitit(place / "submitit"), BY_HAND)
         alone = cpu_ms(lambda: by_hand(place), BY_HAND)
+        lone = cpu_ms(lambda: queued(place / "lone", is_alone=True), QUEUE)
+        minimal = minimal_in(place / "minimal")
+        least = cpu_ms(lambda: [minimal() for _ in range(BY_HAND)], BY_HAND)
         with working_in(Path(__file__).parent):
             inside = cpu_ms(lambda: queued(place / "another"), QUEUE)
     what = f"CPU of an empty job, of {QUEUE} queued"
     yield Row(what, ours, "submitit, local executor", others, "ms")
     yield Row(what, ours, "bash -c 'python script.py'", alone, "ms")
     yield Row("the same in this repository", inside, "outside", ours, "ms")
+    yield Row("CPU of an empty job, one after the other", lone, "a minimal supervisor", least, "ms")
 
 
 def cpu_ms(act: Callable[[], object], count: int) -> float:
@@ -55,12 +59,13 @@ def cpu_ms(act: Callable[[], object], count: int) -> float:
     return (_below() - before + time.process_time() - own) * 1000 / count
 
 
-def queued(home: Path) -> None:
-    """Jobs on a cluster of a few nodes."""
+def queued(home: Path, *, is_alone: bool = False) -> None:
+    """Jobs on a cluster of a few nodes, all at once unless each is to be alone."""
     settings = Settings(sections={"local": LocalSettings(home=home)}, cluster_nodes=NODES)
     backend = open_backend(settings)
     requests = [parse(f"q{number} --toolkit custom", "1", settings=settings) for number in range(QUEUE)]
-    for job in [submit(backend, request, settings).job for request in requests]:
+    jobs = (submit(backend, request, settings).job for request in requests)
+    for job in jobs if is_alone else [*jobs]:
         assert job.wait().exit_code == 0
     backend.close()
 

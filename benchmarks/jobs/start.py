@@ -8,11 +8,14 @@ the jobs are submitted outside of one, and once inside.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -42,6 +45,8 @@ def rows() -> Iterator[Row]:
         one = typical(partial(start_job, line="--toolkit custom"))
         other = typical(submitit_in(Path(folder) / "submitit"))
         yield Row("submit -> one process runs", one * 1000, "submitit, local executor", other * 1000, "ms")
+        least = typical(minimal_in(Path(folder) / "minimal"))
+        yield Row("submit -> one process runs", one * 1000, "a minimal supervisor", least * 1000, "ms")
         with working_in(Path(__file__).parent):
             inside = typical(partial(start_job, line="--toolkit custom"))
         yield Row("the same in this repository", inside * 1000, "outside", one * 1000, "ms")
@@ -92,6 +97,33 @@ def submitit_in(folder: Path) -> Callable[[], float]:
     executor = submitit.LocalExecutor(folder=folder)
     executor.update_parameters(timeout_min=1)
     return lambda: executor.submit(time.time).result()
+
+
+def minimal_in(home: Path) -> Callable[[], float]:
+    """The same script as a job of a minimal supervisor."""
+    home.mkdir()
+    database = sqlite3.connect(home / "state.db", isolation_level=None)
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("CREATE TABLE job (guid TEXT PRIMARY KEY, state TEXT, supervisor TEXT, changed REAL)")
+    script = home / "script.py"
+    script.write_text(SCRIPT)
+    start = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import gc; gc.disable()"
+    words = [
+        sys.executable,
+        "-E",
+        "-S",
+        "-c",
+        f"{start}; import minimal_supervisor; minimal_supervisor.main()",
+    ]
+
+    def start_job() -> float:
+        guid = uuid.uuid4().hex
+        database.execute("INSERT INTO job (guid) VALUES (?)", (guid,))
+        plan = json.dumps({"guid": guid, "command": f"{sys.executable} {script}"})
+        subprocess.run([*words, str(home)], input=plan, text=True, start_new_session=True, check=True)
+        return earliest((home / guid / "stdout.txt").read_text())
+
+    return start_job
 
 
 def earliest(log: str) -> float:
