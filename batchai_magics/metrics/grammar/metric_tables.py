@@ -136,25 +136,27 @@ class MetricTable:
         if mark := _mark_of(text):
             return self._copied(text.removeprefix(mark))
         self._copied_names = ()
-        if not line and self._columns and self._columns.is_pair and self._pair:
-            self._columns = None
         if _RULE.fullmatch(text.strip()):
-            self._is_bare = _TWO_RULES.fullmatch(text.strip()) is not None
-            return self._rule()
+            return self._rule(text.strip())
+        if not line and self._pair:
+            self._columns = None
+        return self._table_line(text)
+
+    def _table_line(self, text: bytes) -> Row | None:
+        """Read a line of a box or of columns, which may be their header."""
         if self._box is not None and self._columns is None:
             # not the header of columns in a box
             is_header = _PROGRAM_TABLE.search(text) or (not self._box and columns_of(text) is not None)
             if not is_header and (found := self._box_line(text)):
                 return found
-        header = self._header(text)
-        if header:
+        if header := self._header(text):
             self._is_placed = header.is_placed
             header = header._replace(phase=header.phase or self.phase_above)
             self._columns, self._lines_left, self._box, self._shown = header, _MOST_LINES, None, ()
             self._pair = None
             return NOTHING
-        found = self._row(text) if self._columns else None
-        return found or (None if self._box is None else self._box_line(text))
+        found = self._row(self._columns, text) if self._columns else None
+        return found or self._box_line(text)
 
     def _header(self, text: bytes) -> Columns | None:
         """The columns that a line names, alone or with the line above it."""
@@ -193,7 +195,8 @@ class MetricTable:
         self._members = None
         return _dict_numbers(members)
 
-    def _rule(self) -> Row | None:
+    def _rule(self, text: bytes) -> Row | None:
+        self._is_bare = _TWO_RULES.fullmatch(text) is not None
         box, self._box, self._section = self._box, [], ""
         self._is_placed = self.is_below_heading if box is None else self._is_placed
         if self._columns and self._columns.table.layout is Layout.PAIRS and self._shown:
@@ -224,9 +227,7 @@ class MetricTable:
             box.append(((self._section if is_inner else "") + name.decode(errors="replace"), value))
         return NOTHING
 
-    def _row(self, text: bytes) -> Row | None:
-        columns = self._columns
-        assert columns is not None
+    def _row(self, columns: Columns, text: bytes) -> Row | None:
         self._lines_left -= 1
         found = self._pair_numbers(columns, text) if columns.is_pair else _row_numbers(columns, text)
         if found is None:
