@@ -28,17 +28,11 @@ def with_watch_settings(request: CellRequest, settings: Settings, backend: Backe
         UsageError: A channel in the settings is invalid; it is not repeated.
     """
     has_channels = backend.records is not None and backend.capabilities.notifications
-    refused = {"--notify": request.notify, "--export": request.exports}
-    if not has_channels and (option := next((name for name, given in refused.items() if given), "")):
+    option = "--notify" if request.notify else "--export" if request.exports else ""
+    if option and not has_channels:
         text = f"{option} is not supported by the {backend.capabilities.name} backend"
         raise CapabilityError(text, code="NotSupported", hint="Leave it out; nothing was written.")
-    price = 0.0
-    if conditions := request.spec.batchai_stop_if:
-        printed = {metric_name(name) for name in request.spec.batchai_patterns or ()}  # those need no price
-        measured = [text for text in conditions if stop_condition(text).metric not in printed]
-        price = JobCosts(backend, settings).price_for_conditions(measured, request.spec)
-    if backend.records is None or not (has_channels or price):
-        return request
+    price = _price_for_conditions(request, settings, backend)
     notify = (request.notify or addresses_in(settings.notify)) if has_channels else ()
     if not (notify or request.exports or price):
         return replace(request, notify=(), watch=None)
@@ -54,6 +48,15 @@ def with_watch_settings(request: CellRequest, settings: Settings, backend: Backe
         has_lines=settings.notify_lines,
     )
     return replace(request, notify=notify, watch=watch)
+
+
+def _price_for_conditions(request: CellRequest, settings: Settings, backend: Backend) -> float:
+    """The price that what watches the run needs for its stop conditions; 0 if nothing does, or needs one."""
+    printed = {metric_name(name) for name in request.spec.batchai_patterns or ()}  # those need no price
+    conditions = request.spec.batchai_stop_if or ()
+    measured = [text for text in conditions if stop_condition(text).metric not in printed]
+    price = JobCosts(backend, settings).price_for_conditions(measured, request.spec)
+    return 0.0 if backend.records is None else price
 
 
 def stalled_s(settings: Settings | None = None) -> float:
