@@ -34,7 +34,9 @@ class QueueState:
 
     def reason(self, job: JobResource) -> str:
         """Why the job is queued, without a period; empty if that is not known, or it is not."""
-        return _reason(job, self._queue, self._cluster)
+        if not job.waits_for_nodes:
+            return job.waiting
+        return "; ".join(_reasons(job, self._queue, self._cluster))
 
 
 def with_wait_reasons(backend: Backend, jobs: Iterable[JobResource]) -> list[JobResource]:
@@ -55,24 +57,18 @@ def with_wait_reason(backend: Backend, job: JobResource) -> JobResource:
     with contextlib.suppress(NotFoundError):  # the cluster was deleted
         cluster = backend.show(ResourceId.parse(job.spec.cluster.id))
         counts = cluster.node_states if isinstance(cluster, Cluster) else None
-    reason = _reason(job, queue, counts)
+    reason = "; ".join(_reasons(job, queue, counts))
     return job.with_waiting(reason) if reason else job
 
 
-def _reason(job: JobResource, queue: QueueChanged | None, cluster: NodeStateCounts | None) -> str:
-    if not job.waits_for_nodes:
-        return job.waiting
-    return "; ".join(_reasons(queue, cluster, job.spec.node_count))
-
-
-def _reasons(queue: QueueChanged | None, cluster: NodeStateCounts | None, wanted: int) -> Iterator[str]:
+def _reasons(job: JobResource, queue: QueueChanged | None, cluster: NodeStateCounts | None) -> Iterator[str]:
     if queue and queue.on_nodes:
         yield f"{_names(queue.on_nodes)} {_verb(queue.on_nodes)} using its nodes"
     if queue and queue.before:
         yield f"{_jobs_before(queue.before)} ahead in the queue"
     if cluster and (preparing := cluster.of(NodeState.PREPARING)):
         yield f"{preparing} of its nodes {'is' if preparing == 1 else 'are'} being prepared"
-    elif cluster and cluster.total < wanted:
+    elif cluster and cluster.total < job.spec.node_count:
         yield f"it has {cluster.total or 'none'}"
 
 
