@@ -46,27 +46,19 @@ def comparison_table(
         parameters: The columns of parameters, which come first.
         best: Name of a metric → the index of the run with the best value.
     """
-    caption, setup = _common_setup(rows)
+    setup = _columns_of(map(_setup_cells, rows))
+    common = {title: cells[0] for title, cells in setup if len(rows) > 1 and len(set(cells)) == 1}
     columns = [
         *((name, ["" if row[name] is None else str(row[name]) for row in rows]) for name in parameters),
-        *setup,
+        *((title, cells) for title, cells in setup if title not in common),
         *_metric_columns(rows, metrics, best),
         *_columns_of(map(_result_cells, rows)),
         ("tags", [", ".join(every) for every in tags]),
     ]
     told = [(title, cells) for title, cells in columns if any(cells)]
     lines = [[row["run"], *(cells[place] for _, cells in told)] for place, row in enumerate(rows)]
+    caption = ", ".join(f"{title} {text}" for title, text in common.items() if text)
     return caption, ["run", *(title for title, _ in told)], lines
-
-
-def _common_setup(rows: Sequence[_Row]) -> tuple[str, list[_Column]]:
-    """What all runs have in common as a caption, and the columns in which they differ."""
-    columns = _columns_of(map(_setup_cells, rows))
-    common = {
-        title: cells[0] for title, cells in columns if len(rows) > 1 and cells[0] and len(set(cells)) == 1
-    }
-    caption = ", ".join(f"{title} {text}" for title, text in common.items())
-    return caption, [column for column in columns if column[0] not in common]
 
 
 def _columns_of(rows: Iterable[Mapping[str, str]]) -> list[_Column]:
