@@ -180,9 +180,9 @@ class Metric:
         means = [sum(values[each]) / len(values[each]) for each in positions]
         return Curve(positions, means, lines[0].name)
 
-    def last_segment(self, axis: str = "", *, start: float = 0.0) -> dict[float, float]:
+    def last_segment(self) -> dict[float, float]:
         """The value over all ranks by position, ascending, of the last segment."""
-        return self.curves(axis, start=start)[-1].points
+        return self.curves()[-1].points
 
     def positions_by_step(self, axis: str, start: float = 0.0) -> list[dict[float, float]]:
         """Step → position on another axis of each of its curves, as its longest rank logs them."""

@@ -58,8 +58,8 @@ def test_an_epoch_above_the_first_step_is_no_step_that_counts():
 def test_points_are_placed_by_epoch_and_by_time():
     rows = [{"epoch": 2 * s, "step": s, "time": 1763805600 + s, "loss": 1.0} for s in (1, 2)]
     found = metrics_of(lines(*rows))
-    assert list(found["loss"].last_segment("epoch")) == [2, 4]
-    assert list(found["loss"].last_segment("time", start=found.start)) == [0, 1]
+    assert list(found["loss"].curves("epoch")[-1].positions) == [2, 4]
+    assert list(found["loss"].curves("time", start=found.start)[-1].positions) == [0, 1]
 
 
 def test_the_figures_are_last_and_best_with_its_step():
