@@ -7,7 +7,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -46,37 +46,31 @@ def test_loopback_may_be_plain_and_others_are_encrypted(url: str) -> None:
     assert endpoint(url).url == url.rstrip("/")
 
 
-@pytest.mark.parametrize(
-    "url",
-    ["http://jobs.example.org", "http://10.0.0.1:10000", "http://127.0.0.1.example.org", "http://0.0.0.0"],
+PLAIN = ("http://jobs.example.org", "http://10.0.0.1:10000", "http://127.0.0.1.example.org", "http://0.0.0.0")
+ODD = (
+    "jobs.example.org",
+    "ftp://x",
+    "https://",
+    "https://a:b@c",
+    "https://x/?a=b",
+    "https://x:0",
+    "https://x:y",
 )
-def test_plain_http_elsewhere_is_refused(url: str) -> None:
-    with pytest.raises(UsageError, match="plain http") as caught:
-        endpoint(url)
-    assert "https" in caught.value.hint
 
 
 @pytest.mark.parametrize(
-    "url",
+    ("urls", "said", "hint"),
     [
-        "jobs.example.org",
-        "ftp://x",
-        "https://",
-        "https://a:b@c",
-        "https://x/?a=b",
-        "https://x:0",
-        "https://x:y",
+        (PLAIN, "plain http", "https"),
+        (ODD, "is not an endpoint", ""),
+        (("",), "has no endpoint", "BATCHAI_ENDPOINT"),
     ],
 )
-def test_what_is_no_address_is_refused(url: str) -> None:
-    with pytest.raises(UsageError, match="is not an endpoint"):
-        endpoint(url)
-
-
-def test_without_an_endpoint_it_says_how_to_give_one() -> None:
-    with pytest.raises(UsageError, match="has no endpoint") as caught:
-        endpoint("")
-    assert "BATCHAI_ENDPOINT" in caught.value.hint
+def test_what_is_no_address_or_not_encrypted_is_refused(urls: Sequence[str], said: str, hint: str) -> None:
+    for url in urls:
+        with pytest.raises(UsageError, match=said) as caught:
+            endpoint(url)
+        assert hint in caught.value.hint, url
 
 
 def test_a_missing_authority_is_named() -> None:

@@ -23,10 +23,6 @@ OFFER = {
     "facets": ["storage"],
 }
 
-FACETS_OF_A_SERVER = (
-    *("storage", "containers", "node_commands", "preemption", "setup_logs", "telemetry", "records"),
-)
-
 
 def discovery(connection: ScriptedConnection) -> ServerDiscovery:
     """Gives the offer of a server of our own."""
@@ -96,13 +92,6 @@ def tails(*states: str) -> tuple[ServerExtensions, ScriptedConnection]:
     told = {"value": {"stdout.txt": extension_bodies.chunk_to_wire(PIECE)}}
     connection = ScriptedConnection(*(ScriptedResponse(told, {STATE: state}) for state in states))
     return server_of(connection), connection
-
-
-@pytest.mark.parametrize("offered", FACETS_OF_A_SERVER)
-def test_extensions_have_the_facets_of_the_offer_and_no_other(offered: str) -> None:
-    info = ServerInfo(Capabilities(name="x"), [offered])
-    made = ServerExtensions(ScriptedConnection(), info, None, "g")
-    assert [facet for facet in FACETS_OF_A_SERVER if getattr(made, facet)] == [offered]
 
 
 def test_a_tail_is_asked_for_by_what_is_known_and_not_tried_twice_at_once() -> None:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from batchai_magics.backends.folders import entries
 from batchai_magics.backends.local import process, reconciler
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.runner import LocalRunner
@@ -72,50 +69,6 @@ class Watch:
         """What is new."""
         self._now += 1
         return [event for follower in self._followers for event in follower.poll()]
-
-
-class Reads:
-    """What a look reads: statements of the store, folders, and files whose status is asked."""
-
-    def __init__(self, still: Still, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._still = still
-        self.folders: list[str] = []
-        self.files: list[str] = []
-        scandir, at = os.scandir, entries.Entry.at
-
-        def noted_folder(path: Any) -> Any:
-            self.folders.append(str(path))
-            return scandir(path)
-
-        def noted_file(root: Path, path: Any) -> entries.Entry:
-            self.files.append(path.name)
-            return at(root, path)
-
-        monkeypatch.setattr(os, "scandir", noted_folder)
-        monkeypatch.setattr(entries.Entry, "at", noted_file)
-
-    def of(self, look: Callable[[], object]) -> list[str]:
-        """The statements of a look."""
-        statements: list[str] = []
-        self.folders.clear()
-        self.files.clear()
-        with self._still.store.read() as db:
-            db.set_trace_callback(statements.append)
-            look()
-            db.set_trace_callback(None)
-        return statements
-
-
-def test_a_look_at_silent_jobs_reads_a_record_and_the_sizes_of_logs_for_each(
-    still: Still, jobs: list[ResourceId], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    watch, reads = Watch(still, jobs), Reads(still, monkeypatch)
-    statements = reads.of(watch.look)
-    assert (len(reads.folders), reads.files) == (COUNT, [*LOGS] * COUNT)
-    records = [each for each in statements if "FROM resource WHERE key = " in each]
-    assert len(records) == COUNT
-    assert {each.split()[0] for each in statements if each not in records} <= {"BEGIN", "COMMIT", "PRAGMA"}
-    assert len(statements) - COUNT <= 6  # whatever their number
 
 
 def test_what_another_process_records_is_seen_at_the_next_look(still: Still, jobs: list[ResourceId]) -> None:

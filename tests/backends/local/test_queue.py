@@ -175,13 +175,6 @@ def states(still: Still) -> list[str]:
     return [state for (state,) in still.rows("SELECT state FROM node ORDER BY ordinal")]
 
 
-def test_jobs_fill_one_node_before_the_next_and_have_gpus_of_their_own(shared: Still) -> None:
-    for name in ("a", "b", "c"):
-        shared.job(name, batchaiGpus=1)
-    assert assign(shared) == ["a", "b", "c"]
-    assert held(shared) == {"a": [(0, "0")], "b": [(0, "2")], "c": [(1, "1")]}
-
-
 def test_a_job_that_wants_whole_nodes_waits_for_those_that_are_shared(shared: Still) -> None:
     shared.job("a", batchaiGpus=1)
     assert assign(shared) == ["a"]

@@ -82,6 +82,6 @@ def test_the_native_options_of_an_engine_arrive_and_nothing_else_does() -> None:
     for said, options in ((["slurm", "rlimit"], ("slurm", "rlimit")), ("slurm", ()), (None, ())):
         capabilities = {**told["capabilities"], "backend_options": said}
         info = extension_wire.info_from_wire({**told, "capabilities": capabilities}, "arm")
-        assert info.capabilities.backend_options == options
+        assert (info.capabilities.backend_options, info.capabilities.pace) == (options, Pace(0.5, 10.0))
     odd = {**told, "capabilities": {**told["capabilities"], "pace": 7}}
     assert extension_wire.info_from_wire(odd, "arm").capabilities.pace == Pace()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -65,23 +66,16 @@ def test_what_another_makes_anew_under_a_name_is_theirs(file: Path) -> None:
     assert owners.of("/w") == Owners(file).of("/w") == "second"
 
 
-def test_a_server_that_starts_keeps_no_line_of_what_is_gone_or_half_written(file: Path) -> None:
-    owners = owners_in(file, ("/w", "first"), ("/x", "second"))
-    owners.forget("/w")
+@pytest.mark.parametrize("left", [[("/x", "second")], []])
+def test_a_server_that_starts_keeps_no_line_of_what_is_gone_or_half_written(
+    file: Path, left: list[tuple[str, str]]
+) -> None:
+    owners_in(file, ("/w", "first"), *left).forget("/w")
     with file.open("a") as stream:
         stream.write('\n["/y", "fi')
     Owners(file).record("/z", "second")
-    assert file.read_text().strip().splitlines() == [
-        '["/x", "second"]',
-        '["/z", "second"]',
-    ]
-
-
-def test_half_a_line_hides_no_later_one_though_nothing_else_was_left(file: Path) -> None:
-    owners_in(file, ("/w", "first")).forget("/w")
-    with file.open("a") as stream:
-        stream.write('\n["/y", "fi')
-    Owners(file).record("/z", "second")
+    lines = file.read_text().strip().splitlines()
+    assert lines == [json.dumps(line) for line in (*left, ("/z", "second"))]
     assert Owners(file).of("/z") == "second"
 
 

@@ -142,15 +142,6 @@ class Polled:
         return result
 
 
-def test_one_poll_serves_all_who_ask_before_it_starts() -> None:
-    async def crowd() -> None:
-        polls, polled = SharedPolls(), Polled()
-        answers = await asyncio.gather(*[polls.next("job", polled) for _ in range(200)])
-        assert (polled.runs, {answer.data for answer in answers}) == (1, {1})
-
-    asyncio.run(crowd())
-
-
 def test_who_asks_while_a_poll_runs_gets_the_next_one_and_two_never_run_at_once() -> None:
     async def late() -> None:
         polls, polled = SharedPolls(), Polled()

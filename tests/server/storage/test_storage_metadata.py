@@ -2,54 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from azure.core.exceptions import HttpResponseError
-from azure.storage.fileshare import ShareClient, ShareServiceClient
+from azure.storage.fileshare import ShareClient, ShareDirectoryClient, ShareFileClient, ShareServiceClient
 
 from batchai_magics.errors import StorageError
 from batchai_magics.server.storage.storage_metadata import MetadataStore, StorageRecord
 from tests.server.running import Running, connected
+from tests.server.storage.files.conftest import account, service, share
 
+__all__ = ["account", "service", "share"]
 pytestmark = pytest.mark.slow
 RUN = {"run": "7", "model": "ResNet 50"}
 
 
-@pytest.fixture(scope="module")
-def service(server: Running) -> ShareServiceClient:
-    key = {"account_name": "local", "account_key": server.context.keys.of("local")[0]}
-    return ShareServiceClient(f"{server.url}/local", credential=key, retry_total=0)
+def of(client: ShareDirectoryClient | ShareFileClient) -> dict[str, str]:
+    """What a folder or file says of itself."""
+    is_file = isinstance(client, ShareFileClient)
+    return (client.get_file_properties() if is_file else client.get_directory_properties()).metadata
 
 
-@pytest.fixture
-def share(service: ShareServiceClient) -> Iterator[ShareClient]:
-    made = service.create_share("noted", metadata=RUN)
-    yield made
-    made.delete_share()
-
-
-def of(client: object) -> dict:
-    """What a share, folder or file says of itself."""
-    names = ("share", "directory", "file")
-    get = next(getattr(client, f"get_{name}_properties", None) for name in names if _has(client, name))
-    return get().metadata
-
-
-def _has(client: object, name: str) -> bool:
-    return hasattr(client, f"get_{name}_properties")
-
-
-def test_a_share_has_those_that_it_was_made_with_until_others_are_set(
-    service: ShareServiceClient, share: ShareClient
-) -> None:
-    assert of(share) == RUN
+def test_a_share_has_those_that_it_was_made_with_until_others_are_set(service: ShareServiceClient) -> None:
+    share = service.create_share("noted", metadata=RUN)
+    assert share.get_share_properties().metadata == RUN
     share.set_share_metadata({"other": "ä&b".encode().hex()})
-    assert of(share) == {"other": "c3a42662"}
+    assert share.get_share_properties().metadata == {"other": "c3a42662"}
     listed = {item.name: item for item in service.list_shares(include_metadata=True)}
     assert listed["noted"].metadata == {"other": "c3a42662"}
     assert not next(iter(service.list_shares(name_starts_with="noted"))).metadata
+    share.delete_share()
 
 
 def test_a_folder_has_them_under_each_of_its_names(share: ShareClient) -> None:
@@ -95,9 +78,9 @@ def test_a_copy_has_those_of_its_source_unless_it_is_given_others(share: ShareCl
 def test_what_our_own_client_uploads_has_none(server: Running, share: ShareClient, tmp_path: Path) -> None:
     for name in "ab":
         share.get_file_client(name).upload_file(b"old", metadata=RUN)
-    storage = connected(server.url).storage
-    storage.upload_small("noted", "a", b"new")
-    storage.store_pack("noted", {"b": b"new"})
+    storage, name = connected(server.url).storage, f"filesacct/{share.share_name}"
+    storage.upload_small(name, "a", b"new")
+    storage.store_pack(name, {"b": b"new"})
     assert of(share.get_file_client("a")) == of(share.get_file_client("b")) == {}
 
 

@@ -140,16 +140,6 @@ def test_labels_are_those_that_a_job_had_last(still: Still) -> None:
     assert RunRecords(still.context()).labels([job]) == {job.key: Labels(("wide",), "new")}
 
 
-def test_the_baseline_is_the_run_that_was_pinned_last(still: Still) -> None:
-    still.cluster()
-    first, second, third = (still.job(name) for name in ("one", "two", "three"))
-    for job in (first, third, second):
-        RunRecords(still.context()).relabel(job, LabelChange(("baseline",)))
-    RunRecords(still.context()).relabel(third, LabelChange(note="no longer"))
-    found_again(still)
-    assert RunRecords(still.context()).baseline(first.parent) == "two"
-
-
 def test_each_owner_has_their_baseline_again(still: Still) -> None:
     still.cluster()
     jobs = [still.job(name, owner=name[0]) for name in ("a1", "b1", "a2")]

@@ -63,12 +63,6 @@ def test_nothing_is_inserted_into_what_does_not_exist(records: Repository) -> No
 # -- lists
 
 
-def test_lists_are_in_the_order_of_creation(records: Repository) -> None:
-    made = insert(records, job_named("c"), job_named("a"), job_named("b"))
-    assert records.children(EXPERIMENT, Kind.JOB, Page()) == (made, None)
-    assert records.names(EXPERIMENT, Kind.JOB) == ["c", "a", "b"]
-
-
 def test_a_list_of_one_kind_holds_no_other_and_nothing_from_elsewhere(records: Repository) -> None:
     beside = WORKSPACE.child(Kind.EXPERIMENT, "e0")
     insert(records, JOB, beside, beside.child(Kind.JOB, "other"))
