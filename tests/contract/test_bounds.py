@@ -7,7 +7,7 @@ import pytest
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.launch import planning
 from batchai_magics.models.resource_ids import Kind
-from tests.contract.place import Place
+from tests.contract.place import Place, manual
 
 pytestmark = [pytest.mark.slow, pytest.mark.decided_by("service")]
 DOUBLING = [
@@ -31,6 +31,21 @@ def test_a_job_that_is_too_large_is_refused_by_name_and_not_planned(
             place.start(**fields)
         with pytest.raises(NotFoundError):
             place.backend.show(place.job())
+
+
+@pytest.mark.needs("empty_clusters")
+def test_a_job_is_bounded_where_no_cluster_says_how_many_nodes_there_are(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(planning, "plan")
+    empty = place.on(place.make_cluster("empty", scale=manual(0)))
+    workers = {"pythonScriptFilePath": "t.py", "workerCount": 2**31 - 1}
+    for fields in (
+        {"nodeCount": 2**31 - 1},
+        {"customToolkitSettings": None, "tensorFlowSettings": workers},
+    ):
+        with pytest.raises(BatchAIError, match="see the setting max_"):
+            place.start(**fields, **empty)
 
 
 def test_nothing_is_written_for_a_job_that_is_too_large(place: Place) -> None:

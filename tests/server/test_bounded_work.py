@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,7 +15,7 @@ from batchai_magics.backends.service import extension_bodies
 from batchai_magics.models.documents import key_spellings, spec_problems
 from batchai_magics.server.storage.storage_resource import OWN_ACCOUNT
 from tests.server.running import SUBSCRIPTION, WORKSPACE, Running
-from tests.wire_bodies import plain_cluster, plain_job
+from tests.wire_bodies import plain_job
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -182,48 +181,6 @@ def test_a_written_range_is_zeros_once_it_is_cleared(server: Running, files: Sha
 
 
 JOBS = f"{WORKSPACE}/experiments/default/jobs"
-DOUBLING = [
-    {"name": f"A{number}", "value": f"$A{number - 1}$A{number - 1}" if number else "xx"}
-    for number in range(60)
-]
-MPI = {"commandLine": "true", "processCount": 2**31 - 1}
-HOSTILE = [
-    {"nodeCount": 2**31 - 1, "customToolkitSettings": {"commandLine": "true"}},
-    {"nodeCount": 1, "customMpiSettings": MPI},
-    {"nodeCount": 1, "customToolkitSettings": {"commandLine": "true"}, "environmentVariables": DOUBLING},
-    {"nodeCount": 1, "tensorFlowSettings": {"pythonScriptFilePath": "t.py", "workerCount": 2**31 - 1}},
-]
-
-
-@pytest.fixture
-def empty_cluster(server: Running) -> str:
-    """A cluster without nodes, which says nothing about how many a job may ask for."""
-    path = f"{WORKSPACE}/clusters/empty"
-    assert server.ask("PUT", path, json=plain_cluster(0)).ok
-    return path
-
-
-def test_of_two_hundred_hostile_requests_none_keeps_another_user_waiting(
-    server: Running, empty_cluster: str
-) -> None:
-    """The other user's requests begin and end while those are under way."""
-    common = {"cluster": {"id": empty_cluster}, "stdOutErrPathPrefix": "/tmp"}
-    bodies = [json.dumps({"properties": {**common, **fields}}) for fields in HOSTILE]
-    under_way = threading.Semaphore(0)
-
-    def attack(number: int) -> tuple[int, bool]:
-        under_way.release()
-        answer = server.ask("PUT", f"{JOBS}/hostile-{number}", data=bodies[number % len(bodies)])
-        return answer.status_code, "see the setting max_" in answer.text
-
-    with ThreadPoolExecutor(16) as attackers:
-        answers = [attackers.submit(attack, number) for number in range(200)]
-        for _ in range(16):
-            under_way.acquire()
-        others = list(_answers(server, lambda: all(answer.done() for answer in answers)))
-    assert {answer.result() for answer in answers} == {(400, True)}
-    assert others
-    assert set(others) == {200}
 
 
 def _answers(server: Running, is_over: Callable[[], bool]) -> Iterator[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -133,6 +134,13 @@ def test_a_body_in_chunks_may_be_larger_than_headers(narrow: Running) -> None:
 def test_a_request_that_can_be_read_in_two_ways_is_refused(narrow: Running, framing: str) -> None:
     with connection(narrow, f"{PUT}{framing}\r\n\r\n{{}}") as client:
         assert receive_all(client).startswith(b"HTTP/1.1 4")
+
+
+def test_a_user_has_so_many_unfinished_bodies_and_no_more(narrow: Running) -> None:
+    sent = f"{PUT}Content-Length: 100\r\n\r\n{{".encode()
+    with connections(narrow.url, ServerLimits().bodies_of_user + 1, sent) as clients:
+        (refused,) = until(lambda: select.select(clients, [], [], 0)[0])
+        assert b"ServerBusy" in refused.recv(65536)
 
 
 def test_a_reader_that_stops_reading_is_let_go(hasty: Running) -> None:
