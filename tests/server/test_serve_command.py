@@ -194,20 +194,6 @@ def test_a_terminal_is_told_the_token_and_a_server_that_is_told_to_end_right_the
     assert ("serving as root" in error) is (os.geteuid() == 0)
 
 
-@pytest.mark.parametrize("words", [[], ["user", "add", "first"]], ids=["serve", "user add"])
-def test_an_open_home_with_what_is_not_ours_is_refused_before_anything_is_served(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
-) -> None:
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "diary.txt").write_text("mine")
-    home.chmod(0o755)
-    monkeypatch.setenv("BATCHAI_HOME", str(home))
-    with pytest.raises(StorageError, match="is open to other users"):
-        serve_command.main(words)
-    assert not (home / "server").exists()
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 @pytest.mark.parametrize("name", ["", "server", "server/token", "server/users.json", "server/tls/ca.key"])
 @pytest.mark.parametrize("words", [[], ["user", "add", "first"]], ids=["serve", "user add"])

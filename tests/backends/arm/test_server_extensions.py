@@ -11,7 +11,7 @@ import pytest
 from batchai_magics.backends.arm.server_extensions import ServerDiscovery, ServerExtensions
 from batchai_magics.backends.base import Capabilities, Chunk
 from batchai_magics.backends.service import extension_bodies
-from batchai_magics.backends.service.extension_wire import PREFER, SINCE, STATE, ServerInfo
+from batchai_magics.backends.service.extension_wire import SINCE, STATE, ServerInfo
 from batchai_magics.errors import NotFoundError, ServiceError, UnreachableError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from tests.backends.arm.scripted_connection import ScriptedConnection, ScriptedResponse
@@ -100,20 +100,6 @@ def test_a_tail_is_asked_for_by_what_is_known_and_not_tried_twice_at_once() -> N
     (request,) = connection.requests
     assert request.body == {"positions": {"stdout.txt": 3}, "limit": 7}
     assert (request.headers, request.is_polled) == ({}, True)
-
-
-def test_who_waits_says_how_the_job_stood_when_it_was_asked_for_last() -> None:
-    made, connection = tails("first", "other", "second", "third")
-    made.tail(job(), {}, 9, wait_s=10.0)
-    made.tail(job("other"), {}, 9, wait_s=10.0)
-    made.tail(job(), {}, 9, wait_s=0.0)  # its state was not told to anybody
-    made.tail(job(), {"stdout.txt": 6, "stderr.txt": 0}, 9, wait_s=4.0)
-    assert [request.headers for request in connection.requests] == [
-        {PREFER: "wait=10", SINCE: ""},
-        {PREFER: "wait=10", SINCE: ""},
-        {},
-        {PREFER: "wait=4", SINCE: "first"},
-    ]
 
 
 def test_who_knows_less_than_was_told_waits_for_nothing() -> None:

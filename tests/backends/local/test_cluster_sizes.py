@@ -115,17 +115,10 @@ def ready(still: Still, count: int = 2) -> tuple[ResourceId, list[str]]:
     return cluster, list(still.nodes(cluster))
 
 
-def test_unusable_nodes_go_first(still: Still) -> None:
+@pytest.mark.parametrize("change", ["state = 'unusable', since = since + 100", "since = since - 100"])
+def test_unusable_nodes_go_first_and_then_those_that_were_idle_longest(still: Still, change: str) -> None:
     cluster, (first, second) = ready(still)
-    still.change("UPDATE node SET state = 'unusable' WHERE id = ?", first)
-    still.change("UPDATE node SET since = since + 100 WHERE id = ?", first)
-    still.resize(cluster, 1)
-    assert still.nodes(cluster) == {second: "idle"}
-
-
-def test_of_idle_nodes_the_one_that_was_idle_longest_goes(still: Still) -> None:
-    cluster, (first, second) = ready(still)
-    still.change("UPDATE node SET since = since - 100 WHERE id = ?", first)
+    still.change(f"UPDATE node SET {change} WHERE id = ?", first)
     still.resize(cluster, 1)
     assert still.nodes(cluster) == {second: "idle"}
 

@@ -60,12 +60,6 @@ def test_what_a_node_has_is_said_where_its_size_promises_something_else(
     assert "".join(machine_devices.hardware_notes(asked, machine)) == told
 
 
-def test_gpus_are_shared_out_and_shared_when_there_are_too_few() -> None:
-    assert [MachineDevices(8, ("0", "1", "2")).gpu_share(i, 2) for i in range(2)] == [("0", "2"), ("1",)]
-    assert [MachineDevices(8, ("0", "1")).gpu_share(i, 3) for i in range(3)] == [("0",), ("1",), ("0",)]
-    assert MachineDevices(8).gpu_share(0, 1) == ()
-
-
 @pytest.mark.parametrize(
     ("gpus", "nodes", "size"),
     [

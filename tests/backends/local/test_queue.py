@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -40,23 +40,20 @@ def queue(still: Still) -> list[str]:
         return [key.rpartition("/")[2] for key in job_table.queue_of(db, cluster)]
 
 
-def test_users_take_turns_however_many_jobs_one_has_queued_first(still: Still) -> None:
-    ready(still, 5)
-    for name in ("a1", "a2", "a3", "a4"):
-        still.job(name, owner="ann")
-    for name in ("b1", "b2"):
-        still.job(name, owner="bob")
-    assert assign(still) == ["a1", "b1", "a2", "b2", "a3"]
-
-
-def test_nodes_count_not_jobs(still: Still) -> None:
-    ready(still, 6)
-    still.job("a1", 3, owner="ann")
-    for name in ("b1", "b2", "b3"):
-        still.job(name, owner="bob")
-    still.job("a2", owner="ann")
-    assert assign(still) == ["a1", "b1", "b2", "b3"]
-    assert queue(still) == ["a2"]
+@pytest.mark.parametrize(
+    ("nodes", "jobs", "order", "left"),
+    [
+        (5, ("a1", "a2", "a3", "a4", "b1", "b2"), ["a1", "b1", "a2", "b2", "a3"], ["a4"]),
+        (6, ("a1 on three nodes", "b1", "b2", "b3", "a2"), ["a1", "b1", "b2", "b3"], ["a2"]),
+    ],
+)
+def test_users_take_turns_by_their_nodes_however_many_jobs_one_has_queued_first(
+    still: Still, nodes: int, jobs: Sequence[str], order: list[str], left: list[str]
+) -> None:
+    ready(still, nodes)
+    for job in jobs:
+        still.job(job[:2], 3 if "three" in job else 1, owner=job[0])
+    assert (assign(still), queue(still)) == (order, left)
 
 
 def test_nodes_on_other_clusters_count_too(still: Still) -> None:

@@ -101,12 +101,6 @@ def test_a_job_that_is_watched_over_is_left_alone(still: Still, column: str) -> 
     assert still.state(job)["state"] == "running"
 
 
-def test_a_spawner_that_lives_does_not_stand_for_a_supervisor_that_is_dead(still: Still) -> None:
-    job = lost(still, spawner=process.own_identity())
-    assert reconciler.recover_jobs(still.store, still.layout)
-    assert codes(still, job) == ["JobSupervisorLost"]
-
-
 def test_nodes_given_by_who_died_are_given_again(still: Still) -> None:
     job = lost(still, supervisor="", spawner=dead(), state="queued")
     assert reconciler.recover_jobs(still.store, still.layout)
@@ -116,10 +110,21 @@ def test_nodes_given_by_who_died_are_given_again(still: Still) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stop", "state", "code"), [("terminate", "failed", ["JobTerminated"]), ("requeue", "queued", [])]
+    ("columns", "state", "code"),
+    [
+        ({"stop": "terminate"}, "failed", ["JobTerminated"]),
+        ({"stop": "requeue"}, "queued", []),
+        (
+            {"spawner": process.own_identity()},
+            "failed",
+            ["JobSupervisorLost"],
+        ),  # who lives, but is no supervisor
+    ],
 )
-def test_a_job_that_was_to_stop_has_stopped(still: Still, stop: str, state: str, code: list[str]) -> None:
-    job = lost(still, stop=stop)
+def test_a_job_that_was_to_stop_has_stopped_and_another_is_lost(
+    still: Still, columns: dict[str, str], state: str, code: list[str]
+) -> None:
+    job = lost(still, **columns)
     reconciler.recover_jobs(still.store, still.layout)
     assert (still.state(job)["state"], codes(still, job)) == (state, code)
 

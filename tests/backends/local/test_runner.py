@@ -52,21 +52,6 @@ def created_job(still: Still, name: str = "j", **fields: object) -> ResourceId:
     return id
 
 
-def test_reconcile_starts_a_run_with_its_secrets(still: Still, started: Started) -> None:
-    still.cluster()
-    still.prepare()
-    job = created_job(still, secrets=SECRETS)
-    run = run_of(still.backend.context.repository.get(job))
-    for _ in range(2):
-        (status,) = still.backend.runner.status([run])
-        assert status.state is ExecutionState.QUEUED
-        assert started == []
-    for _ in range(2):
-        still.backend.runner.reconcile()
-    assert started == [("supervisor", {"variables": {"TOKEN": "hush"}, "registry_password": ""})]
-    assert still.assigned() == ["j"]
-
-
 def test_a_run_whose_transaction_is_not_over_starts_later(still: Still, started: Started) -> None:
     still.cluster()
     still.prepare()

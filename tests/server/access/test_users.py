@@ -12,7 +12,7 @@ import pytest
 
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.server import serve_command
-from batchai_magics.server.access.access_control import Users, token_digest
+from batchai_magics.server.access.access_control import Users
 from batchai_magics.server.server_home import ServerHome
 from tests.server.running import GROUP, SUBSCRIPTION, TOKEN, WORKSPACE, Running
 from tests.world import until
@@ -55,16 +55,6 @@ def test_the_shell_adds_lists_and_removes_users(capsys: pytest.CaptureFixture[st
     serve_command.main(["user", "remove", "first"])
     with pytest.raises(NotFoundError):
         serve_command.main(["user", "remove", "first"])
-
-
-def test_each_user_has_a_token_of_their_own_and_keeps_it(tmp_path: Path) -> None:
-    users = Users(tmp_path / "users.json")
-    tokens = {name: users.add(name) for name in ("first", "second", "third")}
-    users.remove("second")
-    assert users.tokens() == {token_digest(tokens[name]): name for name in ("first", "third")}
-    assert list(users.added()) == ["first", "third"]
-    users.add("second")
-    assert token_digest(tokens["second"]) not in users.tokens()
 
 
 def test_a_change_in_place_is_noticed_by_its_time(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.service.repository import CLUSTER_GUID
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.resource_ids import Kind
-from tests.backends.local.state.rows import count, written
 from tests.backends.service.records.homes import (
     EXPERIMENT,
     JOB,
@@ -79,31 +78,6 @@ def test_a_snapshot_within_a_transaction_sees_what_it_wrote(store: Store, record
         with records.snapshot():
             assert (records.get(WORKSPACE).spec, store.is_writing) == ("new", True)
     assert not store.is_writing
-
-
-def test_what_raises_in_a_snapshot_ends_it(home: SqliteHome, records: SqliteRepository) -> None:
-    with pytest.raises(NotFoundError), records.snapshot():
-        records.get(JOB)
-    home.opened().insert(record(JOB))
-    assert records.get(JOB).name == "Job"
-    change(records, "new")
-
-
-def test_a_transaction_is_all_or_nothing(store: Store, records: SqliteRepository) -> None:
-    def failed() -> None:
-        with records.transaction():
-            records.insert(record(JOB))
-            written(store)  # a row of the engine
-            change(records, "new")
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        failed()
-    assert (records.find(JOB), records.get(WORKSPACE).spec, count(store)) == (None, "{}", 0)
-    with records.transaction():
-        records.insert(record(JOB))
-        written(store)
-    assert (records.get(JOB).name, count(store)) == ("Job", 1)
 
 
 def test_what_the_engine_keeps_of_a_resource_goes_with_it(home: SqliteHome, store: Store) -> None:

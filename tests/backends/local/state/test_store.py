@@ -190,18 +190,6 @@ with store.read() as db:
 """
 
 
-def test_nobody_else_writes_while_a_transaction_is_open(store: Store, path: Path) -> None:
-    other = Store(path, busy_s=0.0)
-    assert count(store) == count(other) == 0
-    with store.write():
-        with pytest.raises(StorageError, match="locked"), other.write():
-            pytest.fail("two transactions are open for writing")
-        assert count(other) == 0  # reading goes on
-    with other.write() as db:
-        db.execute(CLUSTER, ("g",))
-    assert count(store) == 1
-
-
 @pytest.mark.parametrize("problem", [ValueError, KeyboardInterrupt])
 @pytest.mark.parametrize("inner", ["write", "read"])
 def test_a_block_that_raises_writes_nothing(store: Store, problem: type[BaseException], inner: str) -> None:

@@ -17,7 +17,7 @@ from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import VERSION
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
-from batchai_magics.models.runs.labels import LabelChange, Labels
+from batchai_magics.models.runs.labels import LabelChange
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.still import Still, dead
 from tests.contract.place import manual
@@ -129,15 +129,6 @@ def test_the_later_of_two_clusters_with_one_name_is_restored(still: Still) -> No
     assert still.guid(cluster) == guid
     assert [row["guid"] for row in still.rows("SELECT guid FROM cluster")] == [guid]
     assert len(still.nodes(cluster)) == 1
-
-
-def test_labels_are_those_that_a_job_had_last(still: Still) -> None:
-    still.cluster()
-    job = still.job()
-    RunRecords(still.context()).relabel(job, LabelChange(("wide",), note="old"))
-    RunRecords(still.context()).relabel(job, LabelChange(note="new"))
-    found_again(still)
-    assert RunRecords(still.context()).labels([job]) == {job.key: Labels(("wide",), "new")}
 
 
 def test_each_owner_has_their_baseline_again(still: Still) -> None:

@@ -40,12 +40,6 @@ def test_names_are_found_in_any_letter_case_and_kept_as_they_are(records: Reposi
     assert records.get(EXPERIMENT.child(Kind.JOB, "JOB")).resource_id.name == "Job"
 
 
-def test_those_that_exist_are_found_in_the_order_asked_for(records: Repository) -> None:
-    insert(records, job_named("a"), job_named("b"))
-    ids = [job_named("b"), job_named("nope"), WORKSPACE, job_named("A")]
-    assert [each.name for each in records.find_all(ids)] == ["b", "w", "a"]
-
-
 def test_the_outermost_that_is_missing_is_named(records: Repository) -> None:
     with pytest.raises(NotFoundError, match="experiment nope"):
         records.get(WORKSPACE.child(Kind.EXPERIMENT, "nope").child(Kind.JOB, "x"))
@@ -125,15 +119,6 @@ def test_owners_are_known_of_what_has_one(records: Repository) -> None:
     for key in (JOB.key, EXPERIMENT.key, WORKSPACE.key, groups):
         assert records.owners(key) == {JOB.key: "ada"}
     assert records.owners(CLUSTER.key) == records.owners(JOB.key[:-1]) == {}
-
-
-def test_an_owner_goes_with_its_resource_and_stays_when_it_is_created_again(records: Repository) -> None:
-    records.insert(record(JOB, **{OWNER: "ada"}))
-    records.insert(record(JOB, **{OWNER: "eve"}))
-    assert records.owners(JOB.key) == {JOB.key: "ada"}
-    records.delete(JOB)
-    records.insert(record(JOB))
-    assert records.owners(JOB.key) == {}
 
 
 # -- changes
