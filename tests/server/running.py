@@ -100,17 +100,12 @@ def serving(
 ) -> Iterator[Running]:
     """A server in front of a local backend with its defaults; it has to answer as it is described."""
     world = World(home, limits=local)
-    context = open_context(world.backend, world.settings, ServerHome.of(world.settings))
-    home_of = ServerHome.of(world.settings)
-    app = make_app(context, limits or ServerLimits(), home_of, token=TOKEN, names=["127.0.0.1"])
-    watched = Watched(app)
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(128)
-        with _in_a_thread(watched, listener, **config):
-            yield Running(f"http://127.0.0.1:{listener.getsockname()[1]}", context, world, watched)
-    app.close()
-    context.operations.close()
+    with _served(world.backend, world.settings, limits or ServerLimits(), **config) as (
+        url,
+        context,
+        watched,
+    ):
+        yield Running(url, context, world, watched)
     world.close()
     assert not watched.deviations, "\n".join(watched.deviations)
 
@@ -119,23 +114,27 @@ def serving(
 def serving_backend(backend: Backend, home: Path) -> Iterator[str]:
     """The address of a server in front of any backend."""
     settings = Settings(sections={"local": LocalSettings(home=home)})
-    context = open_context(backend, settings, ServerHome.of(settings))
-    app = make_app(context, ServerLimits(), ServerHome.of(settings), token=TOKEN, names=["127.0.0.1"])
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(128)
-        with _in_a_thread(app, listener):
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    app.close()
-    context.operations.close()
+    with _served(backend, settings, ServerLimits()) as (url, *_):
+        yield url
 
 
 @contextlib.contextmanager
-def _in_a_thread(app: object, listener: socket.socket, **config: object) -> Iterator[None]:
-    server = uvicorn.Server(uvicorn.Config(app, **{**CONFIG, **config}))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-    thread.start()
-    until(lambda: server.started)
-    yield
-    server.should_exit = True
-    thread.join()
+def _served(
+    backend: Backend, settings: Settings, limits: ServerLimits, **config: object
+) -> Iterator[tuple[str, HandlerContext, Watched]]:
+    home = ServerHome.of(settings)
+    context = open_context(backend, settings, home)
+    app = make_app(context, limits, home, token=TOKEN, names=["127.0.0.1"])
+    watched = Watched(app)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(128)
+        server = uvicorn.Server(uvicorn.Config(watched, **{**CONFIG, **config}))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        until(lambda: server.started)
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}", context, watched
+        server.should_exit = True
+        thread.join()
+    app.close()
+    context.operations.close()

@@ -1,18 +1,16 @@
-"""Users of one server share its machine: they take turns, within limits that their clients are told."""
+"""Users of one server share its machine: trials are theirs, and no job waits for another user's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from batchai_magics.backends.arm.arm_backend import ArmBackend
-from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.cell import Notebook
 from batchai_magics.cell.sweep_request import parse_sweep
-from batchai_magics.errors import ConflictError, NotFoundError
+from batchai_magics.errors import NotFoundError
 from batchai_magics.jobs.sweeps.sweep_submission import submit_sweep
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -22,13 +20,6 @@ from tests.wire_bodies import plain_job
 from tests.world import until
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Running]:
-    """A server with a cluster of two nodes, where each user may run one job and have one more queued."""
-    with serving(tmp_path / "home", local=LocalSettings(max_running_jobs=1, max_queued_jobs=1)) as running:
-        yield running
 
 
 def start(server: Running, user: ArmBackend, name: str, **fields: object) -> ResourceId:
@@ -59,20 +50,3 @@ def test_a_job_does_not_start_after_one_of_another_user(tmp_path: Path) -> None:
         with pytest.raises(NotFoundError, match="another user's"):
             start(server, ben, "third", batchaiAfter=[str(first)])
         assert server.world.backend.names(first.parent, Kind.JOB) == ["first", "second"]
-
-
-def test_limits_are_per_user_and_their_clients_are_told(server: Running) -> None:
-    anna, ben = (connected(server.url, server.add_user(name)) for name in ("anna", "ben"))
-    first = start(server, anna, "a1")
-    until(lambda: anna.show(first).word == "running")
-    second = start(server, anna, "a2")
-    text = "1 of its user's jobs are running, as many as may run at a time"
-    until(lambda: anna.show(second).waiting == text)
-    with pytest.raises(ConflictError, match="anna has 1 queued job") as caught:
-        start(server, anna, "a3")
-    assert caught.value.code == "QueuedJobsLimit"
-    other = start(server, ben, "b1")
-    until(lambda: ben.show(other).word == "running")  # a node is free, and it is not anna's turn
-    assert anna.show(second).word == "queued"
-    anna.terminate(first)
-    until(lambda: anna.show(second).word == "running")

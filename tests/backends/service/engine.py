@@ -66,7 +66,6 @@ class Engine(Runner):
     facts: Facts = field(default_factory=Facts)
     statuses: dict[str, RunStatus] = field(default_factory=dict)
     resizes: list[Resize] = field(default_factory=list)
-    refusal: Exception | None = None  # of the next `submit`
     ends_when_stopped: bool = True
 
     def start(self, guid: str, *nodes: str) -> None:
@@ -94,8 +93,6 @@ class Engine(Runner):
         return [NodeStatus(name, state) for name, state in zip(names, states, strict=True)]
 
     def submit(self, runs: Sequence[PlannedRun]) -> None:
-        if self.refusal:
-            raise self.refusal
         for planned in runs:
             run = planned.run
             self.statuses[run.guid] = RunStatus(ExecutionState.QUEUED, run.created, waiting="for its turn")

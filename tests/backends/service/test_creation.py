@@ -7,11 +7,11 @@ import pytest
 from batchai_magics.backends.base import JobNeeds
 from batchai_magics.backends.folders import mounts
 from batchai_magics.backends.service.job_admission import AdmittedJob
-from batchai_magics.errors import NotFoundError, ServiceError
+from batchai_magics.errors import NotFoundError
 from batchai_magics.models.cluster_spec import ClusterPatch
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import ExperimentSpec, JobResource
-from batchai_magics.models.states import DeallocationOption, ExecutionState
+from batchai_magics.models.states import DeallocationOption
 from tests.backends.service.engine import (
     CLUSTER,
     EXPERIMENT,
@@ -55,17 +55,6 @@ def test_what_a_job_needs_is_not_made_if_its_creation_would_be_refused(
     assert home.service.names(WORKSPACE, Kind.EXPERIMENT) == [EXPERIMENT.name]
     assert home.service.names(WORKSPACE, Kind.CLUSTER) == [CLUSTER.name]
     assert "scripts" not in home.service.storage.shares()
-
-
-def test_nothing_is_left_of_a_job_that_the_engine_refuses(home: EngineHome) -> None:
-    home.engine.refusal = ServiceError("no such partition", code="JobRefused")
-    with pytest.raises(ServiceError, match="no such partition"):
-        home.job()
-    assert folders(home, "runs") == set()
-    assert home.service.context.open_jobs(home.guid(CLUSTER)) == []
-    assert list(home.service.list(EXPERIMENT, Kind.JOB)) == []
-    home.engine.refusal = None
-    assert home.job().state is ExecutionState.QUEUED
 
 
 def test_of_two_who_create_the_same_job_at_once_one_submits_it(
