@@ -7,7 +7,7 @@ import pytest
 from batchai_magics.backends.base import JobNeeds
 from batchai_magics.backends.folders import mounts
 from batchai_magics.backends.service.job_admission import AdmittedJob
-from batchai_magics.errors import NotFoundError
+from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.models.cluster_spec import ClusterPatch
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import ExperimentSpec, JobResource
@@ -25,8 +25,8 @@ JOB = EXPERIMENT.child(Kind.JOB, "j")
 ELSEWHERE = WORKSPACE.child(Kind.CLUSTER, "other")
 
 
-def patched(count: int, option: str | None = None) -> ClusterPatch:
-    manual = {"targetNodeCount": count, **({"nodeDeallocationOption": option} if option else {})}
+def patched(count: int) -> ClusterPatch:
+    manual = {"targetNodeCount": count}
     return ClusterPatch.from_wire({"properties": {"scaleSettings": {"manual": manual}}})
 
 
@@ -55,6 +55,11 @@ def test_what_a_job_needs_is_not_made_if_its_creation_would_be_refused(
     assert home.service.names(WORKSPACE, Kind.EXPERIMENT) == [EXPERIMENT.name]
     assert home.service.names(WORKSPACE, Kind.CLUSTER) == [CLUSTER.name]
     assert "scripts" not in home.service.storage.shares()
+
+
+def test_a_job_whose_cluster_is_another_kind_of_resource_is_refused(home: EngineHome) -> None:
+    with pytest.raises(UsageError, match="not of a cluster"):
+        home.job(cluster={"id": str(EXPERIMENT)})
 
 
 def test_of_two_who_create_the_same_job_at_once_one_submits_it(

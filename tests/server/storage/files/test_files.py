@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 
 import pytest
+import requests
 from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceNotFoundError
-from azure.storage.fileshare import ShareClient, ShareServiceClient
+from azure.storage.fileshare import FileSasPermissions, ShareClient, ShareServiceClient, generate_file_sas
 
 from tests.server.running import Running
-from tests.server.storage.files.clients import names
+from tests.server.storage.files.clients import names, time_after
 
 pytestmark = pytest.mark.slow
 
@@ -127,3 +128,22 @@ def test_what_is_no_file_of_the_account_is_not_copied(server: Running, share: Sh
             target.start_copy_from_url(source)
         assert caught.value.status_code in (403, 404)
     assert not target.exists()
+
+
+def test_an_address_of_one_file_copies_no_other_one(
+    server: Running, share: ShareClient, account: tuple[str, str]
+) -> None:
+    share.get_file_client("secret").upload_file(b"secret")
+    may_write = FileSasPermissions(read=True, create=True, write=True)
+    sas = generate_file_sas(
+        account[0],
+        share.share_name,
+        ["mine"],
+        account_key=account[1],
+        permission=may_write,
+        expiry=time_after(),
+    )
+    url = f"{server.url}/{account[0]}/{share.share_name}/mine?{sas}"
+    answer = requests.put(url, headers={"x-ms-copy-source": share.get_file_client("secret").url})
+    assert (answer.status_code, answer.headers["x-ms-error-code"]) == (404, "CannotVerifyCopySource")
+    assert names(share) == ["secret"]
