@@ -1,4 +1,4 @@
-"""Jobs that are shown and followed: nothing is read twice, no change is missed, whoever deletes them."""
+"""Jobs that are shown and followed: no change is missed, whoever deletes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the service shows, lists, deletes and runs on nodes, over an engine in memory."""
+"""What the service shows of runs, deletes and records, over an engine in memory."""
 
 from __future__ import annotations
 
@@ -36,9 +36,6 @@ def test_a_run_that_ended_before_it_began_has_an_end_and_its_errors(home: Engine
     assert (ended.started, ended.errors) == (datetime.fromtimestamp(20.0, timezone.utc), ())
 
 
-# -- deleting
-
-
 def test_a_job_that_does_not_end_is_not_deleted(home: EngineHome, monkeypatch: pytest.MonkeyPatch) -> None:
     home.job()
     home.engine.ends_when_stopped = False
@@ -49,12 +46,6 @@ def test_a_job_that_does_not_end_is_not_deleted(home: EngineHome, monkeypatch: p
         home.service.delete(JOB)
     assert sum(clock) == pytest.approx(resource_changes.END_TIMEOUT_S, abs=1)
     assert home.service.show(JOB).state is ExecutionState.QUEUED
-
-
-# -- facets
-
-
-# -- what else a record and a run tell
 
 
 def test_labels_of_a_run_are_among_its_record_files(home: EngineHome) -> None:
