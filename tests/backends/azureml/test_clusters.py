@@ -16,7 +16,6 @@ from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.states import AllocationState, NodeState
 from tests.default_resources import ensure_defaults
-from tests.world import until
 
 
 def spec(**properties: object) -> ClusterSpec:
@@ -68,13 +67,6 @@ def test_an_identical_cluster_is_returned_and_a_different_one_named(clusters, gp
         clusters.create(gpus, spec(scaleSettings=fixed(3)))
 
 
-def test_a_fixed_number_of_nodes_is_allocated(clusters, gpus):
-    clusters.create(gpus, spec(scaleSettings=fixed(2)))
-    until(lambda: clusters.show(gpus).node_states.of(NodeState.IDLE) == 2)
-    assert clusters.show(gpus).allocation_state is AllocationState.STEADY
-    assert [node.state for node in clusters.nodes(gpus)] == [NodeState.IDLE, NodeState.IDLE]
-
-
 def test_a_cluster_is_resized_and_deleted(clusters, gpus):
     clusters.create(gpus, spec())
     patch = ClusterPatch.from_wire({"properties": {"scaleSettings": fixed(1)}})
@@ -91,7 +83,9 @@ def test_nodes_tell_their_state_and_job(azure, clusters, gpus):
     nodes = azure.computes.add("gpus", minimum=3).nodes
     nodes[0].is_preempted, nodes[1].run_id = True, "someones-job"
     assert [node.state.value for node in clusters.nodes(gpus)] == ["preempted", "running", "idle"]
-    counts = clusters.show(gpus).node_states
+    shown = clusters.show(gpus)
+    counts = shown.node_states
+    assert shown.allocation_state is AllocationState.STEADY
     assert (counts.of(NodeState.PREEMPTED), counts.of(NodeState.RUNNING), counts.total) == (1, 1, 3)
 
 

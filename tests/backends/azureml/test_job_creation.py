@@ -122,15 +122,6 @@ def test_a_job_that_another_process_creates_meanwhile_is_not_overwritten(create,
     assert create().spec.node_count == 1
 
 
-def test_what_is_shown_is_what_was_created(create, backend, experiment):
-    made = create(nodes=2, environmentVariables=[{"name": "A", "value": "1"}])
-    shown = backend.show(made.id)
-    assert shown.spec == job_spec(experiment, nodes=2, environmentVariables=[{"name": "A", "value": "1"}])
-    assert (shown.state, shown.waiting) == (ExecutionState.QUEUED, "the service is starting it")
-    assert [job.id for job in backend.list(experiment, Kind.JOB)] == [made.id]
-    assert backend.list(made.id.parent.parent.child(Kind.EXPERIMENT, "other"), Kind.JOB) == ()
-
-
 def test_a_new_job_of_a_deleted_ones_name_has_logs_and_samples_of_its_own(create, azure, backend):
     id, log, use = create().id, "user_logs/std_log.txt", "logs/batchai/telemetry/0.jsonl"
     head = {"version": 1, "machine": "m", "nodes": {"0": "n"}, "notes": ["old"]}
@@ -157,8 +148,9 @@ def test_an_ended_job_of_another_version_is_shown_without_what_cannot_be_read(cr
     assert backend.show(id).execution.exit_code == 3
 
 
-def test_a_running_job_is_cancelled_once(create, azure, backend):
+def test_a_queued_job_says_why_and_a_running_one_is_cancelled_once(create, azure, backend):
     made = create()
+    assert backend.show(made.id).waiting == "the service is starting it"
     azure.set_status(run_name(made.id), "Running")
     backend.terminate(made.id)
     assert backend.show(made.id).state is ExecutionState.TERMINATING
