@@ -35,14 +35,10 @@ def test_a_token_that_expires_is_renewed_unnoticed(connection, azure, start):
     assert connection.history_json("runs/one/details")["status"] == "Running"
 
 
-def without_credentials(monkeypatch) -> None:
+def test_missing_credentials_say_how_to_sign_in(connection, azure, monkeypatch):
     for name in ("AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET"):
         monkeypatch.delenv(name)
     monkeypatch.setenv("AZURE_TOKEN_CREDENTIALS", "EnvironmentCredential")  # nothing else is tried
-
-
-def test_missing_credentials_say_how_to_sign_in(connection, azure, monkeypatch):
-    without_credentials(monkeypatch)
     with pytest.raises(ServiceError, match="no credentials of Azure") as caught:
         _ = connection.workspace
     assert "az login" in caught.value.hint

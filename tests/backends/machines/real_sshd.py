@@ -11,6 +11,7 @@ import socket
 import subprocess
 import tempfile
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -124,7 +125,7 @@ class RealSshd:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                preexec_fn=_end_with_tests,
+                preexec_fn=partial(die_with_parent, signal.SIGTERM),  # when the tests are killed
             )
         until(self._answers)
 
@@ -162,8 +163,3 @@ def _start() -> RealSshd:
 
 
 SHARED = SharedService(_start)
-
-
-def _end_with_tests() -> None:
-    """In sshd, before its program: it ends when the tests are killed."""
-    die_with_parent(signal.SIGTERM)

@@ -16,6 +16,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -261,7 +262,7 @@ class RealSlurm:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                preexec_fn=_end_with_tests,
+                preexec_fn=partial(die_with_parent, signal.SIGTERM),  # when the tests are killed
             )
 
 
@@ -323,11 +324,6 @@ SOON = "\nAuthInfo=cred_expire=5"
 SOON_AGAIN = shared(count=2, silence_s=2, more=SOON)
 # How MPI's ranks reach each other on nodes that are all this machine.
 MPI_ENV = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo"}
-
-
-def _end_with_tests() -> None:
-    """In a daemon, before its program: it ends when the tests are killed."""
-    die_with_parent(signal.SIGTERM)
 
 
 def own_name() -> str:

@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 
 from batchai_magics.backends.slurm.runner import SlurmBackend
-from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from tests.contract.place import MOUNTED, Place, PlaceOptions
 from tests.contract.places import PLACES
@@ -54,18 +53,13 @@ SUM = (
 )
 
 
-def ranks_by(place: Place, mpi: str) -> JobResource:
-    """A job of four ranks on two nodes, that meet by what `srun --mpi=` is told."""
+@pytest.mark.parametrize("mpi", ["pmix", "none"])
+def test_ranks_are_one_world_or_none_runs_and_the_plugins_are_named(place, slurm, mpi):
     with closing(SlurmBackend(replace(place.backend.settings, mpi=mpi))) as backend:
         command = {"commandLine": f"python -c '{SUM}'", "processCount": 4}
         spec = place.spec(nodeCount=2, customToolkitSettings=None, customMpiSettings=command)
         backend.create(place.job(), spec)
-        return place.wait(place.job())
-
-
-@pytest.mark.parametrize("mpi", ["pmix", "none"])
-def test_ranks_are_one_world_or_none_runs_and_the_plugins_are_named(place, slurm, mpi):
-    job = ranks_by(place, mpi)
+        job = place.wait(place.job())
     log = place.log(job.id)
     if job.state is ExecutionState.SUCCEEDED:  # where a PMIx is installed with which Slurm works
         assert (mpi, log) == ("pmix", b"4 4\n" * 4)
