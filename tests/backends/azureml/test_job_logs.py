@@ -1,21 +1,63 @@
-"""Logs of jobs that are read while they grow."""
+"""Logs of jobs, and samples of what their ranks use, that are read while they grow."""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.backends.azureml import job_logs
+from batchai_magics.backends.azureml.connection import BlobRange
 from batchai_magics.backends.azureml.job_logs import CACHE_BYTES, JobLogs, LogJournal, WatchedLogs
-from batchai_magics.backends.azureml.run_details import RankLog
+from batchai_magics.backends.azureml.run_details import RankLog, RunDetails
+from batchai_magics.backends.azureml.run_records import RunTelemetry
 from batchai_magics.backends.base import Chunk, Span, WriteTime
-from tests.backends.azureml.log_source import JOB, LogSource
+from batchai_magics.models.resource_ids import Kind, ResourceId
 
+JOB = ResourceId("s", "g", "w", Kind.JOB, "j", "e")
 SINGLE = "user_logs/std_log.txt"
 OUT = "stdout.txt"
+
+
+@dataclass
+class LogSource:
+    """Run history and blob storage of one run. The clock only moves when a test moves it."""
+
+    files: dict[str, bytearray] = field(default_factory=dict)
+    status: str = "Running"
+    now: float = 1000.0
+    requests: Counter[str] = field(default_factory=Counter)
+    sent_bytes: int = 0
+
+    def write(self, name: str, data: bytes) -> None:
+        self.files.setdefault(name, bytearray()).extend(data)
+
+    def clock(self) -> float:
+        return self.now
+
+    def run_of(self, id: ResourceId) -> str:
+        return id.name
+
+    def details(self, run: str) -> RunDetails:
+        self.requests["details"] += 1
+        logs = {name: f"{name}?sig" for name in self.files}
+        return RunDetails.from_wire({"status": self.status, "logFiles": logs})
+
+    def read_blob(self, url: str, offset: int, limit: int) -> BlobRange | None:
+        name = url.partition("?")[0]
+        self.requests[name] += 1
+        if name not in self.files:
+            return None
+        data = bytes(self.files[name])
+        found = data[offset : offset + limit]
+        self.sent_bytes += len(found)
+        return BlobRange(found, len(data), "", datetime.fromtimestamp(self.now, timezone.utc))
 
 
 def ranked(rank: int, retry: str = "") -> str:
@@ -239,3 +281,84 @@ def test_no_byte_is_lost_repeated_or_attributed_to_another_process(reads):
             for piece in pieces
         )
     assert sum(piece.end - piece.start for piece in journal.pieces(0, journal.end)) == len(whole)
+
+
+# samples of what ranks use: read in turns, once each, and told in order of time
+
+
+@pytest.fixture
+def telemetry(source: LogSource) -> RunTelemetry:
+    return RunTelemetry(JobLogs(source, source, clock=source.clock))
+
+
+def name(rank: int) -> str:
+    return f"logs/batchai/telemetry/{rank}.jsonl"
+
+
+def begin(source: LogSource, rank: int) -> None:
+    nodes = {str(number): f"node-{number}" for number in range(3)} | {str(rank): f"vm-{rank}"}
+    head = {"version": 1, "machine": f"m{rank}", "nodes": nodes, "notes": ["no GPUs"]}
+    source.write(name(rank), json.dumps(head).encode() + b"\n")
+
+
+def sample(source: LogSource, rank: int, time: float) -> None:
+    line = {"t": time, "ranks": [[rank, 1.0, 2, 3, 4, 0.5, 6, 7, 8]], "machine": [0.5, 1, 2, 3]}
+    source.write(name(rank), json.dumps(line).encode() + b"\n")
+
+
+def times(telemetry: RunTelemetry, after: float = 0.0) -> list[float]:
+    return [sample.time for sample in telemetry.read(JOB, after=after).samples]
+
+
+def test_all_samples_of_an_ended_job_are_told_in_order(source, telemetry):
+    for rank in (0, 1):
+        begin(source, rank)
+        sample(source, rank, 10.0 + rank)
+        sample(source, rank, 12.0 + rank)
+    source.status = "Completed"
+    assert times(telemetry) == [10.0, 11.0, 12.0, 13.0]
+    record = telemetry.read(JOB, after=11.0)
+    assert [each.time for each in record.samples] == [12.0, 13.0]
+    assert (record.nodes, record.notes) == ({0: "vm-0", 1: "vm-1"}, ("no GPUs",))
+    assert source.requests[name(0)] == source.requests[name(1)] == 1
+
+
+def test_ranks_that_are_read_later_lose_no_sample(source, telemetry):
+    for rank in (0, 1):
+        begin(source, rank)
+        sample(source, rank, 10.0)
+    told: list[float] = []
+    for moment in range(11, 60):
+        source.now += 1.0
+        for rank in (0, 1):
+            sample(source, rank, float(moment))
+        told += times(telemetry, max(told, default=0.0))
+    assert told == sorted(told)
+    source.status = "Completed"
+    source.now += 60.0
+    told += times(telemetry, max(told))
+    assert told == [float(moment) for moment in range(10, 60) for _ in (0, 1)]
+    assert source.sent_bytes == sum(map(len, source.files.values()))
+    assert source.requests.total() <= 49
+
+
+def test_a_rank_that_has_exited_does_not_hold_up_the_others(source, telemetry):
+    for rank in (0, 1):
+        begin(source, rank)
+        sample(source, rank, 10.0)
+    source.write("logs/batchai/exits/1.json", b"{}")
+    for moment in range(11, 60):
+        source.now += 1.0
+        sample(source, 0, float(moment))
+        last = times(telemetry)
+    assert last[-1] > 40.0
+
+
+def test_a_line_that_a_lost_node_has_cut_is_left_out(source, telemetry):
+    begin(source, 0)
+    sample(source, 0, 10.0)
+    source.write(name(0), b'{"t": 11.0, "ran\n')
+    sample(source, 0, 12.0)
+    source.write(name(0), b'{"t": 13.0')
+    source.status = "Completed"
+    assert times(telemetry) == [10.0, 12.0]
