@@ -109,7 +109,7 @@ def test_an_option_of_its_jobs_is_one_of_cells(moon):
     with pytest.raises(UsageError, match="--tide: 'low' is no tide"):
         parse_cell("r --tide low", "print(1)", settings=settings)
     with pytest.raises(UsageError, match="unknown option --tide"):
-        parse_cell("r --tide high", "print(1)", settings=load_settings({}))
+        parse_cell("r --tide high", "print(1)", settings=load_settings())
 
 
 def test_an_option_of_its_jobs_in_a_file_is_checked_before_anything_is_sent(moon, tmp_path):
@@ -128,7 +128,7 @@ def test_an_option_of_its_jobs_is_one_of_commands_help_and_completion(moon):
     assert "--tide" in expected_in_line(words, settings).words
     assert "--tide" in parse_line("%%batchai_job r ", is_first=True, settings=settings)[0].words
     with pytest.raises(UsageError, match="unrecognized arguments: --tide"):
-        parse([*words, "--tide", "high"], load_settings({}))
+        parse([*words, "--tide", "high"], load_settings())
 
 
 def test_an_option_of_its_jobs_cannot_have_the_name_of_one_of_ours(moon, monkeypatch):

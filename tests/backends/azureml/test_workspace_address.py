@@ -96,8 +96,9 @@ def test_a_file_that_lacks_a_name_says_which(tmp_path):
 def test_the_backend_of_the_environment_reads_the_file(tmp_path, monkeypatch):
     (tmp_path / "config.json").write_text(json.dumps(FILE))
     monkeypatch.chdir(tmp_path)
-    assert load_settings({"BATCHAI_BACKEND": "azureml"}).workspace == "space"
-    assert load_settings({}).workspace == "default"
+    no_file = tmp_path / "config.yaml"
+    assert load_settings({"BATCHAI_BACKEND": "azureml"}, path=no_file).workspace == "space"
+    assert load_settings({}, path=no_file).workspace == "default"
 
 
 def test_names_are_quoted_in_paths():
