@@ -7,9 +7,16 @@ from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.config import Settings
 from batchai_magics.jobs import submission_recorder
 from tests.patience import PATIENCE_S
+from tests.widgets.scripted_job import ScriptedBackend
 from tests.world import processes_of, until, world
 
 __all__ = ["world"]
+
+
+@pytest.fixture
+def backend(tmp_path):
+    """A job whose state and log a test writes."""
+    return ScriptedBackend(tmp_path / "job")
 
 
 @pytest.fixture

@@ -11,12 +11,11 @@ from batchai_magics.errors import UnreachableError, UsageError
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.metrics.reading.event_files import EventFileReader
 from tests.ports import deaf_port
-from tests.widgets.scripted_job import JOB, ScriptedBackend
+from tests.widgets.scripted_job import JOB
 
 
 @pytest.fixture
-def job(tmp_path):
-    backend = ScriptedBackend(tmp_path / "job")
+def job(backend):
     for step in (1, 2):
         backend.write(json.dumps({"step": step, "loss": 2.5 / step, "time": 1772366400.0 + step}) + "\n")
     backend.finish()
@@ -41,8 +40,7 @@ def test_tables_have_a_row_for_each_number(job, tmp_path, monkeypatch):
     ]
 
 
-def test_json_has_every_digit_and_the_numbers_that_are_none(tmp_path):
-    backend = ScriptedBackend(tmp_path / "job")
+def test_json_has_every_digit_and_the_numbers_that_are_none(backend, tmp_path):
     backend.write(
         '{"step": 1, "lr": 1.2345678901234567e-12, "time": 1772366400.123}\n{"step": 2, "loss": NaN}\n'
     )

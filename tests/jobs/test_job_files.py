@@ -12,7 +12,7 @@ from batchai_magics.jobs import job_files
 from batchai_magics.jobs.job_files import in_order, named_files, places_of
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.job_execution import OutputFile
-from tests.widgets.scripted_job import JOB, ScriptedBackend
+from tests.widgets.scripted_job import JOB
 from tests.world import World
 
 DEEP = """
@@ -124,8 +124,7 @@ def test_a_name_of_none_or_several_says_which_there_are(path: str, message: str,
 
 
 @pytest.fixture
-def job(tmp_path):
-    backend = ScriptedBackend(tmp_path / "job")
+def job(backend):
     backend.write("all of it\n")
     return Job(backend, JOB)
 

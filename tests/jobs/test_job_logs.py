@@ -12,14 +12,9 @@ from batchai_magics.follow.failure_logs import WINDOW_BYTES, last_lines, redacte
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_logs import TAIL_BYTES, tail_of
 from batchai_magics.jobs.job_model import log_metrics
-from tests.widgets.scripted_job import JOB, ScriptedBackend, step_line
+from tests.widgets.scripted_job import JOB, step_line
 
 STDOUT = FileRef(JOB, "stdout.txt")
-
-
-@pytest.fixture
-def backend(tmp_path):
-    return ScriptedBackend(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -112,9 +107,9 @@ def test_a_log_that_lacks_something_says_so(backend, tmp_path, seal, said):
 
 
 @pytest.mark.parametrize("lines", [None, TAIL_BYTES])
-def test_a_log_that_is_written_anew_while_it_is_read_is_read_again(backend, tmp_path, lines):
+def test_a_log_that_is_written_anew_while_it_is_read_is_read_again(backend, lines):
     backend.read_bytes = TAIL_BYTES
-    log = tmp_path / "stdout.txt"
+    log = backend.folder / "stdout.txt"
     log.write_text("old\n" * TAIL_BYTES)
     read, reads = backend.read, []
 
@@ -128,12 +123,12 @@ def test_a_log_that_is_written_anew_while_it_is_read_is_read_again(backend, tmp_
     assert tail_of(backend, STDOUT, lines) == "new\n" * (lines or TAIL_BYTES + 1)
 
 
-def test_a_log_that_never_stays_the_same_is_said_to_change(backend, tmp_path):
+def test_a_log_that_never_stays_the_same_is_said_to_change(backend):
     read = backend.read
 
     def fresh(file, offset=0, limit=1 << 20):
-        (tmp_path / "new").write_text("x" * 1000)
-        (tmp_path / "new").replace(tmp_path / "stdout.txt")
+        (backend.folder / "new").write_text("x" * 1000)
+        (backend.folder / "new").replace(backend.folder / "stdout.txt")
         return read(file, offset, limit)
 
     backend.read = fresh

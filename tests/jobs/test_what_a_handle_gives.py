@@ -22,11 +22,6 @@ from tests.widgets.scripted_job import FAILURE, JOB, ScriptedBackend, resource, 
 
 
 @pytest.fixture
-def backend(tmp_path):
-    return ScriptedBackend(tmp_path / "job")
-
-
-@pytest.fixture
 def job(backend):
     return Job(backend, JOB, patterns={"score": r"score=(\w+)"})
 
@@ -159,12 +154,6 @@ def test_a_number_in_both_is_the_printed_one(backend):
     backend.write(lines({"step": 3, "loss": 0.5}))
     backend.write(lines({"step": 3, "loss": 0.75}), file=TRAINER_LOG)
     assert headline(backend) == ("loss", 3, 0.5)
-
-
-def test_stderr_counts_if_stdout_has_no_metrics(backend):
-    backend.write("started\n")
-    backend.write(lines({"step": 1, "loss": 0.5}), file="stderr.txt")
-    assert headline(backend) == ("loss", 1, 0.5)
 
 
 def test_numbers_that_were_not_read_are_told_unless_a_pattern_reads_them(backend):

@@ -6,6 +6,9 @@ import pytest
 
 from batchai_magics.config import Settings
 from batchai_magics.widgets.core import pages
+from batchai_magics.widgets.core.flow_control import Budget
+from batchai_magics.widgets.core.publisher import Publisher
+from tests.clock import Clock
 from tests.patience import PATIENCE_S
 from tests.widgets import lab as jupyter
 from tests.widgets import notebook_jobs
@@ -91,6 +94,21 @@ def open_job(page):
     yield opened
     for each in served:
         each.close()
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def budget(clock):
+    return Budget(clock)
+
+
+@pytest.fixture
+def publisher(clock, budget):
+    return Publisher(clock=clock, budget=budget)
 
 
 @pytest.fixture

@@ -5,9 +5,6 @@ import math
 import pytest
 
 from batchai_magics.widgets.comparison import comparison_view
-from batchai_magics.widgets.core.flow_control import Budget
-from batchai_magics.widgets.core.publisher import Publisher
-from tests.clock import Clock
 from tests.widgets.core.recorded_page import Page
 from tests.widgets.scripted_cluster import ExecutionState, ScriptedCluster
 
@@ -26,14 +23,8 @@ def place(tmp_path):
 
 
 @pytest.fixture
-def clock():
-    return Clock()
-
-
-@pytest.fixture
-def publisher(clock, monkeypatch):
+def publisher(publisher, monkeypatch):
     """Whatever a summary costs of the processor, the next one is not put off: the clock is the test's."""
     monkeypatch.setattr(comparison_view, "MAX_CPU_SHARE", math.inf)
-    made = Publisher(clock=clock, budget=Budget(clock))
-    made.run_in_background = lambda task: task()
-    return made
+    publisher.run_in_background = lambda task: task()
+    return publisher

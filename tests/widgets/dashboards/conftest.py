@@ -1,10 +1,7 @@
-"""A place with two jobs, a publisher and a page that records what it is given."""
+"""A place with two jobs, and a page that records what it is given."""
 
 import pytest
 
-from batchai_magics.widgets.core.flow_control import Budget
-from batchai_magics.widgets.core.publisher import Publisher
-from tests.clock import Clock
 from tests.widgets.core.recorded_page import Page
 from tests.widgets.scripted_cluster import ExecutionState, ScriptedCluster
 
@@ -21,13 +18,3 @@ def place(tmp_path, monkeypatch):
     made.run("resnet", rates=[100, 200, 300])
     made.run("old", ExecutionState.FAILED, exit_code=1, rates=[50, 60])
     return made
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
-@pytest.fixture
-def publisher(clock):
-    return Publisher(clock=clock, budget=Budget(clock))

@@ -16,7 +16,7 @@ from batchai_magics.widgets.hosts import recording_file
 from batchai_magics.widgets.hosts.opened_pages import export_html, open_recording
 from batchai_magics.widgets.hosts.recorder import MaskedSource
 from tests.patience import PATIENCE_S
-from tests.widgets.scripted_job import JOB, ScriptedBackend, step_line
+from tests.widgets.scripted_job import JOB, step_line
 from tests.world import until
 
 KEY = "sk-abcdefghijklmnopqrstuvwx"
@@ -31,11 +31,6 @@ for i in range(1, 5):
         time.sleep(0.01)
     time.sleep(0.5)
 """
-
-
-@pytest.fixture
-def backend(tmp_path):
-    return ScriptedBackend(tmp_path / "job")
 
 
 def entries(path):
