@@ -12,9 +12,8 @@ from batchai_magics.commands.output.shell_output import compact
 from batchai_magics.commands.parsing.command_parser import parse
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.magics.extension import result_html
-from batchai_magics.metrics import Parser
-from batchai_magics.metrics.runs.comparison import compare
-from batchai_magics.models.runs.labels import Labels
+from batchai_magics.metrics import compare, read_metrics
+from tests.metrics.runs.scaling_logs import Handle
 
 STEP = "{}\timages/sec: {:.1f} +/- 0.5 (jitter = 1.0)\t{:.3f}\n"
 
@@ -176,24 +175,13 @@ def test_the_best_run_has_a_star_in_text_for_people_only(do, log):
     assert not any("★" in result.to_text(form) for form in ("csv", "json", "tsv"))
 
 
-class Tagged:
-    """A run with a loss far below one, and tags."""
-
-    def __init__(self, name, *tags):
-        self.name, self._tags = name, tags
-
-    def records(self):
-        return Parser().feed(b"step 1: loss 0.00074921\nstep 2: loss 0.00074921\n")
-
-    def labels(self):
-        return Labels(self._tags)
-
-
 def test_a_comparison_has_small_numbers_and_the_tags_of_its_runs():
-    table = ComparisonResult(compare([Tagged("one"), Tagged("two", "baseline", "wide")])).to_table()
+    small = read_metrics(b"step 1: loss 0.00074921\nstep 2: loss 0.00074921\n")
+    one, two, tagged = Handle("one", small), Handle("two", small), Handle("two", small, "baseline", "wide")
+    table = ComparisonResult(compare([one, tagged])).to_table()
     first, second = (dict(zip(table.titles, row, strict=True)) for row in table.rows)
     assert (first["last_loss"], first["tags"], second["tags"]) == (0.000749, "", "baseline, wide")
-    assert "tags" not in ComparisonResult(compare([Tagged("one"), Tagged("two")])).to_table().titles
+    assert "tags" not in ComparisonResult(compare([one, two])).to_table().titles
 
 
 def test_scaling_tells_the_efficiency(do, log, tmp_path):

@@ -1,7 +1,22 @@
-"""Logs of one model on several numbers of processes, for tests."""
+"""Logs of one model on several numbers of processes, and handles of jobs that have written them."""
 
 from batchai_magics.metrics import LogMetrics, read_metrics
+from batchai_magics.models.runs.labels import Labels
 from tests.metrics.log_text import HEADER, step, total
+
+
+class Handle:
+    """A job's handle as far as a comparison knows it."""
+
+    def __init__(self, name, metrics, *tags, is_done=True, **parameters):
+        self.name, self.is_done = name, is_done
+        self._metrics, self._labels = metrics, Labels(tags, parameters=parameters)
+
+    def records(self):
+        return list(self._metrics.records)
+
+    def labels(self):
+        return self._labels
 
 
 def log(ranks, rate, *, model="resnet50", batch=32, steps=(1, 10, 20, 30, 40), device="gpu") -> LogMetrics:

@@ -4,21 +4,8 @@ from batchai_magics.errors import UsageError
 from batchai_magics.metrics import compare, read_metrics
 from batchai_magics.metrics.charts.comparison_chart import NOTHING
 from batchai_magics.metrics.runs.metric_traits import MetricPreferences
-from batchai_magics.models.runs.labels import Labels
 from tests.metrics.log_text import run, step
-from tests.metrics.runs.scaling_logs import log
-
-
-class Handle:
-    """A job's handle as far as a comparison knows it."""
-
-    def __init__(self, name, metrics, *, is_done=True):
-        self.name = name
-        self.is_done = is_done
-        self._metrics = metrics
-
-    def records(self):
-        return list(self._metrics.records)
+from tests.metrics.runs.scaling_logs import Handle, log
 
 
 def write(folder, name, text=None):
@@ -141,9 +128,8 @@ def test_a_metric_is_one_column_and_one_chart_however_runs_spell_it():
 
 
 def test_a_metric_has_the_spelling_of_the_baseline():
-    sources = [Handle(name, SPELLINGS[name]) for name in ("plain", "tags")]
-    sources[1].labels = lambda: Labels(tags=("baseline",))
-    found = compare(sources)
+    plain, tags = (SPELLINGS[name] for name in ("plain", "tags"))
+    found = compare([Handle("plain", plain), Handle("tags", tags, "baseline")])
     assert [each.name for each in found.traits] == ["val_loss", "train/loss"]
     assert found.frame()["train/loss"].tolist() == pytest.approx([1 / 3] * 2)
 
@@ -218,22 +204,11 @@ def test_the_legend_stands_above_all_lines_names_so_many_runs_and_counts_the_oth
     assert legend.get_window_extent().y0 >= ax.get_window_extent().y1
 
 
-class Labelled(Handle):
-    """A job with labels."""
-
-    def __init__(self, name, records, *tags, **parameters):
-        super().__init__(name, records)
-        self._labels = Labels(tags, parameters=parameters)
-
-    def labels(self):
-        return self._labels
-
-
 def test_parameters_that_differ_are_columns_and_rows():
     records = log(1, 100)
     runs = [
-        Labelled("a", records, lr=0.1, seed=1, model="x"),
-        Labelled("b", records, lr=0.5, seed=1, model="y"),
+        Handle("a", records, lr=0.1, seed=1, model="x"),
+        Handle("b", records, lr=0.5, seed=1, model="y"),
     ]
     found = compare([*runs, Handle("c", records)])
     assert list(found.parameters.items()) == [("lr", "lr"), ("--model", "model")]
@@ -247,15 +222,13 @@ def test_parameters_that_differ_are_columns_and_rows():
 def test_runs_are_compared_with_the_baseline_where_one_is():
     slow, fast = log(1, 100), log(1, 200)
     assert [row["speedup"] for row in compare([Handle("a", slow), Handle("b", fast)]).rows()] == [1.0, 2.0]
-    pinned = compare([Handle("a", slow), Labelled("b", fast, "baseline")])
+    pinned = compare([Handle("a", slow), Handle("b", fast, "baseline")])
     assert [row["speedup"] for row in pinned.rows()] == [0.5, 1.0]
 
 
 def test_runs_of_seeds_are_grouped_by_sweep_and_compared_with_the_baseline():
     def handle(sweep, seed, rate, *tags):
-        job = Handle(f"{sweep}-t{seed + 1}", log(1, rate))
-        job.labels = lambda: Labels(tags=(f"sweep:{sweep}", *tags), parameters={"seed": seed})
-        return job
+        return Handle(f"{sweep}-t{seed + 1}", log(1, rate), f"sweep:{sweep}", *tags, seed=seed)
 
     jobs = [handle("old", seed, 100 + seed, *["baseline"] * (seed == 0)) for seed in range(3)]
     jobs += [handle("new", seed, 101 + seed) for seed in range(3)]

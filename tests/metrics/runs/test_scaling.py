@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics import Fact, LogMetrics, compare, figure_png, read_metrics, scaling
 from batchai_magics.metrics.charts.scaling_chart import NOTHING
-from tests.metrics.runs.scaling_logs import log
+from tests.metrics.runs.scaling_logs import Handle, log
 
 
 @pytest.fixture(scope="module")
@@ -97,21 +97,12 @@ def test_many_models_and_a_wide_range_are_drawn():
     assert found.plot().get_xscale() == "log"
 
 
-class Running:
-    """The handle of a job that runs on."""
-
-    is_done = False
-
-    def __init__(self, name, metrics):
-        self.name = name
-        self._metrics = metrics
-
-    def records(self):
-        return list(self._metrics.records)
+def running(name, metrics):
+    return Handle(name, metrics, is_done=False)
 
 
 def test_while_a_job_runs_the_study_is_what_is_known_so_far():
-    found = scaling([Running("one", log(1, 100)), Running("two", read_metrics(b""))])
+    found = scaling([running("one", log(1, 100)), running("two", read_metrics(b""))])
     assert (found.is_running, found.silent) == (True, ("two",))
     assert found.frame()["processes"].tolist() == [1]
     assert "100.0 images/sec with 1 process," in str(found)
@@ -133,7 +124,7 @@ def replicated(metrics):
 
 
 def test_before_the_first_number_there_is_a_table_and_a_sentence():
-    found = scaling([Running("one", read_metrics(b""))])
+    found = scaling([running("one", read_metrics(b""))])
     assert len(found.frame()) == 0
     assert [words.get_text() for words in found.plot().texts] == [NOTHING]
 
@@ -217,7 +208,7 @@ def test_running_jobs_of_which_only_rank_0_prints_count_all_their_processes():
 
 
 def test_of_a_running_job_whose_ranks_print_their_own_rates_those_that_have_printed_count():
-    runs = [Running("one", log(1, 100)), Running("two", log(1, 90))]
+    runs = [running("one", log(1, 100)), running("two", log(1, 90))]
     for count, run in enumerate(runs, 1):
         run.process_count = lambda count=count: count
     assert scaling(runs).frame()["processes"].tolist() == [1]
