@@ -8,6 +8,7 @@ from batchai_magics import cli
 from batchai_magics.cards.job_card import to_text
 from batchai_magics.commands.handlers.job_wait import job_exit
 from batchai_magics.errors import JobFailedError, SpecError, UsageError
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_overview import job_overview
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.states import ExecutionState
@@ -25,21 +26,6 @@ for step in range(100_000):
 """
 
 
-def test_a_job_ends_when_its_condition_is_met_and_says_why(world: World) -> None:
-    job = world.run('r --stop-if "loss is nan"', DIVERGES)
-    shown = job.show()
-    (error,) = shown.execution.errors
-    assert shown.state is ExecutionState.FAILED
-    assert shown.word == "stopped"
-    assert error.code == "JobStopConditionMet"
-    assert error.message == 'stop-if "loss is nan": loss was nan at step 4'
-    assert error.message in to_text(job_overview(job))
-    assert error.message in job.log(file="execution.log")
-    assert job_exit(shown).exit_code == 143
-    with pytest.raises(JobFailedError, match="no result: r was stopped: stop-if"):
-        _ = job.result
-
-
 def test_a_bad_condition_is_refused_and_nothing_written(world: World) -> None:
     with pytest.raises(UsageError, match="--stop-if: 'loss = nan' is not a valid condition"):
         world.submit('r --stop-if "loss = nan"')
@@ -55,7 +41,7 @@ def test_a_bad_condition_is_refused_and_nothing_written(world: World) -> None:
     assert not world.backend.list(world.experiment, world.job_id("r").kind)
 
 
-def test_the_option_goes_with_a_job_file(
+def test_a_job_ends_when_a_condition_of_its_file_or_line_is_met_and_says_why(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("BATCHAI_HOME", str(world.home))
@@ -68,8 +54,15 @@ def test_the_option_goes_with_a_job_file(
     )
     line = ["job", "create", "-n", "r", "-f", str(file), "-c", world.settings.cluster]
     cli.main([*line, "--stop-if", "loss is nan"])
-    from batchai_magics.jobs.job_handle import Job
-
     job = Job(world.backend, world.job_id("r")).wait(PATIENCE_S)
-    assert job.show().spec.batchai_stop_if == ("loss > 99", "loss is nan")
-    assert job.show().word == "stopped"
+    shown = job.show()
+    assert shown.spec.batchai_stop_if == ("loss > 99", "loss is nan")
+    assert (shown.state, shown.word) == (ExecutionState.FAILED, "stopped")
+    (error,) = shown.execution.errors
+    assert error.code == "JobStopConditionMet"
+    assert error.message == 'stop-if "loss is nan": loss was nan at step 4'
+    assert error.message in to_text(job_overview(job))
+    assert error.message in job.log(file="execution.log")
+    assert job_exit(shown).exit_code == 143
+    with pytest.raises(JobFailedError, match="no result: r was stopped: stop-if"):
+        _ = job.result
