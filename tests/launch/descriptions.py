@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from batchai_magics.launch.job_site import JobSite
-from batchai_magics.launch.plan import LogPaths, Output, PlanNode
+from batchai_magics.launch.plan import LogPaths, Output, Plan, PlanNode
+from batchai_magics.launch.planning import plan
 from batchai_magics.models.job_spec import JobSpec
 
 SCRIPT = {"pythonScriptFilePath": "$AZ_BATCHAI_INPUT_SCRIPT/my train.py", "commandLineArgs": "--lr 0.1"}
@@ -18,6 +19,11 @@ def spec(nodes: int = 2, **fields: object) -> JobSpec:
         "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/x",
     }
     return JobSpec.from_wire({"properties": {**properties, **fields}})
+
+
+def plan_of(nodes: int = 2, gpus: int = 0, **fields: object) -> Plan:
+    """The plan of a job on so many nodes."""
+    return plan(spec(nodes, **fields), plan_nodes(nodes), site(nodes, gpus))
 
 
 def plan_nodes(count: int = 2) -> list[PlanNode]:

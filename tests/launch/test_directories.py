@@ -10,22 +10,16 @@ from batchai_magics.launch.job_site import THREADS, batch_variables
 from batchai_magics.launch.plan import Directory, Image, LogPaths, Mount, Plan, PlanNode, Requirement
 from batchai_magics.launch.planning import plan, setup
 from batchai_magics.models.cluster_spec import NodeSetup
-from tests.launch.descriptions import SCRIPT, plan_nodes, site, spec
+from tests.launch.descriptions import SCRIPT, plan_nodes, plan_of, site, spec
 
 
 def test_directories_and_variables_may_use_earlier_ones() -> None:
-    made = plan(
-        spec(
-            1,
-            customToolkitSettings={"commandLine": "x"},
-            inputDirectories=[{"id": "DATA", "path": "$AZ_BATCHAI_MOUNT_ROOT/afs/data"}],
-            outputDirectories=[
-                {"id": "MODEL", "pathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/afs/", "pathSuffix": "m"}
-            ],
-            environmentVariables=[{"name": "D", "value": "${AZ_BATCHAI_INPUT_DATA}/x"}],
-        ),
-        plan_nodes(1),
-        site(1),
+    made = plan_of(
+        1,
+        customToolkitSettings={"commandLine": "x"},
+        inputDirectories=[{"id": "DATA", "path": "$AZ_BATCHAI_MOUNT_ROOT/afs/data"}],
+        outputDirectories=[{"id": "MODEL", "pathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/afs/", "pathSuffix": "m"}],
+        environmentVariables=[{"name": "D", "value": "${AZ_BATCHAI_INPUT_DATA}/x"}],
     )
     env = made.nodes[0].env
     assert env["AZ_BATCHAI_INPUT_DATA"] == "/mnt/afs/data"
@@ -34,7 +28,7 @@ def test_directories_and_variables_may_use_earlier_ones() -> None:
 
 
 def test_a_path_with_quotes_and_a_backslash_stays_one_word() -> None:
-    made = plan(spec(1, horovodSettings={"pythonScriptFilePath": 'a\\b "c`d.py'}), plan_nodes(1), site(1))
+    made = plan_of(1, horovodSettings={"pythonScriptFilePath": 'a\\b "c`d.py'})
     assert made.processes[0].command.endswith(r'"a\\b \"c\`d.py"')
 
 
@@ -73,15 +67,11 @@ def test_a_node_tells_of_the_jobs_nodes_as_azure_batch_did() -> None:
 
 
 def test_a_relative_directory_is_below_the_folder_that_the_processes_start_in() -> None:
-    made = plan(
-        spec(
-            1,
-            customToolkitSettings={"commandLine": "x"},
-            inputDirectories=[{"id": "IN", "path": "data"}],
-            outputDirectories=[{"id": "OUT", "pathPrefix": "models"}],
-        ),
-        plan_nodes(1),
-        site(1),
+    made = plan_of(
+        1,
+        customToolkitSettings={"commandLine": "x"},
+        inputDirectories=[{"id": "IN", "path": "data"}],
+        outputDirectories=[{"id": "OUT", "pathPrefix": "models"}],
     )
     env = made.nodes[0].env
     assert env["AZ_BATCHAI_INPUT_IN"] == "/tmp/n0/data"
@@ -94,11 +84,7 @@ def test_a_relative_directory_is_below_the_folder_that_the_processes_start_in() 
 )
 def test_an_input_directory_needs_what_was_asked_for(create_new: bool | None, need: Requirement) -> None:
     directory = {"id": "IN", "path": "/in", **({} if create_new is None else {"createNew": create_new})}
-    made = plan(
-        spec(1, customToolkitSettings={"commandLine": "x"}, inputDirectories=[directory]),
-        plan_nodes(1),
-        site(1),
-    )
+    made = plan_of(1, customToolkitSettings={"commandLine": "x"}, inputDirectories=[directory])
     assert made.nodes[0].directories == (Directory("AZ_BATCHAI_INPUT_IN", "/in", need),)
 
 
@@ -113,11 +99,7 @@ def test_an_input_directory_needs_what_was_asked_for(create_new: bool | None, ne
 def test_an_output_directory_is_the_jobs_own_unless_it_is_not_to_be_made(create_new, path, need) -> None:
     directory = {"id": "OUT", "pathPrefix": "/p/", "pathSuffix": "m"}
     directory |= {} if create_new is None else {"createNew": create_new}
-    made = plan(
-        spec(1, customToolkitSettings={"commandLine": "x"}, outputDirectories=[directory]),
-        plan_nodes(1),
-        site(1),
-    )
+    made = plan_of(1, customToolkitSettings={"commandLine": "x"}, outputDirectories=[directory])
     assert made.nodes[0].directories == (Directory("AZ_BATCHAI_OUTPUT_OUT", path, need),)
 
 

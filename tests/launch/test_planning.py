@@ -12,21 +12,52 @@ from batchai_magics.launch.plan import LaunchMode, LogPaths, Mount, Plan, Role
 from batchai_magics.launch.planning import plan, with_preparation
 from batchai_magics.launch.toolkits import port_count, process_count
 from batchai_magics.models.job_execution import is_process_log
-from tests.launch.descriptions import SCRIPT, SCRIPT_ALONE, plan_nodes, site, spec
+from tests.launch.descriptions import SCRIPT, SCRIPT_ALONE, plan_nodes, plan_of, site, spec
+
+OF_MPI = LaunchMode.MPI
+ALONE = LaunchMode.DIRECT
+TRAIN = '"$AZ_BATCHAI_INPUT_SCRIPT/my train.py" --lr 0.1'
+WRAPPED = f'exec "/py" "/wrap.py" {TRAIN}'  # so that an error in one rank ends the others
+CONDA = {"pythonInterpreterPath": "/conda/python"}
+BRAIN = {"languageType": "BrainScript", "configFilePath": "a.cntk"}
+CNTK = {"languageType": "Python", **SCRIPT}
+SOLVER = {"configFilePath": "s.prototxt"}
 
 
-def test_horovod_runs_its_script_under_mpi_so_that_an_error_ends_the_rank() -> None:
-    made = plan(spec(horovodSettings={**SCRIPT, "processCount": 4}), plan_nodes(), site())
-    assert made.launcher is LaunchMode.MPI
-    assert [p.node for p in made.processes] == [0, 0, 1, 1]
-    expected = 'exec "/py" "/wrap.py" "$AZ_BATCHAI_INPUT_SCRIPT/my train.py" --lr 0.1'
-    assert {p.command for p in made.processes} == {expected}
+@pytest.mark.parametrize(
+    ("nodes", "fields", "launcher", "command"),
+    [
+        (2, {"horovodSettings": {**SCRIPT, "processCount": 4}}, OF_MPI, WRAPPED),
+        (1, {"chainerSettings": {**SCRIPT, **CONDA}}, OF_MPI, f'exec "/conda/python" "/wrap.py" {TRAIN}'),
+        (2, {"pyTorchSettings": {**SCRIPT, "communicationBackend": "MPI"}}, OF_MPI, WRAPPED),
+        (1, {"cntkSettings": BRAIN}, ALONE, 'cntk configFile="a.cntk"'),
+        (
+            2,
+            {"cntkSettings": {**BRAIN, "commandLineArgs": "x=1"}},
+            OF_MPI,
+            'cntk configFile="a.cntk" parallelTrain=true x=1',
+        ),
+        (1, {"cntkSettings": CNTK}, ALONE, f'exec "/py" {TRAIN}'),
+        (1, {"cntkSettings": {**CNTK, "processCount": 2}}, OF_MPI, WRAPPED),
+        (1, {"caffeSettings": SOLVER}, ALONE, 'caffe train --solver="s.prototxt"'),
+        (1, {"caffeSettings": {**SCRIPT, "processCount": 1}}, ALONE, f'exec "/py" {TRAIN}'),
+        (1, {"caffeSettings": {**SCRIPT, "processCount": 2}}, OF_MPI, WRAPPED),
+        (2, {"caffeSettings": {**SCRIPT, "processCount": 2}}, OF_MPI, WRAPPED),
+        (2, {"customToolkitSettings": {"commandLine": "mpirun -n 2 x"}}, ALONE, "mpirun -n 2 x"),
+        (1, {"customToolkitSettings": {}}, ALONE, "true"),
+    ],
+)
+def test_a_toolkit_starts_its_command_alone_or_as_ranks_of_mpi(nodes, fields, launcher, command) -> None:
+    made = plan_of(nodes, **fields)
+    assert made.launcher is launcher
+    assert {process.command for process in made.processes} == {command}
 
 
-def test_an_interpreter_of_the_job_is_used() -> None:
-    settings = {**SCRIPT, "pythonInterpreterPath": "/conda/bin/python"}
-    made = plan(spec(1, chainerSettings=settings), plan_nodes(1), site(1))
-    assert made.processes[0].command.startswith('exec "/conda/bin/python" "/wrap.py"')
+def test_ranks_fill_one_node_after_the_other_and_a_custom_command_is_on_the_first() -> None:
+    ranks = plan_of(horovodSettings={**SCRIPT, "processCount": 4}).processes
+    assert [process.node for process in ranks] == [0, 0, 1, 1]
+    custom = plan_of(customToolkitSettings={"commandLine": "true"}).processes
+    assert [process.node for process in custom] == [0]
 
 
 @pytest.mark.parametrize(
@@ -45,41 +76,9 @@ def test_the_number_of_processes_follows_job_and_gpus(fields, gpus, expected) ->
     assert len(plan(spec(**fields), plan_nodes(2), site(2, gpus)).processes) == expected
 
 
-def test_a_custom_job_is_one_command_on_the_first_node() -> None:
-    made = plan(spec(customToolkitSettings={"commandLine": "mpirun -n 2 hostname"}), plan_nodes(), site())
-    assert made.launcher is LaunchMode.DIRECT
-    assert [(p.node, p.command) for p in made.processes] == [(0, "mpirun -n 2 hostname")]
-
-
-@pytest.mark.parametrize(
-    ("settings", "command"),
-    [
-        ({"languageType": "BrainScript", "configFilePath": "a.cntk"}, 'cntk configFile="a.cntk"'),
-        ({"languageType": "Python", **SCRIPT}, 'exec "/py" "$AZ_BATCHAI_INPUT_SCRIPT/my train.py" --lr 0.1'),
-    ],
-)
-def test_cntk_on_one_process_runs_without_mpi(settings, command) -> None:
-    made = plan(spec(1, cntkSettings=settings), plan_nodes(1), site(1))
-    assert (made.launcher, made.processes[0].command) == (LaunchMode.DIRECT, command)
-
-
-def test_distributed_cntk_trains_in_parallel() -> None:
-    settings = {"languageType": "BrainScript", "configFilePath": "a.cntk", "commandLineArgs": "x=1"}
-    made = plan(spec(cntkSettings=settings), plan_nodes(), site())
-    assert made.launcher is LaunchMode.MPI
-    assert made.processes[0].command == 'cntk configFile="a.cntk" parallelTrain=true x=1'
-
-
-def test_caffe_takes_a_solver_or_a_script() -> None:
-    made = plan(spec(1, caffeSettings={"configFilePath": "s.prototxt"}), plan_nodes(1), site(1))
-    assert made.processes[0].command == 'caffe train --solver="s.prototxt"'
-    made = plan(spec(2, caffeSettings={**SCRIPT, "processCount": 2}), plan_nodes(), site())
-    assert (made.launcher, made.processes[0].command.split()[1]) == (LaunchMode.MPI, '"/py"')
-
-
 def test_pytorch_ranks_meet_at_one_address() -> None:
     settings = {**SCRIPT, "processCount": 4, "communicationBackend": "gloo"}
-    made = plan(spec(pyTorchSettings=settings), plan_nodes(), site())
+    made = plan_of(pyTorchSettings=settings)
     assert made.launcher is LaunchMode.DIRECT
     assert {p.env["AZ_BATCHAI_PYTORCH_INIT_METHOD"] for p in made.processes} == {"tcp://127.0.0.1:5001"}
     assert [(p.env["RANK"], p.env["LOCAL_RANK"], p.env["WORLD_SIZE"]) for p in made.processes] == [
@@ -102,14 +101,9 @@ def test_pytorch_processes_find_all_that_torchrun_sets() -> None:
     assert len({each["TORCHELASTIC_ERROR_FILE"] for each in env}) == 3
 
 
-def test_pytorch_over_mpi_runs_under_mpi() -> None:
-    settings = {**SCRIPT, "communicationBackend": "MPI"}
-    assert plan(spec(pyTorchSettings=settings), plan_nodes(), site()).launcher is LaunchMode.MPI
-
-
 def test_tensorflow_on_one_node_is_a_master_alone() -> None:
     settings = {"pythonScriptFilePath": "t.py", "masterCommandLineArgs": "--steps 5"}
-    made = plan(spec(1, tensorFlowSettings=settings), plan_nodes(1), site(1))
+    made = plan_of(1, tensorFlowSettings=settings)
     assert [(p.role, p.command) for p in made.processes] == [(Role.MASTER, 'exec "/py" "t.py" --steps 5')]
     config = json.loads(made.processes[0].env["TF_CONFIG"])
     assert (config["task"], config["cluster"]) == (
@@ -126,7 +120,7 @@ def test_distributed_tensorflow_has_master_workers_and_servers() -> None:
         "parameterServerCommandLineArgs": "p",
         "workerCount": 3,
     }
-    made = plan(spec(tensorFlowSettings=settings), plan_nodes(), site())
+    made = plan_of(tensorFlowSettings=settings)
     assert [
         (p.role.value, p.node, p.command[-1], p.env["AZ_BATCHAI_TASK_INDEX"]) for p in made.processes
     ] == [
@@ -142,14 +136,14 @@ def test_distributed_tensorflow_has_master_workers_and_servers() -> None:
 
 
 def test_caffe2_runs_once_on_every_node_with_its_index() -> None:
-    made = plan(spec(caffe2Settings=SCRIPT), plan_nodes(), site())
+    made = plan_of(caffe2Settings=SCRIPT)
     assert [(p.node, p.env["AZ_BATCHAI_TASK_INDEX"]) for p in made.processes] == [(0, "0"), (1, "1")]
 
 
 @pytest.mark.parametrize(("asked", "told"), [("Gloo", "gloo"), (None, "gloo"), ("tcp", "tcp")])
 def test_pytorch_is_told_its_backend(asked: str | None, told: str) -> None:
     settings = {**SCRIPT, "communicationBackend": asked}
-    made = plan(spec(pyTorchSettings=settings), plan_nodes(), site())
+    made = plan_of(pyTorchSettings=settings)
     assert made.processes[1].env["AZ_BATCHAI_PYTORCH_BACKEND"] == told
 
 
@@ -178,7 +172,7 @@ def test_ports_are_asked_for_where_processes_meet_over_them(settings, count) -> 
 @pytest.mark.parametrize("count", ["parameterServerCount", "workerCount"])
 def test_a_tensorflow_job_on_one_node_is_distributed_when_it_asks_for_a_count(count: str) -> None:
     settings = {"pythonScriptFilePath": "t.py", count: 1}
-    made = plan(spec(1, tensorFlowSettings=settings), plan_nodes(1), site(1))
+    made = plan_of(1, tensorFlowSettings=settings)
     assert [process.role for process in made.processes] == [Role.MASTER, Role.PARAMETER_SERVER]
 
 
@@ -199,20 +193,6 @@ def test_processes_meet_at_the_address_of_the_node_that_they_are_on() -> None:
     assert tasks == [("master", 0), ("worker", 0), ("ps", 0), ("ps", 1)]
 
 
-def test_a_distributed_script_is_wrapped_and_a_lone_one_is_not() -> None:
-    for toolkit, extra in (("cntkSettings", {"languageType": "Python"}), ("caffeSettings", {})):
-        for count, wrapped in ((1, False), (2, True)):
-            settings = {**SCRIPT, **extra, "processCount": count}
-            made = plan(spec(1, **{toolkit: settings}), plan_nodes(1), site(1))
-            assert ('"/wrap.py"' in made.processes[0].command) is wrapped
-            assert (made.launcher is LaunchMode.MPI) is wrapped
-
-
-def test_a_custom_job_without_a_command_does_nothing() -> None:
-    made = plan(spec(1, customToolkitSettings={}), plan_nodes(1), site(1))
-    assert made.processes[0].command == "true"
-
-
 def test_the_mount_commands_and_the_time_limit_are_those_of_the_job() -> None:
     volumes = {"unmanagedFileSystems": [{"mountCommand": "m", "relativeMountPath": "p"}]}
     asked = spec(
@@ -223,7 +203,7 @@ def test_the_mount_commands_and_the_time_limit_are_those_of_the_job() -> None:
     made = plan(asked, plan_nodes(), site())
     assert made.mounts == (Mount("m", "p"),)
     assert (made.limits.wall, made.limits.wall_s) == ("PT5M", 300.0)
-    bare = plan(spec(customToolkitSettings={"commandLine": "x"}), plan_nodes(), site())
+    bare = plan_of(customToolkitSettings={"commandLine": "x"})
     assert (bare.containers.image, bare.mounts, bare.limits.wall) == (None, (), "P7D")
 
 
@@ -265,7 +245,7 @@ def test_a_dry_run_says_how_many_threads_a_process_has() -> None:
 
 def test_the_preparation_runs_once_on_every_node_with_logs_of_its_own() -> None:
     given = {"customToolkitSettings": {"commandLine": "x"}}
-    without = plan(spec(1, **given), plan_nodes(1), site(1))
+    without = plan_of(1, **given)
     assert with_preparation(spec(1, **given), without, site()) == without
     prepared = spec(2, **given, jobPreparation={"commandLine": "prep"})
     made = with_preparation(prepared, plan(prepared, plan_nodes(), site()), site()).preparation
@@ -284,16 +264,16 @@ def test_one_node_has_the_recorded_names_of_logs() -> None:
     first = with_preparation(prepared, made, site()).preparation
     assert first
     assert first.output_of(first.processes[0]).stderr.path == "/out/stdouterr/stderr-job_prep.txt"
-    assert plan(spec(2, **{"caffe2Settings": SCRIPT}), plan_nodes(), site()).execution_logs == (
+    assert plan_of(2, **{"caffe2Settings": SCRIPT}).execution_logs == (
         "/out/stdouterr/execution-n0.log",
         "/out/stdouterr/execution-n1.log",
     )
 
 
 def test_only_what_several_ranks_write_has_a_record_of_who_wrote_it() -> None:
-    lone = plan(spec(1, customToolkitSettings={"commandLine": "x"}), plan_nodes(1), site(1))
+    lone = plan_of(1, customToolkitSettings={"commandLine": "x"})
     assert lone.output.stdout == LogPaths("/out/stdouterr/stdout.txt", "", "/rec/out.times")
-    several = plan(spec(2, caffe2Settings=SCRIPT), plan_nodes(), site())
+    several = plan_of(2, caffe2Settings=SCRIPT)
     assert several.output.stderr == LogPaths("/out/stdouterr/stderr.txt", "/rec/err.spans", "/rec/err.times")
 
 
@@ -318,7 +298,7 @@ def own_logs(made: Plan) -> list[str]:
     ],
 )
 def test_processes_of_their_own_have_logs_as_the_service_called_them(nodes, fields, names) -> None:
-    made = plan(spec(nodes, **fields), plan_nodes(nodes), site(nodes))
+    made = plan_of(nodes, **fields)
     assert own_logs(made) == names
     assert made.output.stdout.path == "/out/stdouterr/stdout.txt"
 
