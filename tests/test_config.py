@@ -47,11 +47,6 @@ def test_the_file_wins_over_defaults_and_the_environment_over_the_file(file):
     assert (settings.workspace, settings.experiment, settings.cluster_nodes) == ("mine", "theirs", 3)
 
 
-def test_the_environment_names_the_file(file):
-    file.write_text("workspace: mine\n")
-    assert load({"BATCHAI_CONFIG": str(file)}).workspace == "mine"
-
-
 @pytest.mark.parametrize("item", general_settings(), ids=lambda item: item.name)
 def test_every_setting_has_its_variable(item, file):
     choices = {
@@ -137,8 +132,13 @@ def test_an_unknown_setting_of_a_backend_gets_a_guess(file):
     )
 
 
-def test_an_empty_variable_is_not_given(file):
-    assert load({"BATCHAI_WORKSPACE": ""}, path=file).workspace == "default"
+@pytest.mark.parametrize(
+    ("variable", "value", "read"),
+    [("WORKSPACE", "", "default"), ("WORKSPACE", " mine ", "mine"), ("UI", "HTML", "html")],
+    ids=["an empty one is not given", "space around it does not count", "choices in any letter case"],
+)
+def test_the_value_of_a_variable_may_be_written_loosely(file, variable, value, read):
+    assert getattr(load({f"BATCHAI_{variable}": value}, path=file), variable.lower()) == read
 
 
 def test_the_home_is_absolute_and_knows_the_tilde(file, monkeypatch, tmp_path):
@@ -172,10 +172,6 @@ def test_a_bad_choice_gets_a_guess(file):
     assert "one of local" in refused(file, BATCHAI_BACKEND="moon")
 
 
-def test_choices_are_taken_in_any_letter_case(file):
-    assert load({"BATCHAI_UI": "HTML"}, path=file).ui == "html"
-
-
 def test_an_unknown_setting_gets_a_guess(file):
     assert "unknown setting 'workspce'\nDid you mean \"workspace\"?" in refused(file, "workspce: x")
     assert "known settings: backend, subscription" in refused(file, "zzz: x")
@@ -187,11 +183,7 @@ def test_a_file_that_is_no_text_is_named(file):
         load({}, path=file)
 
 
-def test_space_around_a_value_does_not_count(file):
-    assert load({"BATCHAI_WORKSPACE": " mine "}, path=file).workspace == "mine"
-
-
-def test_the_name_of_the_file_knows_the_tilde(file, monkeypatch):
+def test_the_environment_names_the_file_which_may_begin_with_a_tilde(file, monkeypatch):
     monkeypatch.setenv("HOME", str(file.parent))
     file.write_text("workspace: mine\n")
     assert load({"BATCHAI_CONFIG": f"~/{file.name}"}).workspace == "mine"

@@ -83,15 +83,37 @@ def test_no_id_holds_what_ends_a_line_or_steers_a_terminal(part, sign):
         ResourceId.parse(text + "/clusters/c")
 
 
-@pytest.mark.parametrize("name", ["a", "A-b_9", "x" * 64])
-def test_good_names_are_taken(name):
-    assert check_name(name, Kind.JOB) == name
+def check_job_name(name):
+    return check_name(name, Kind.JOB)
 
 
-@pytest.mark.parametrize("name", ["", "a b", "a.b", "../a", "ä", "x" * 65, "a\n", "a/b"])
-def test_bad_names_are_refused(name):
-    with pytest.raises(SpecError, match="is not a valid job name"):
-        check_name(name, Kind.JOB)
+NAMES = {  # what each is called, the good ones and the bad ones
+    check_job_name: (
+        "valid job",
+        ["a", "A-b_9", "x" * 64],
+        ["", "a b", "a.b", "../a", "ä", "x" * 65, "a\n", "a/b"],
+    ),
+    check_group_name: (
+        "resource group",
+        ["My.group_(1)-x", "g" * 90],
+        ["", "g" * 91, "a/b", "a b", "ä", "g\n"],
+    ),
+    check_account_name: ("account", ["abc", "a1" * 12], ["", "ab", "a" * 25, "Acc", "a-b", "acc\n"]),
+    check_share_name: (
+        "valid share",
+        ["data", "acc/my-data-1", "s" * 63],
+        ["", "ab", "s" * 64, "-ab", "a--b", "ab-", "Data", "a/b/data", "../x", "AC/data"],
+    ),
+}
+
+
+@pytest.mark.parametrize("check", NAMES)
+def test_good_names_are_given_back_and_bad_ones_refused(check):
+    kind, good, bad = NAMES[check]
+    assert [check(name) for name in good] == good
+    for name in bad:
+        with pytest.raises(SpecError, match=rf"is not an? {kind} name"):
+            check(name)
 
 
 def test_a_workspace_is_that_of_the_settings_or_the_one_that_is_named():
@@ -148,33 +170,3 @@ def test_an_id_of_another_kind_is_refused_with_both_kinds():
         of_kind(JOB, Kind.CLUSTER)
     with pytest.raises(UsageError, match="is the id of an experiment, not of a job"):
         of_kind(JOB.parent, Kind.JOB)
-
-
-@pytest.mark.parametrize(
-    ("check", "name"),
-    [
-        (check_group_name, "My.group_(1)-x"),
-        (check_group_name, "g" * 90),
-        (check_account_name, "abc"),
-        (check_account_name, "a1" * 12),
-        (check_share_name, "data"),
-        (check_share_name, "acc/my-data-1"),
-        (check_share_name, "s" * 63),
-    ],
-)
-def test_good_names_of_groups_accounts_and_shares_are_given_back(check, name):
-    assert check(name) == name
-
-
-@pytest.mark.parametrize(
-    ("check", "names"),
-    [
-        (check_group_name, ["", "g" * 91, "a/b", "a b", "ä", "g\n"]),
-        (check_account_name, ["", "ab", "a" * 25, "Acc", "a-b", "acc\n"]),
-        (check_share_name, ["", "ab", "s" * 64, "-ab", "a--b", "ab-", "Data", "a/b/data", "../x", "AC/data"]),
-    ],
-)
-def test_bad_names_of_groups_accounts_and_shares_are_refused(check, names):
-    for name in names:
-        with pytest.raises(SpecError):
-            check(name)

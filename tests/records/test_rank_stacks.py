@@ -61,9 +61,10 @@ def test_the_rank_in_other_functions_differs():
     )
 
 
-def test_ranks_in_the_same_functions_are_told_apart_by_their_lines():
-    told = stacks(*(rank(n, ("step", 21 if n == 2 else 20)) for n in range(4)))
-    assert told.different == (2,)
+def test_lines_tell_ranks_apart_only_in_the_same_functions():
+    by_line = stacks(*(rank(n, ("step", 21 if n == 2 else 20)) for n in range(4)))
+    by_function = stacks(rank(0, ("step", 20)), rank(1, ("step", 21)), rank(2, ("load", 7)))
+    assert by_line.different == by_function.different == (2,)
 
 
 def test_a_rank_at_the_same_line_of_its_own_code_does_not_differ():
@@ -73,11 +74,6 @@ def test_a_rank_at_the_same_line_of_its_own_code_does_not_differ():
     told = stacks(rank(0, ("step", 20)), rank(1, ("step", 20)), waits)
     assert told.different == ()
     assert told.sentence == "Ranks 0, 1, 2 are in step (train.py:20)."
-
-
-def test_lines_do_not_matter_while_functions_differ():
-    told = stacks(rank(0, ("step", 20)), rank(1, ("step", 21)), rank(2, ("load", 7)))
-    assert told.different == (2,)
 
 
 def test_of_two_ranks_at_two_places_neither_is_the_odd_one():

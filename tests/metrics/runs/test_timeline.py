@@ -21,34 +21,35 @@ def steps(*records):
     return [record.step for record in placed if isinstance(record, Measurement)]
 
 
-def test_steps_over_the_whole_run_stay():
-    assert steps(number(90, 1), number(100, 1), number(100, 2), number(110, 2)) == [90, 100, 100, 110]
-
-
-def test_epochs_follow_each_other_by_the_length_of_those_that_ended():
-    assert steps(*(number(step, epoch) for epoch in (3, 4, 5) for step in (4, 8))) == [4, 8, 12, 16, 20, 24]
-
-
-def test_a_counter_from_0_has_a_step_more_than_its_last_number():
-    assert steps(*(number(step, epoch) for epoch in (0, 1) for step in (0, 1, 2))) == [0, 1, 2, 3, 4, 5]
-
-
-def test_an_epoch_that_is_printed_at_its_end_alone_is_continued():
-    assert steps(*(number(38, epoch) for epoch in (1, 2, 3))) == [38, 76, 114]
-
-
-def test_a_missing_epoch_has_its_place():
-    assert steps(*(number(step, epoch) for epoch in (1, 2, 4) for step in (1, 2)))[-2:] == [7, 8]
-
-
-@pytest.mark.parametrize("epochs", [(0.5, 1.5, 2.5), (0.25, 0.5, 1)])
-def test_epochs_between_whole_ones_follow_each_other_in_their_order(epochs):
-    assert steps(*(number(step, epoch) for epoch in epochs for step in (1, 2))) == [1, 2, 3, 4, 5, 6]
-
-
-def test_a_counter_that_has_gone_back_once_is_counted_within_epochs_from_then_on():
-    run = [number(1, 1), number(3, 1), number(1, 2), number(2, 2), number(4, 3), number(5, 3)]
-    assert steps(*run)[-4:] == [1 + 3, 2 + 3, 4 + 2 * 3, 5 + 2 * 3]
+@pytest.mark.parametrize(
+    ("positions", "counted"),  # each position is an epoch with its steps
+    [
+        ([(1, [90, 100]), (2, [100, 110])], [90, 100, 100, 110]),
+        ([(3, [4, 8]), (4, [4, 8]), (5, [4, 8])], [4, 8, 12, 16, 20, 24]),
+        ([(0, [0, 1, 2]), (1, [0, 1, 2])], [0, 1, 2, 3, 4, 5]),
+        ([(1, [38]), (2, [38]), (3, [38])], [38, 76, 114]),
+        ([(1, [1, 2]), (2, [1, 2]), (4, [1, 2])], [1, 2, 3, 4, 7, 8]),
+        ([(0.5, [1, 2]), (1.5, [1, 2]), (2.5, [1, 2])], [1, 2, 3, 4, 5, 6]),
+        ([(0.25, [1, 2]), (0.5, [1, 2]), (1, [1, 2])], [1, 2, 3, 4, 5, 6]),
+        ([(1, [1, 3]), (2, [1, 2]), (3, [4, 5])], [1, 3, 1 + 3, 2 + 3, 4 + 2 * 3, 5 + 2 * 3]),
+        ([(1, [1, 2]), (2, [1, 2]), (1, [1, 2]), (2, [1, 2])], [1, 2, 3, 4] * 2),
+        ([(None, [1, 2]), (None, [1, 2])], [1, 2, 1, 2]),
+    ],
+    ids=[
+        "steps over the whole run stay",
+        "epochs follow each other by the length of those that ended",
+        "a counter from 0 has a step more than its last number",
+        "an epoch that is printed at its end alone is continued",
+        "a missing epoch has its place",
+        "epochs between whole ones follow each other in their order",
+        "parts of an epoch follow each other too",
+        "a counter that has gone back once is counted within epochs from then on",
+        "epochs that begin again are another fit at the same places",
+        "steps that go back without epochs stay",
+    ],
+)
+def test_steps_of_epochs_are_counted_over_the_run(positions, counted):
+    assert steps(*(number(step, epoch) for epoch, in_epoch in positions for step in in_epoch)) == counted
 
 
 @pytest.mark.parametrize(("printed", "length"), [("40 loss", 40), ("1,000 loss", 1000), ("30 loss", 41)])
@@ -63,15 +64,6 @@ def test_a_round_of_a_bar_is_as_long_as_the_printed_total_unless_steps_exceed_it
     run = [*bar, number(epoch=1, name="acc"), *bar, number(epoch=2, name="acc")]
     placed = steps(Fact(LENGTH, printed), *run)
     assert placed[:3] + placed[4:7] == [0, 3, 6, length, length + 3, length + 6]
-
-
-def test_epochs_that_begin_again_are_another_fit_at_the_same_places():
-    fit = [number(step, epoch) for epoch in (1, 2) for step in (1, 2)]
-    assert steps(*fit, *fit) == [1, 2, 3, 4] * 2
-
-
-def test_steps_that_go_back_without_epochs_stay():
-    assert steps(*(number(step) for _ in range(2) for step in (1, 2))) == [1, 2, 1, 2]
 
 
 def test_a_line_without_a_step_stands_at_the_end_of_its_epoch():
