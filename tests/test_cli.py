@@ -288,12 +288,6 @@ def test_several_logs_are_told_apart(capsys, tmp_path):
     assert [log["file"] for log in json.loads(capsys.readouterr().out)] == names
 
 
-def test_folders_go_up_and_down_and_what_has_no_columns_is_printed_by_its_fields(capsys, tmp_path):
-    (tmp_path / "up").mkdir()
-    (tmp_path / "up/a.txt").write_text("one")
+def test_what_has_no_columns_is_printed_by_its_fields(capsys):
     assert main(["storage", "share", "create", "-n", "data"]) == 0
-    assert main(["storage", "file", "upload-batch", "-d", "data", "-s", str(tmp_path / "up")]) == 0
-    assert main(["storage", "file", "download-batch", "-s", "data", "-d", str(tmp_path / "down")]) == 0
-    assert (tmp_path / "down/a.txt").read_text() == "one"
-    out, err = capsys.readouterr()
-    assert (out.splitlines()[0], err) == ("created: true", "")
+    assert capsys.readouterr() == ("created: true\n", "")

@@ -262,9 +262,3 @@ def test_a_file_of_a_recipe_is_taken_as_it_stands(tmp_path):
 def test_the_first_word_names_a_job_from_a_file(tmp_path):
     job_file(tmp_path / "recipe")
     assert cell("mine --file recipe/job.json", "", folder=tmp_path).name == "mine"
-
-
-def test_an_unknown_key_that_is_typed_is_refused_with_a_guess():
-    body = JOB_JSON.replace("processCount", "procesCount")
-    message = refused("r --spec", body, kind=SpecError)
-    assert 'properties.chainerSettings.procesCount: unknown key (Did you mean "processCount"?)' in message

@@ -22,12 +22,6 @@ from tests.widgets.scripted_job import JOB, resource
 OTHER = JOB.parent.child(Kind.JOB, "other")
 
 
-def test_a_state_is_told_once(backend):
-    follower = Follower(backend, JOB)
-    assert states(follower.poll()) == ["running"]
-    assert follower.poll() == []
-
-
 def test_what_a_job_tells_about_itself_is_new_also_in_the_same_state(backend, follower):
     backend.job = replace(backend.job, output_path_segment="elsewhere")
     assert states(follower.poll()) == ["running"]

@@ -15,7 +15,7 @@ from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import Node
 from batchai_magics.models.response_object import Provisioning, ProvisioningState
 from batchai_magics.models.states import ExecutionState, NodeState
-from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage
+from batchai_magics.models.subscription import ResourceGroup, StorageAccount
 from tests.widgets.scripted_job import JOB, START, cluster, resource
 
 COUNTS = NodeStateCounts(
@@ -110,11 +110,6 @@ def test_a_file_server_tells_its_disks_and_addresses():
 def test_a_node_tells_where_it_is_reached():
     node = Node("tvm-1", NodeState.IDLE, ip_address="10.0.0.4", port=50000)
     assert row(node) == {"ID": "tvm-1", "IP": "10.0.0.4", "SSH Port": 50000}
-
-
-@pytest.mark.parametrize(("used", "shown"), [(7, 7), (0, "0")])
-def test_a_quota_tells_what_is_used_of_it(used, shown):
-    assert row(Usage("cores", "Cores", used, 20)) == {"Value": "Cores", "Usage": shown, "Limit": 20}
 
 
 @pytest.mark.parametrize("kind", [OutputFile, SetupFile])

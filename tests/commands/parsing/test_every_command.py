@@ -61,11 +61,6 @@ OPTIONS = {
 BY_WORDS = {command.words: command for command in COMMANDS}
 
 
-def test_the_table_has_all_commands():
-    assert len(OPTIONS) == 32
-    assert set(OPTIONS) <= {command.words for command in COMMANDS}
-
-
 def test_a_command_knows_every_option():
     for words, flags in OPTIONS.items():
         known = {flag for option in options_of(BY_WORDS[words]) for flag in option.flags}

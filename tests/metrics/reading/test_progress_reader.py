@@ -15,10 +15,6 @@ def read(*pieces, began=None):
     return reader.progress
 
 
-def test_a_run_that_tells_nothing_has_no_progress():
-    assert read("loss = 0.5\n", "100\timages/sec: 213.4\n", "") is None
-
-
 def test_the_newest_bar_counts_also_when_its_line_has_no_end():
     now = read("\r 10%|#    | 10/100 [00:01<00:09, 10it/s]\r 45%|####  | 45/100 [00:04<00:05, 10it/s]")
     assert (now.fraction, now.words, now.ends_at) == (0.45, "45/100", 105.0)

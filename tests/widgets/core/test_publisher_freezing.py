@@ -93,22 +93,15 @@ def test_a_deleted_job_ends_its_view_and_says_so(publisher, backend, page, clock
     assert output.model.problem == "The job was deleted."
 
 
-def test_a_detached_view_becomes_a_card_and_the_job_runs_on(publisher, backend, page, clock):
-    output = live(publisher, backend, page, clock)
-    say(output, kind="ready", have={})
-    say(output, kind="detach", id="d")
-    turns(publisher, clock, 1)
-    assert set(page.shown[output.id]) == {"text/html", "text/plain"}
-    assert backend.job.state is ExecutionState.RUNNING
-
-
-def test_the_card_of_a_detached_view_tells_when_it_was_updated_and_is_so_until_the_end(
+def test_a_detached_view_is_a_card_that_tells_when_it_was_updated_until_its_job_ends(
     publisher, backend, page, clock
 ):
     output = live(publisher, backend, page, clock)
     say(output, kind="ready", have={})
     say(output, kind="detach", id="d")
     turns(publisher, clock, 1)
+    assert set(page.shown[output.id]) == {"text/html", "text/plain"}
+    assert backend.job.state is ExecutionState.RUNNING
     assert re.search(r"updated +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", page.shown[output.id]["text/plain"])
     backend.write("a later line\n")
     turns(publisher, clock, int(SNAPSHOT_INTERVAL_S) + 1)
