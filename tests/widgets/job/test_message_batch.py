@@ -129,16 +129,6 @@ def test_points_of_another_start_of_the_log_are_void_however_many_the_view_has()
     assert [part["first"] for part in content["values"]] == [0, 0, 0]
 
 
-def test_a_page_that_says_hello_hears_at_once_where_the_kernel_stands():
-    model, cursor = JobModel(), Cursor()
-    log(model, "one\n")
-    model.end()
-    cursor.next_batch(model, BIG)
-    cursor.rewind({"stdout.txt": 4})
-    assert cursor.next_batch(model, BIG).content["complete"] is True
-    assert cursor.next_batch(model, BIG) is None
-
-
 def test_a_page_that_says_hello_is_answered_though_it_has_all():
     model, cursor = JobModel(), Cursor()
     log(model, "one\n")
@@ -174,13 +164,15 @@ def test_a_flood_is_skipped_with_a_count():
     assert part["skipped"] + batch.buffers[0].count(b"\n") == 20_000
 
 
-def test_the_end_is_told_once():
+def test_the_end_is_told_once_and_at_once_to_a_page_that_says_hello():
     model, cursor = JobModel(), Cursor()
     log(model, "one\n")
     cursor.next_batch(model, BIG)
     model.end()
-    assert cursor.next_batch(model, BIG).content["complete"] is True
-    assert cursor.next_batch(model, BIG) is None
+    for _ in range(2):
+        assert cursor.next_batch(model, BIG).content["complete"] is True
+        assert cursor.next_batch(model, BIG) is None
+        cursor.rewind({"stdout.txt": 4})
 
 
 def test_the_head_says_what_failed_first():
