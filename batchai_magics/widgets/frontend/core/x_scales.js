@@ -31,7 +31,7 @@ export class XScale {
    * @returns {number[]}
    */
   of(steps) {
-    if (this.name === "step" || this.name === "order") return steps;
+    if (this.name === "step" || (this.name === "order" && !this.points.steps.length)) return steps;
     const knots = this.#knots();
     let segment = 0;
     return steps.map((step) => {

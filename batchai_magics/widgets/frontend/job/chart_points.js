@@ -211,7 +211,7 @@ export function scalesOf(points, first) {
   const useful = /** @type {("epoch" | "time")[]} */ (["epoch", "time"]).flatMap((name) => scaleOf(every, name));
   if (first !== "epoch") return [new XScale(first), ...useful];
   const isOnePoint = every.every(({ steps }) => steps.length < 2); // of the first epoch
-  if (!isOnePoint && useful[0]?.name !== first) return [new XScale("order"), ...useful];
+  if (!isOnePoint && useful[0]?.name !== first) return [countedScale(every), ...useful];
   return [mergedScale(every, first), ...useful.filter(({ name }) => name !== first)];
 }
 
@@ -223,6 +223,15 @@ export function scalesOf(points, first) {
 function scaleOf(every, name) {
   const [longest] = every.filter(({ places }) => places[name].isUseful).sort((a, b) => b.steps.length - a.steps.length);
   return longest ? [new XScale(name, longest.steps, longest.places[name].values)] : [];
+}
+
+/**
+ * The scale of values that all stand in one epoch: the first one is value 1.
+ * @param {Series[]} every
+ */
+function countedScale(every) {
+  const steps = [...new Set(every.flatMap(({ steps }) => steps))].sort((a, b) => a - b);
+  return new XScale("order", steps, steps.map((_, row) => row + 1));
 }
 
 /**

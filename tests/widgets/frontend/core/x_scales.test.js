@@ -39,7 +39,7 @@ test("the first epoch of a log without steps stands at its number, several value
   points.of("loss").add(0, { steps: [3], ranks: [-1], epoch: [3], time: [NaN] }, [5]);
   assert.deepEqual(scalesOf(points, "epoch").map((scale) => [scale.name, scale.of([3])]), [["epoch", [3]]]);
   points.of("loss").add(1, { steps: [4], ranks: [-1], epoch: [3], time: [NaN] }, [6]);
-  assert.deepEqual(scalesOf(points, "epoch").map(({ name }) => name), ["order"]);
+  assert.deepEqual(scalesOf(points, "epoch").map((scale) => [scale.name, scale.of([3, 4])]), [["order", [1, 2]]]);
 });
 
 test("a log without positions has its values in order and no axis of steps", () => {
