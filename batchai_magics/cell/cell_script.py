@@ -72,23 +72,19 @@ def _syntax_hint(text: str, message: str) -> str:
     if "outside" in message and re.search(r"\bawait\b|\basync\b", line):
         return "a script has no event loop: put this into `async def main()`, and call asyncio.run(main())"
     if match := _INSTALL.match(line):
-        return f"packages are options of the job: {_install_options(match['packages'])}"
+        words = match["packages"].split()
+        packages = (word.strip("\"'") for word in words if not word.startswith("-"))
+        options = " ".join(f"--with {shlex.quote(word)}" for word in packages)
+        if "-r" in words[:-1]:
+            file = words[words.index("-r") + 1]
+            options = f"--upload {file} --prep 'pip install {match['packages'].strip()}'"
+        return f"packages are options of the job: {options}"
     if match := _SETTING.match(line):
         value = shlex.quote(match["value"].strip())
         return f"variables are options of the job: --env {match['name']}={value}"
     if match := _COMMAND.match(line):
         return f"{_PLAIN}: --prep {shlex.quote(match['command'].strip())} runs this on each node"
     return f"{_PLAIN}: lines with !, % or ? belong in another cell" if _MAGIC.match(line) else ""
-
-
-def _install_options(text: str) -> str:
-    """The options that install what a line of pip does."""
-    words = text.split()
-    if "-r" in words[:-1]:
-        file = words[words.index("-r") + 1]
-        return f"--upload {file} --prep 'pip install {text.strip()}'"
-    packages = (word.strip("\"'") for word in words if not word.startswith("-"))
-    return " ".join(f"--with {shlex.quote(word)}" for word in packages)
 
 
 RESULT_NAME = "result"

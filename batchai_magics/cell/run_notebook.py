@@ -193,8 +193,13 @@ def _joined(outputs: Sequence[Any]) -> list[Any]:
 
 def _report(error: CellExecutionError, name: str, cell: NotebookNode, number: int) -> int:
     """Prints an error as Python does, with its cell and line; returns the exit code."""
-    if error.ename == "SystemExit":
-        return _exit_code(error.evalue)
+    if error.ename == "SystemExit":  # the code of `sys.exit(value)`, as a process has it
+        if re.fullmatch(r"-?\d+", error.evalue):
+            return int(error.evalue) & 255
+        if error.evalue in ("", "None"):
+            return 0
+        print(error.evalue, file=sys.stderr)
+        return 1
     outputs = [output for output in cell.get("outputs", ()) if output.output_type == "error"]
     traceback = _COLOURS.sub("", "\n".join(outputs[-1].traceback if outputs else ()))
     lines = [int(line) for line in _LINE.findall(traceback) or _OF_SYNTAX_ERROR.findall(traceback)[:1]]
@@ -203,16 +208,6 @@ def _report(error: CellExecutionError, name: str, cell: NotebookNode, number: in
     place = f'  File "{name} cell {number}", line {line}, in <module>'
     what = f"{error.ename}: {error.evalue}"
     print("Traceback (most recent call last):", place, *shown, what, sep="\n", file=sys.stderr)
-    return 1
-
-
-def _exit_code(value: str) -> int:
-    """The code of `sys.exit(value)`, as a process has it; a text is printed."""
-    if re.fullmatch(r"-?\d+", value):
-        return int(value) & 255
-    if value in ("", "None"):
-        return 0
-    print(value, file=sys.stderr)
     return 1
 
 

@@ -152,7 +152,17 @@ def _pytorch(settings: settings_of.PyTorchSettings, job: JobSpec, site: JobSite)
         "MASTER_ADDR": site.addresses[0],
         "MASTER_PORT": _port(site, 0),
         "WORLD_SIZE": str(len(placement)),
-        **_elastic(len(placement), job.node_count, site),
+        # what torchrun and the launcher of DeepSpeed set alike for every process
+        "GROUP_WORLD_SIZE": str(job.node_count),
+        "CROSS_SIZE": str(job.node_count),
+        "ROLE_NAME": "default",
+        "ROLE_WORLD_SIZE": str(len(placement)),
+        "TORCHELASTIC_RUN_ID": site.guid or "none",
+        "TORCHELASTIC_RESTART_COUNT": "0",
+        "TORCHELASTIC_MAX_RESTARTS": "0",
+        "TORCHELASTIC_USE_AGENT_STORE": "False",  # rank 0 listens itself
+        "TORCHELASTIC_SIGNALS_TO_HANDLE": "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
     }
     return LaunchMode.DIRECT, [
         Process(
@@ -163,22 +173,6 @@ def _pytorch(settings: settings_of.PyTorchSettings, job: JobSpec, site: JobSite)
         )
         for rank, node in enumerate(placement)
     ]
-
-
-def _elastic(process_count: int, node_count: int, site: JobSite) -> dict[str, str]:
-    """The variables that torchrun and the launcher of DeepSpeed set alike for every process."""
-    return {
-        "GROUP_WORLD_SIZE": str(node_count),
-        "CROSS_SIZE": str(node_count),
-        "ROLE_NAME": "default",
-        "ROLE_WORLD_SIZE": str(process_count),
-        "TORCHELASTIC_RUN_ID": site.guid or "none",
-        "TORCHELASTIC_RESTART_COUNT": "0",
-        "TORCHELASTIC_MAX_RESTARTS": "0",
-        "TORCHELASTIC_USE_AGENT_STORE": "False",  # rank 0 listens itself
-        "TORCHELASTIC_SIGNALS_TO_HANDLE": "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
-        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
-    }
 
 
 def _torch_rank(rank: int, node: int, placement: Sequence[int], site: JobSite) -> dict[str, str]:
