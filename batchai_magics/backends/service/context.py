@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from batchai_magics.backends.base import api_errors
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.service import stored_descriptions
 from batchai_magics.backends.service.repository import GROUP, OWNER, Record, Repository
@@ -98,7 +99,13 @@ class HomeContext:
     def check_file_servers(self, volumes: MountVolumes | None) -> None:
         """Raises NotFoundError for a mounted file server that does not exist."""
         for mount in (volumes.file_servers if volumes else None) or ():
-            self.repository.get(ResourceId.parse(mount.file_server.id))
+            self.check_exists(ResourceId.parse(mount.file_server.id))
+
+    def check_exists(self, id: ResourceId) -> None:
+        """Raises NotFoundError unless a resource of a workspace exists, even if that is not made yet."""
+        if not self.repository.find(id.parent):
+            raise api_errors.not_found(id)
+        self.repository.get(id)
 
     def status(self, job: Record) -> RunStatus:
         """The status of a job's run."""

@@ -73,14 +73,11 @@ def check_needs(context: HomeContext, needs: JobNeeds, spec: JobSpec) -> None:
     if cluster := context.repository.find(id):
         _checked(context, record, spec, cluster)
         return
-    made = {key.key: wanted for key, wanted in needs.resources}
-    wanted = made.get(id.key)
+    wanted = next((wanted for key, wanted in needs.resources if key.key == id.key), None)
     if isinstance(wanted, ClusterSpec):
         _check(context, record, spec, id, wanted)
-    elif id.parent.key in made and not context.repository.find(id.parent):
-        raise api_errors.not_found(id)
     else:
-        context.repository.get(id)  # raises for what is missing
+        context.check_exists(id)
 
 
 def create_jobs(context: HomeContext, jobs: Sequence[NewJob]) -> list[Record]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from batchai_magics.backends.base import JobNeeds
@@ -10,7 +12,7 @@ from batchai_magics.backends.service.job_admission import AdmittedJob
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.models.cluster_spec import ClusterPatch
 from batchai_magics.models.resource_ids import Kind
-from batchai_magics.models.resources import ExperimentSpec, JobResource
+from batchai_magics.models.resources import ExperimentSpec, JobResource, WorkspaceSpec
 from batchai_magics.models.states import DeallocationOption
 from tests.backends.service.engine import (
     CLUSTER,
@@ -55,6 +57,23 @@ def test_what_a_job_needs_is_not_made_if_its_creation_would_be_refused(
     assert home.service.names(WORKSPACE, Kind.EXPERIMENT) == [EXPERIMENT.name]
     assert home.service.names(WORKSPACE, Kind.CLUSTER) == [CLUSTER.name]
     assert "scripts" not in home.service.storage.shares()
+
+
+@pytest.mark.parametrize(("is_made", "missing"), [(False, "cluster c"), (True, "file server f")])
+def test_what_a_job_lacks_is_named_where_its_workspace_is_not_made_yet(
+    home: EngineHome, is_made: bool, missing: str
+) -> None:
+    workspace = replace(WORKSPACE, workspace="new", name="new")
+    cluster = workspace.child(Kind.CLUSTER, "c")
+    server = {**NO_SERVER, "fileServer": {"id": str(workspace.child(Kind.FILE_SERVER, "f"))}}
+    spec = job_spec(cluster={"id": str(cluster)}, mountVolumes={"fileServers": [server]})
+    made = [(workspace, WorkspaceSpec()), *([(cluster, cluster_spec())] if is_made else [])]
+    with pytest.raises(NotFoundError, match=missing):
+        home.service.ensure(
+            JobNeeds(workspace.child(Kind.EXPERIMENT, "e").child(Kind.JOB, "j"), made, spec=spec)
+        )
+    with pytest.raises(NotFoundError, match="workspace new"):
+        home.service.show(workspace)
 
 
 def test_a_job_whose_cluster_is_another_kind_of_resource_is_refused(home: EngineHome) -> None:
