@@ -19,7 +19,7 @@ from batchai_magics.metrics.charts.figure import (
     show_message,
 )
 from batchai_magics.metrics.runs.compared_runs import Run
-from batchai_magics.metrics.runs.mean_rates import RatesByRank, combined_rates
+from batchai_magics.metrics.runs.mean_rates import RatesByRank, combined_rates, has_mean_rates
 from batchai_magics.metrics.runs.metric_traits import (
     NO_PREFERENCES,
     MetricPreferences,
@@ -78,7 +78,9 @@ class Overlay:
 def overlay(run: Run) -> Overlay:
     """The curves of a run."""
     found = RunMetrics(run.records)
-    rates = combined_rates(found.rates, 1 if run.summary.is_rate_global else run.summary.ranks)
+    rates = {}
+    if has_mean_rates(found.table):  # programs that print rates of single lines have those drawn
+        rates = combined_rates(found.rates, 1 if run.summary.is_rate_global else run.summary.ranks)
     metrics: dict[MetricTraits, Sequence[Curve]] = {}
     logged: dict[str, dict[MetricTraits, Sequence[XValues]]] = {axis: {} for axis in LOGGED_AXES}
     for metric in found.values():

@@ -49,6 +49,13 @@ def test_the_chart_has_a_line_a_run_in_each_panel():
     assert (rates.get_ylabel(), losses.get_ylabel()) == ("images/sec, all processes", "loss")
 
 
+def test_rates_of_single_lines_are_drawn_as_printed_and_summed_over_ranks():
+    form = '{{"rank": {}, "step": {}, "images_per_sec": {}}}\n'
+    text = "".join(form.format(rank, step, 100 * step + rank) for step in (1, 2, 3) for rank in (0, 1))
+    (line,) = compare([read_metrics(text.encode())]).plot().lines
+    assert line.get_xydata().tolist() == [[1, 201], [2, 401], [3, 601]]
+
+
 def keras(factor):
     line = "epoch={0} step={0}0 loss={1} lr=0.1\nepoch={0} val_loss={2} val_acc=0.{0}\n"
     text = "".join(line.format(n, factor / n, 2 * factor / n) for n in (1, 2))
