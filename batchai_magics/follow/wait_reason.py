@@ -62,7 +62,8 @@ def with_wait_reason(backend: Backend, job: JobResource) -> JobResource:
 
 
 def _reasons(job: JobResource, queue: QueueChanged | None, cluster: NodeStateCounts | None) -> Iterator[str]:
-    if queue and queue.on_nodes:
+    has_room = cluster is not None and cluster.of(NodeState.IDLE) >= job.spec.node_count
+    if queue and queue.on_nodes and (queue.before or not has_room):
         yield f"{_names(queue.on_nodes)} {_verb(queue.on_nodes)} using its nodes"
     if queue and queue.before:
         yield f"{_jobs_before(queue.before)} ahead in the queue"

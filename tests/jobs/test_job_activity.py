@@ -13,6 +13,7 @@ from batchai_magics.widgets.job.job_header import facts_of
 from tests.widgets.scripted_job import JOB, START, ExecutionState, resource
 
 TWO_IDLE = NodeStateCounts(idle_node_count=2)
+TWO_RUNNING = NodeStateCounts(running_node_count=2)
 
 
 def feed_of(state, **logs):
@@ -50,7 +51,8 @@ def test_attempts_are_told_in_the_head_with_what_the_next_one_waits_for():
     ("queue", "cluster", "words"),
     [
         (None, None, "Waiting for 2 nodes of nc6 …"),
-        (QueueChanged(JOB, ("a",), ()), TWO_IDLE, "Waiting for 2 nodes of nc6: a is using its nodes."),
+        (QueueChanged(JOB, ("a",), ()), TWO_RUNNING, "Waiting for 2 nodes of nc6: a is using its nodes."),
+        (QueueChanged(JOB, ("a",), ()), TWO_IDLE, "Waiting for 2 nodes of nc6 …"),
         (
             QueueChanged(JOB, ("a", "b"), ("c",)),
             TWO_IDLE,
