@@ -42,6 +42,7 @@ from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resource_ids import Kind, workspace_id
 from batchai_magics.models.resources import JobResource
 from batchai_magics.options.option import DisplayText
+from batchai_magics.version import __version__
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -110,7 +111,7 @@ def server(tools: AgentTools, allowed: frozenset[str]) -> MCPServer:
         raise UsageError(
             "`batchai mcp` needs the package mcp", hint="pip install 'batchai-magics[mcp]'"
         ) from None
-    served = MCPServer("batchai", instructions=INSTRUCTIONS, log_level="WARNING")
+    served = MCPServer("batchai", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
     actions: dict[str, Callable[..., Data]] = {
         "run": tools.submit,
         "cancel": tools.cancel,

@@ -8,6 +8,7 @@ import pytest
 
 from batchai_magics.agents import NOTICE, AgentTools
 from batchai_magics.commands.command_context import Context
+from batchai_magics.version import __version__
 from tests.jobs.sweeps.lab import lab
 from tests.patience import PATIENCE_S
 from tests.world import world
@@ -76,6 +77,7 @@ class Agent:
         async def talk():
             results = []
             async with Client(self._server, read_timeout_seconds=PATIENCE_S) as client:
+                self.version = client.server_info.version
                 self.tools = {tool.name: tool for tool in (await client.list_tools()).tools}
                 for call in calls:
                     name, arguments, *wanted = call(results[-1]) if callable(call) else call
@@ -140,6 +142,7 @@ def test_without_leave_the_agent_can_only_read_files_of_its_own(folder, environ)
         ("wait_for_job", {"job": "train", "timeout_s": "nan"}),
     )
     assert set(agent.tools) == READERS
+    assert agent.version == __version__
     assert all(tool.annotations.read_only_hint for tool in agent.tools.values())
     assert "submit" in refused
     assert "/etc/hostname lies outside of the working directory, and is not a Python script" in of_system
