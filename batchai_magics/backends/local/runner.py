@@ -107,7 +107,11 @@ class LocalFacts(EngineFacts):
         )
 
     def container_engine(self, *, has_credentials: bool) -> tuple[str, ...]:
-        """The command that runs containers; CapabilityError for a private image that it cannot pull."""
+        """The command that runs containers.
+
+        Raises:
+            CapabilityError: It cannot pull a private image, or the one that the settings name is missing.
+        """
         from batchai_magics.backends.node import containers
         from batchai_magics.errors import CapabilityError
 
@@ -115,6 +119,10 @@ class LocalFacts(EngineFacts):
         if has_credentials and engine and containers.is_daemonless(engine):
             text = f"{_CREDENTIALS} is not supported by the local backend"
             hint = "Docker and podman can pull private images."
+            raise CapabilityError(text, code="NotSupported", hint=hint)
+        if engine and not shutil.which(engine[0]):
+            text = f"local.container_command names {engine[0]}, and there is no such program here"
+            hint = "Correct the setting, or leave it empty to have one found. Nothing was submitted."
             raise CapabilityError(text, code="NotSupported", hint=hint)
         return engine
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
+import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,10 +87,12 @@ def test_a_job_on_a_cluster_that_is_deleted_meanwhile_is_refused(still: Still) -
     assert not still.rows("SELECT * FROM resource WHERE kind = 'jobs'")
 
 
-def test_an_engine_without_a_daemon_pulls_no_private_images(still: Still) -> None:
-    settings = LocalSettings(home=still.home, container_command="apptainer --silent")
+def test_an_engine_without_a_daemon_pulls_no_private_images(still: Still, tmp_path: Path) -> None:
+    apptainer = tmp_path / "apptainer"
+    apptainer.symlink_to(sys.executable)
+    settings = LocalSettings(home=still.home, container_command=f"{apptainer} --silent")
     engine = LocalRunner(still.store, still.layout, settings)
-    assert engine.facts.container_engine(has_credentials=False) == ("apptainer", "--silent")
+    assert engine.facts.container_engine(has_credentials=False) == (str(apptainer), "--silent")
     with pytest.raises(CapabilityError) as caught:
         engine.facts.container_engine(has_credentials=True)
     field = "properties.containerSettings.imageSourceRegistry.credentials"
@@ -97,6 +101,13 @@ def test_an_engine_without_a_daemon_pulls_no_private_images(still: Still) -> Non
         "NotSupported",
         "Docker and podman can pull private images.",
     )
+
+
+def test_an_engine_that_is_not_here_is_refused_by_the_name_of_its_setting(still: Still) -> None:
+    settings = LocalSettings(home=still.home, container_command="/no/podman --runtime runc")
+    engine = LocalRunner(still.store, still.layout, settings)
+    with pytest.raises(CapabilityError, match=r"local\.container_command names /no/podman"):
+        engine.facts.container_engine(has_credentials=False)
 
 
 def test_a_job_that_another_thread_creates_is_left_to_that_thread(still: Still, started: Started) -> None:

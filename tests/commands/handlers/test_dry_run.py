@@ -52,7 +52,7 @@ def told(parts):
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_the_command_and_the_magic_read_a_file_alike(context, tmp_path, monkeypatch, recipe):
     monkeypatch.setenv("AZURE_BATCHAI_STORAGE_ACCOUNT", "acc")
-    local = replace(context.settings.sections["local"], container_command="docker")  # none is looked for
+    local = replace(context.settings.sections["local"], container_command="env")  # none is looked for
     own = Context(replace(context.settings, sections={"local": local}))
     file = tmp_path / "job.json"
     file.write_text(json.dumps({"$schema": "https://x/job.json", "properties": {**ANY, **RECIPES[recipe]}}))
