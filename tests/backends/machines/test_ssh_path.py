@@ -121,22 +121,17 @@ def test_however_far_beyond_its_end_a_file_has_nothing(far, tmp_path):
 # what is written together
 
 
-def make_all(far: Path) -> None:
-    """A folder, files and a link; answers are needed of none."""
-    private_files.make_folder(far / "inner")
-    for name in ("one", "two"):
-        private_files.write(far / "inner" / name, name)
-    private_files.make_link(far / "links" / "to inner", far / "inner")
-    private_files.make_link(far / "links" / "to inner", far)
-    (far / "old").unlink(missing_ok=True)
-
-
 def test_what_is_written_at_once_takes_one_question(far, tmp_path, monkeypatch):
     (tmp_path / "old").touch()
     asked, ask = [], SshConnection.open
     monkeypatch.setattr(SshConnection, "open", lambda link, *more: asked.append(link) or ask(link, *more))
     with private_files.pipelined(far):
-        make_all(far)
+        private_files.make_folder(far / "inner")
+        for name in ("one", "two"):
+            private_files.write(far / "inner" / name, name)
+        private_files.make_link(far / "links" / "to inner", far / "inner")
+        private_files.make_link(far / "links" / "to inner", far)
+        (far / "old").unlink(missing_ok=True)
     assert len(asked) == 1
     assert (tmp_path / "links/to inner").readlink() == tmp_path / "inner"
     names = ("inner", "inner/one", "inner/two", "links")

@@ -53,8 +53,7 @@ def place(ray: real_ray.RealRay, homes: Path, tmp_path: Path) -> Iterator[Place]
 
 def start_ranks(place: Place, script: str, **fields: object) -> ResourceId:
     """Starts a shell script as an MPI rank on each of the three nodes."""
-    command = {"commandLine": f"bash -c '{script}'", "processCount": 3}
-    return place.start(nodeCount=3, customToolkitSettings=None, customMpiSettings=command, **fields)
+    return place.start_ranks(script, count=3, nodeCount=3, **fields)
 
 
 def copy_on(place: Place, node: str) -> Path:
