@@ -25,9 +25,7 @@ FAILED = {
     "error": {
         "error": {
             "code": "UserError",
-            "message": json.dumps(
-                {"NonCompliant": "Process 'worker 1' exited with code 3 and error message ''"}
-            ),
+            "message": json.dumps({"NonCompliant": TEXT}),
             "innerError": {
                 "code": "BadArgument",
                 "innerError": {"code": "UserScriptError", "innerError": None},

@@ -93,15 +93,8 @@ def test_an_order_is_resolved_with_the_nodes_and_ports_that_there_are():
     command = joined(
         ["connect ", reference(ReferenceKind.ADDRESS, 10), ":", reference(ReferenceKind.PORT, 0)]
     )
-    plan = Plan(
-        "g",
-        nodes,
-        (Process(0, 2, command),),
-        Output(LogPaths("o"), LogPaths("e")),
-        "x",
-        "python",
-        port_count=1,
-    )
+    output = Output(LogPaths("o"), LogPaths("e"))
+    plan = Plan("g", nodes, (Process(0, 2, command),), output, "x", "python", port_count=1)
     bundle = JobBundle(plan.to_json(), "pmi2", "/p")
     given = ["a", "b", *(f"x{number}" for number in range(2, 10)), "c"]
     resolved = slurm_launcher.resolved(bundle, plan, "guid", given, [f"{name}.net" for name in given])
