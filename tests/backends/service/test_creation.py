@@ -1,40 +1,37 @@
-"""Creating and resizing: checked first, recorded at once, submitted or gone. The engine is in memory."""
+"""Jobs and clusters that several processes create, resize and delete: over Slurm in memory, in files."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
 
 import pytest
 
 from batchai_magics.backends.base import JobNeeds
 from batchai_magics.backends.folders import mounts
+from batchai_magics.backends.service import resource_changes
 from batchai_magics.backends.service.job_admission import AdmittedJob
-from batchai_magics.errors import NotFoundError, UsageError
-from batchai_magics.models.cluster_spec import ClusterPatch
+from batchai_magics.backends.service.runner import RunStatus
+from batchai_magics.errors import ConflictError, NotFoundError, UsageError
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import ExperimentSpec, JobResource, WorkspaceSpec
-from batchai_magics.models.states import DeallocationOption
-from tests.backends.service.engine import (
-    CLUSTER,
-    EXPERIMENT,
-    WORKSPACE,
-    EngineHome,
-    cluster_spec,
-    job_spec,
-)
+from batchai_magics.models.runs.labels import LabelChange, Labels
+from batchai_magics.models.states import ExecutionState
+from batchai_magics.records.record_files import LABELS
+from tests.backends.service.descriptions import CLUSTER, EXPERIMENT, WORKSPACE, cluster_spec, job_spec
+from tests.backends.slurm.runs.test_runner import World, fixed
+from tests.backends.slurm.scripted_slurm import ScriptedSlurm
 
+__all__ = ["fixed"]
 JOB = EXPERIMENT.child(Kind.JOB, "j")
 ELSEWHERE = WORKSPACE.child(Kind.CLUSTER, "other")
 
 
-def patched(count: int) -> ClusterPatch:
-    manual = {"targetNodeCount": count}
-    return ClusterPatch.from_wire({"properties": {"scaleSettings": {"manual": manual}}})
-
-
-def folders(home: EngineHome, kind: str) -> set[str]:
-    """The folders of runs, or of clusters, that there are."""
-    sample = home.layout.job("x").root if kind == "runs" else home.layout.cluster("x")
+def folders(sample: Path) -> set[str]:
+    """The folders beside one, of runs or of clusters."""
     return {path.name for path in sample.parent.glob("*")}
 
 
@@ -46,22 +43,22 @@ NO_SERVER = {"fileServer": {"id": str(WORKSPACE.child(Kind.FILE_SERVER, "f"))}, 
     [("c", [NO_SERVER], "file server f"), ("other", [NO_SERVER], "file server f"), ("x", [], "cluster x")],
 )
 def test_what_a_job_needs_is_not_made_if_its_creation_would_be_refused(
-    home: EngineHome, cluster: str, mounts: list[object], missing: str
+    fixed: World, cluster: str, mounts: list[object], missing: str
 ) -> None:
     id, experiment = WORKSPACE.child(Kind.CLUSTER, cluster), WORKSPACE.child(Kind.EXPERIMENT, "new")
     spec = job_spec(cluster={"id": str(id)}, mountVolumes={"fileServers": mounts})
     made = [(experiment, ExperimentSpec()), (ELSEWHERE, cluster_spec())]
     needs = JobNeeds(experiment.child(Kind.JOB, "j"), made, share="scripts", files={"a": b"1"}, spec=spec)
     with pytest.raises(NotFoundError, match=missing):
-        home.service.ensure(needs)
-    assert home.service.names(WORKSPACE, Kind.EXPERIMENT) == [EXPERIMENT.name]
-    assert home.service.names(WORKSPACE, Kind.CLUSTER) == [CLUSTER.name]
-    assert "scripts" not in home.service.storage.shares()
+        fixed.backend.ensure(needs)
+    assert fixed.backend.names(WORKSPACE, Kind.EXPERIMENT) == [EXPERIMENT.name]
+    assert fixed.backend.names(WORKSPACE, Kind.CLUSTER) == [CLUSTER.name]
+    assert "scripts" not in fixed.backend.storage.shares()
 
 
 @pytest.mark.parametrize(("is_made", "missing"), [(False, "cluster c"), (True, "file server f")])
 def test_what_a_job_lacks_is_named_where_its_workspace_is_not_made_yet(
-    home: EngineHome, is_made: bool, missing: str
+    fixed: World, is_made: bool, missing: str
 ) -> None:
     workspace = replace(WORKSPACE, workspace="new", name="new")
     cluster = workspace.child(Kind.CLUSTER, "c")
@@ -69,59 +66,56 @@ def test_what_a_job_lacks_is_named_where_its_workspace_is_not_made_yet(
     spec = job_spec(cluster={"id": str(cluster)}, mountVolumes={"fileServers": [server]})
     made = [(workspace, WorkspaceSpec()), *([(cluster, cluster_spec())] if is_made else [])]
     with pytest.raises(NotFoundError, match=missing):
-        home.service.ensure(
+        fixed.backend.ensure(
             JobNeeds(workspace.child(Kind.EXPERIMENT, "e").child(Kind.JOB, "j"), made, spec=spec)
         )
     with pytest.raises(NotFoundError, match="workspace new"):
-        home.service.show(workspace)
+        fixed.backend.show(workspace)
 
 
-def test_a_job_whose_cluster_is_another_kind_of_resource_is_refused(home: EngineHome) -> None:
+def test_a_job_whose_cluster_is_another_kind_of_resource_is_refused(fixed: World) -> None:
     with pytest.raises(UsageError, match="not of a cluster"):
-        home.job(cluster={"id": str(EXPERIMENT)})
+        fixed.job(cluster={"id": str(EXPERIMENT)})
 
 
 def test_of_two_who_create_the_same_job_at_once_one_submits_it(
-    home: EngineHome, monkeypatch: pytest.MonkeyPatch
+    fixed: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process creates the job just before this one records it."""
-    repository, others = home.service.context.repository, []
+    repository, others = fixed.backend.context.repository, []
     insert = repository.insert
 
     def insert_after_another(record) -> object:
         if not others:
             others.append(record.guid)
-            home.job()
+            fixed.job()
         return insert(record)
 
     monkeypatch.setattr(repository, "insert", insert_after_another)
-    assert isinstance(home.job(), JobResource)
-    guid = home.guid(JOB)
+    assert isinstance(fixed.job(), JobResource)
+    guid = fixed.guid(JOB)
     assert guid not in others
-    assert list(home.engine.statuses) == [guid]
-    assert folders(home, "runs") == {guid}
-    assert [job.guid for job, _ in home.service.context.open_jobs(home.guid(CLUSTER))] == [guid]
+    assert [job.comment for job in fixed.slurm.jobs.values()] == [guid]
+    assert folders(fixed.backend.layout.job("x").root) == {guid}
+    assert [job.guid for job, _ in fixed.backend.context.open_jobs(fixed.guid(CLUSTER))] == [guid]
 
 
 def test_a_cluster_that_is_resized_while_a_job_is_submitted_is_told_of_it(
-    home: EngineHome, monkeypatch: pytest.MonkeyPatch
+    fixed: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planned_run = AdmittedJob.planned_run
 
     def planned_meanwhile(job: AdmittedJob) -> object:
-        home.service.update(CLUSTER, patched(1))
+        fixed.resize(1)
         return planned_run(job)
 
     monkeypatch.setattr(AdmittedJob, "planned_run", planned_meanwhile)
-    home.job()
-    during, after = home.engine.resizes
-    assert during.runs == []
-    assert [run.guid for run, _ in after.runs] == [home.guid(JOB)]
-    assert (after.cluster.scale.maximum, after.option) == (1, DeallocationOption.WAIT_FOR_JOB_COMPLETION)
+    fixed.job(nodeCount=2)
+    assert fixed.in_slurm().is_held  # as its cluster is too small now
 
 
 def test_of_two_who_create_the_same_cluster_at_once_one_keeps_its_folder(
-    home: EngineHome, monkeypatch: pytest.MonkeyPatch
+    fixed: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process creates the cluster while this one makes its folder."""
     link, others = mounts.link, []
@@ -130,8 +124,40 @@ def test_of_two_who_create_the_same_cluster_at_once_one_keeps_its_folder(
         link(*mounted)
         if not others:
             others.append("another process")
-            home.cluster(ELSEWHERE)
+            fixed.made(2, ELSEWHERE)
 
     monkeypatch.setattr(mounts, "link", link_twice)
-    assert home.cluster(ELSEWHERE).id == ELSEWHERE
-    assert folders(home, "clusters") == {home.guid(CLUSTER), home.guid(ELSEWHERE)}
+    assert fixed.made(2, ELSEWHERE).id == ELSEWHERE
+    assert folders(fixed.backend.layout.cluster("x")) == {fixed.guid(CLUSTER), fixed.guid(ELSEWHERE)}
+
+
+def test_a_run_that_ended_before_it_began_has_an_end_and_its_errors(
+    fixed: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert fixed.job().execution is None
+    errors, warnings = ({"code": "A", "message": "a"},), ({"code": "B", "message": "b"},)
+    result = Outcome(None, errors, warnings=warnings, ended=30.0)
+    status = RunStatus(ExecutionState.FAILED, 30.0, result=result)
+    monkeypatch.setattr(type(fixed.backend.runner), "status", lambda _, runs: [status] * len(runs))
+    execution = fixed.backend.show(JOB).execution
+    assert execution.started == execution.ended == datetime.fromtimestamp(30.0, timezone.utc)
+    assert [error.code for error in execution.errors] == ["A", "B"]
+
+
+def test_a_job_that_does_not_end_is_not_deleted(fixed: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    fixed.job()
+    clock: list[float] = [0.0]
+    monkeypatch.setattr(ScriptedSlurm, "_scancel", lambda *_: "")
+    monkeypatch.setattr(resource_changes.time, "monotonic", lambda: sum(clock))
+    monkeypatch.setattr(resource_changes.time, "sleep", clock.append)
+    with pytest.raises(ConflictError, match="The job j does not end"):
+        fixed.backend.delete(JOB)
+    assert sum(clock) == pytest.approx(resource_changes.END_TIMEOUT_S, abs=1)
+    assert fixed.backend.show(JOB).id == JOB
+
+
+def test_labels_of_a_run_are_among_its_record_files(fixed: World) -> None:
+    job = fixed.job().id
+    fixed.backend.records.relabel(job, LabelChange(("kept",), note="it is good"))
+    files = fixed.backend.records.read(job, [LABELS])
+    assert Labels.from_json(json.loads(files[LABELS])) == Labels(("kept",), "it is good")

@@ -24,7 +24,7 @@ from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster, ExperimentSpec, JobResource, WorkspaceSpec
 from batchai_magics.records.record_files import TRIAL
 from batchai_magics.records.trial_record import TrialRecord
-from tests.backends.service.engine import CLUSTER, EXPERIMENT, WORKSPACE, cluster_spec, job_spec
+from tests.backends.service.descriptions import CLUSTER, EXPERIMENT, WORKSPACE, cluster_spec, job_spec
 from tests.backends.slurm.scripted_slurm import Job, ScriptedSettings, ScriptedSlurm
 from tests.world import until
 
