@@ -26,7 +26,7 @@ from batchai_magics.options.option import (
     option_lines,
     with_declared,
 )
-from batchai_magics.options.option_parsing import join_dashed_values, parse_options
+from batchai_magics.options.option_parsing import join_dashed_values, missing_value_hint, parse_options
 
 MAGIC = "%%batchai_job"
 RUN_CELL, RUN_FUNCTION = RUNNERS = ("run_cell.py", "run_function.py")  # programs that run scripts
@@ -257,7 +257,8 @@ def read_options(
     """
     options = cell_options(declared)
     words = join_dashed_values(words, options)
-    given, extra = parse_options((_JOB, *options), words, make_error=partial(option_error, command=command))
+    refuse = partial(option_error, command=command, words=words)
+    given, extra = parse_options((_JOB, *options), words, make_error=refuse)
     if given.help:
         raise HelpRequested(help_text(declared))
     if extra:
@@ -307,10 +308,14 @@ def expected_in_cell(words: Sequence[str], declared: Iterable[BackendOption] = (
     return candidates_after(words, (_JOB, *cell_options(declared)))
 
 
-def option_error(message: str, *, command: str) -> UsageError:
+def option_error(message: str, *, command: str, words: Sequence[str] = ()) -> UsageError:
     """The error of an option without its value or with a wrong one, from argparse's message."""
     text = message.removeprefix("argument ")
-    return UsageError(text, hint=FORM if text.startswith("--sweep:") else _help_hint(command))
+    flag, _, problem = text.partition(": ")
+    hint = FORM if flag == "--sweep" else _help_hint(command)
+    if problem == "expected one argument" and flag in words:
+        hint = missing_value_hint(flag, words[words.index(flag) + 1 :], hint)
+    return UsageError(text, hint=hint)
 
 
 def _help_hint(command: str) -> str:

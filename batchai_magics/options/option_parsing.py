@@ -93,6 +93,13 @@ def join_dashed_values(words: Sequence[str], options: Sequence[Option]) -> list[
     return joined
 
 
+def missing_value_hint(flag: str, following: Sequence[str], help_hint: str) -> str:
+    """How to write the word behind an option that got no value, as it reads like an option itself."""
+    if not following:
+        return help_hint
+    return f"Write {shlex.quote(f'{flag}={following[0]}')} if that is its value; {help_hint}"
+
+
 def _long_flags(options: Iterable[Option]) -> set[str]:
     return {flag for option in options for flag in option.flags if flag.startswith("--")}
 

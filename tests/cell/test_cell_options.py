@@ -36,7 +36,8 @@ def test_a_value_may_begin_with_a_dash(value):
 
 def test_an_option_is_no_value_of_another():
     assert "--args: expected one argument" in refused("r", "--args", "--nodes", "2")
-    assert "--args: expected one argument" in refused("r", "--args", "--nodes=2")
+    told = refused("r", "--args", "--nodes=2")
+    assert "--args: expected one argument\nWrite --args=--nodes=2 if that is its value; `%%" in told
 
 
 def test_repeatable_options_give_lists():

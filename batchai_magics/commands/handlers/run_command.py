@@ -48,6 +48,7 @@ from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resource_ids import as_name
 from batchai_magics.options.job_options import flag_hint
 from batchai_magics.options.option import DisplayText, Option, ValueKind, option_lines
+from batchai_magics.options.option_parsing import missing_value_hint
 from batchai_magics.untrusted_files import read_file
 
 if sys.version_info >= (3, 11):
@@ -239,7 +240,8 @@ class _RunWords:
             return
         values = [value] if sign else self._values(option, rest)
         if not values:
-            raise UsageError(f"{flag}: expected one argument", hint=_HINT)
+            hint = missing_value_hint(flag, rest, _HINT)
+            raise UsageError(f"{flag}: expected one argument", hint=hint)
         self.typed += [] if sign else values
         if option is _SPEC:
             self.spec = values[-1]

@@ -121,8 +121,9 @@ def test_a_shell_in_place_of_a_script_gets_the_list_of_launchers():
 def test_an_option_is_no_value_of_another(words):
     flag = words.split()[0]
     for line in (f"train.py {words}", f"{words} train.py"):
-        with pytest.raises(UsageError, match=f"{flag}: expected one argument"):
+        with pytest.raises(UsageError, match=f"{flag}: expected one argument") as caught:
             read_line(line.split(), run_options())
+        assert f"Write {words.replace(' ', '=', 1)} if that is its value" in caught.value.hint
 
 
 def test_a_value_may_begin_with_a_dash():
