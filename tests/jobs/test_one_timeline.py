@@ -208,6 +208,12 @@ def expected_lines(records, axis):
 SCRIPTS = {
     "bars on stderr, epochs on stdout": epochs_with_bars(6),
     "refit of epochs": epochs_alone([0.95, 0.73, 0.6], [0.51, 0.34]),
+    "epochs above the first step": [
+        Print(OUT, 1_700_000_000.0 + place, f"{position}: {value}\n")
+        for place, (position, value) in enumerate(
+            [("Epoch 1", "val_acc=0.1"), ("Epoch 2", "val_acc=0.2 loss=0.9"), ("step 28", "loss=0.8")]
+        )
+    ],
     "epochs without steps, some with a test": [
         Print(OUT, 1_700_000_000.0 + epoch, f"Epoch {epoch}: loss=0.{epoch}{' val_acc=0.9' * (epoch % 2)}\n")
         for epoch in (2, 3, 4, 5)
