@@ -120,29 +120,22 @@ class _LineRun(NamedTuple):
 
 
 def _line_runs(table: MeasurementTable) -> Iterator[_LineRun]:
-    """The lines of a table, those of each rank in file order."""
+    """The lines of a table, those of each rank in file order; with the same metrics together if in a row."""
     by_rank: defaultdict[Rank, list[tuple[LineColumns, Sequence[int]]]] = defaultdict(list)
     for lines in table.lines:
         for rank, indices in indices_by_rank(lines.ranks).items():
             by_rank[rank].append((lines, indices))
     for rank, parts in by_rank.items():
-        for lines, indices in _in_turn(parts):
-            yield from _rising(rank, lines, indices)
-
-
-def _in_turn(
-    parts: Sequence[tuple[LineColumns, Sequence[int]]],
-) -> Iterable[tuple[LineColumns, Sequence[int]]]:
-    """The lines of a rank: those that follow each other with the same metrics together."""
-    if len(parts) == 1:
-        return parts
-    order = sorted(
-        (row, number, index)
-        for number, (lines, indices) in enumerate(parts)
-        for row, index in zip(lines.rows.take(indices), indices, strict=True)
-    )
-    turns = groupby(order, key=itemgetter(1))
-    return ((parts[number][0], [index for *_, index in turn]) for number, turn in turns)
+        if len(parts) == 1:
+            yield from _rising(rank, *parts[0])
+            continue
+        order = sorted(
+            (row, number, index)
+            for number, (lines, indices) in enumerate(parts)
+            for row, index in zip(lines.rows.take(indices), indices, strict=True)
+        )
+        for number, turn in groupby(order, key=itemgetter(1)):
+            yield from _rising(rank, parts[number][0], [index for *_, index in turn])
 
 
 def _rising(rank: Rank, lines: LineColumns, indices: Sequence[int]) -> Iterator[_LineRun]:
