@@ -6,8 +6,10 @@ import contextlib
 import select
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -150,6 +152,37 @@ def test_a_reader_that_stops_reading_is_let_go(hasty: Running) -> None:
     with connection(hasty, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n") as client:
         assert client.recv(1000).startswith(b"HTTP/1.1 200")
         until(lambda: hasty.open_requests() == 0)  # the reader is gone
+
+
+@pytest.fixture
+def patient(tmp_path: Path) -> Iterator[Running]:
+    """A server that lets nobody go for being slow, and takes as many bodies of one user as requests."""
+    slow = {"body_s": 1e6, "body_idle_s": 1e6, "send_s": 1e6}
+    bodies = dict.fromkeys(("bodies", "bodies_of_user", "bodies_of_address"), ServerLimits().streams)
+    with serving(tmp_path / "home", limits=ServerLimits(**slow, **bodies)) as running:
+        yield running
+
+
+def test_slow_readers_and_slow_writers_starve_nobody(
+    patient: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    patient.world.backend.storage.upload("batchaishare", {"large.bin": bytes(32 << 20)})
+    path = signed_path(patient, "batchaishare", "large.bin")
+    crowd, stalled = 3 * ServerLimits().threads, f"{PUT}Content-Length: 100\r\n\r\n{{".encode()
+    read = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+    with (
+        connections(patient.url, crowd // 2, read) as readers,
+        connections(patient.url, crowd // 2, stalled),
+    ):
+        until(lambda: patient.open_requests() == crowd)
+        assert all(client.recv(1000).startswith(b"HTTP/1.1 200") for client in readers)
+        with ThreadPoolExecutor(8) as pool:
+            answers = pool.map(lambda _: patient.ask("GET", WORKSPACE).status_code, range(40))
+            assert set(answers) == {200}
+        few = patient.ask("GET", path, token=None, headers={"Range": "bytes=0-9"})
+        assert (few.status_code, few.content) == (206, bytes(10))
+    until(lambda: patient.open_requests() == 0)
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []  # who goes is no error
 
 
 def test_the_numbers_of_the_server_are_told_to_who_has_a_token(server: Running) -> None:
