@@ -1,4 +1,4 @@
-"""Clients that are too many, too slow or too large starve nobody."""
+"""Clients and commands that are too many, too slow, too large or silent starve nobody."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.backends.base import CommandEnd
+from batchai_magics.models.resource_ids import Kind, ResourceId
+from batchai_magics.server.batchai import extensions
 from batchai_magics.server.http.request_limits import LimitedProtocol, ServerLimits
-from tests.server.running import TOKEN, WORKSPACE, Running, connections, serving
+from tests.server.running import TOKEN, WORKSPACE, Running, connected, connections, serving
 from tests.server.storage.signed_urls import signed_path
 from tests.world import until
 
@@ -191,3 +194,21 @@ def test_the_numbers_of_the_server_are_told_to_who_has_a_token(server: Running) 
     text = server.ask("GET", "/metrics").text
     assert 'batchai_requests_total{method="GET",status="200"}' in text
     assert "batchai_request_seconds_bucket" in text
+
+
+CLUSTER = ResourceId.parse(WORKSPACE).child(Kind.CLUSTER, "default")
+
+
+def test_silent_commands_take_no_turn_from_others(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(extensions, "_HEARTBEAT_S", 0.0)  # none of them lets go of its thread for a moment
+    go = tmp_path / "go"
+    with serving(tmp_path / "home", limits=ServerLimits(threads=2)) as server:
+        until(lambda: server.world.backend.nodes(CLUSTER))
+        node = server.world.backend.nodes(CLUSTER)[0].id
+        with contextlib.closing(connected(server.url)) as backend:
+            command = f"echo up; until [ -e {go} ]; do sleep 0.05; done"
+            outputs = [backend.node_commands.execute(CLUSTER, node, command) for _ in range(4)]
+            assert [next(output).data for output in outputs] == [b"up\n"] * 4
+            assert server.ask("GET", str(CLUSTER)).ok
+            go.touch()
+            assert [list(output) for output in outputs] == [[CommandEnd(0)]] * 4

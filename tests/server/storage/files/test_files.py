@@ -1,4 +1,4 @@
-"""Azure Files as its own library uses it, against a real server."""
+"""Azure Files as its own library uses it, with keys and signatures, against a real server."""
 
 from __future__ import annotations
 
@@ -6,11 +6,24 @@ import os
 
 import pytest
 import requests
-from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceNotFoundError
-from azure.storage.fileshare import FileSasPermissions, ShareClient, ShareServiceClient, generate_file_sas
+from azure.core.credentials import AzureNamedKeyCredential
+from azure.core.exceptions import (
+    ClientAuthenticationError,
+    HttpResponseError,
+    ResourceExistsError,
+    ResourceNotFoundError,
+)
+from azure.storage.fileshare import (
+    FileSasPermissions,
+    ShareClient,
+    ShareSasPermissions,
+    ShareServiceClient,
+    generate_file_sas,
+    generate_share_sas,
+)
 
 from tests.server.running import Running
-from tests.server.storage.files.clients import names, time_after
+from tests.server.storage.files.clients import client, names, time_after
 
 pytestmark = pytest.mark.slow
 
@@ -147,3 +160,28 @@ def test_an_address_of_one_file_copies_no_other_one(
     answer = requests.put(url, headers={"x-ms-copy-source": share.get_file_client("secret").url})
     assert (answer.status_code, answer.headers["x-ms-error-code"]) == (404, "CannotVerifyCopySource")
     assert names(share) == ["secret"]
+
+
+def test_no_path_leads_out_of_a_share(server: Running, share: ShareClient, account: tuple[str, str]) -> None:
+    may = ShareSasPermissions(read=True, write=True, create=True, list=True)
+    sas = generate_share_sas(account[0], share.share_name, account[1], may, time_after())
+    for path in ("%2e%2e/%2e%2e/state.db", "a/..%2f..%2fx", "..%5cx", "%00"):
+        url = f"{server.url}/{account[0]}/{share.share_name}/{path}?{sas}"
+        prepared = requests.Request("GET", url).prepare()
+        prepared.url = url
+        with requests.Session() as session:
+            answer = session.send(prepared)
+        assert answer.status_code in (400, 403, 404), path
+
+
+def test_a_new_key_makes_what_the_old_one_signed_worthless(server: Running) -> None:
+    path = "/subscriptions/{}/resourceGroups/files/providers/Microsoft.Storage/storageAccounts/renewed"
+    path = path.format(server.context.subscription)
+    server.json("PUT", path, json={"location": "eastus"})
+    old = server.json("POST", f"{path}/listKeys")["keys"][0]["value"]
+    service = client(server, "renewed", AzureNamedKeyCredential("renewed", old))
+    assert list(service.list_shares()) == []
+    keys = server.json("POST", f"{path}/regenerateKey", json={"keyName": "key1"})["keys"]
+    assert keys[0]["value"] != old
+    with pytest.raises(ClientAuthenticationError):
+        list(service.list_shares())
