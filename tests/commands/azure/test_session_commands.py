@@ -27,14 +27,6 @@ def test_groups_come_and_go(do):
     assert caught.value.exit_code == 3
 
 
-def test_a_group_takes_all_in_it_along(do):
-    do("workspace create -g g -n w")
-    do("cluster create -g g -w w -n c -s Standard_D2 -t 1")
-    do("storage account create -g g -n acc")
-    do("group delete -n g -y")
-    assert do("workspace list -g g").data == do("storage account list").data == []
-
-
 def test_tags_are_pairs(do):
     with pytest.raises(UsageError, match="--tags: 'nonsense' is not NAME=VALUE"):
         do("group create -n g --tags nonsense")

@@ -144,13 +144,6 @@ def test_paths_are_offered_with_their_folder(tmp_path):
     assert "/tmp/" in matching_paths("/tm")
 
 
-def test_live_names_come_from_the_backend(context, do):
-    do("cluster create -n small -s Standard_D2 -t 0")
-    expected = expected_in_line(["cluster", "show", "-n"])
-    lookup = NameLookup(lambda: context)
-    until(lambda: lookup.names(expected) == ["small"])
-
-
 def test_a_lookup_that_fails_offers_nothing(context):
     lookup = NameLookup(lambda: context)
     assert list(lookup.names(expected_in_line(["cluster", "show", "-w", "nowhere", "-n"]))) == []
