@@ -107,7 +107,8 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def environ(folder):
-    return {"BATCHAI_HOME": str(folder / "home"), "TOKEN": "hunter2-hunter2", "PATH": "/usr/bin:/bin"}
+    own = {"BATCHAI_HOME": str(folder / "home"), "BATCHAI_CONFIG": str(folder / "config.yaml")}
+    return {**own, "TOKEN": "hunter2-hunter2", "PATH": "/usr/bin:/bin"}
 
 
 @pytest.fixture(scope="module")

@@ -170,7 +170,8 @@ def used_by_a_supervisor_that_is_gone(home: Path) -> None:
     disk.fill()
     for name, change in zip("cda", ("terminate", "delete", "terminate"), strict=True):
         argv = ["-m", "batchai_magics.cli", "job", change, "-n", name, "--yes"]
-        env = {"BATCHAI_HOME": str(world.home), "PATH": "/usr/bin:/bin"}
+        settings = str(home / "config.yaml")  # not those of the person running the tests
+        env = {"BATCHAI_HOME": str(world.home), "BATCHAI_CONFIG": settings, "PATH": "/usr/bin:/bin"}
         done = subprocess.run([sys.executable, *argv], env=env, capture_output=True, text=True)
         tell([done.returncode, done.stderr])
     disk.free()
