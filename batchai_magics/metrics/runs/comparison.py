@@ -233,11 +233,12 @@ def _metric_cells(run: Run) -> dict[str, float]:
 
 
 def _row(run: Run, base: float | None) -> Mapping[str, Any]:
-    summary, steady = run.summary, run.summary.steady
+    summary, steady, processes = run.summary, run.summary.steady, run.process_count
     cells = {
         **{name: getattr(summary, name, None) for name in COLUMNS},
         **{name: getattr(steady, name, None) for name in MEAN_RATES},
-        "processes": run.process_count or None,
+        "processes": processes or None,
+        "per_process": steady.images_per_sec / processes if steady and processes else summary.per_process,
         "devices": summary.device_count,
         "speedup": steady.images_per_sec / base if steady and base else None,
         "stragglers": ", ".join(map(str, summary.stragglers)),

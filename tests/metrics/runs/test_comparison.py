@@ -24,6 +24,14 @@ def test_a_row_is_a_run_and_its_index_the_name():
     assert table["loss_trend"].tolist() == ["falling", "falling"]
 
 
+def test_a_rate_that_rank_0_alone_prints_is_shared_by_all_processes_of_its_job():
+    lines = "".join(f"step {n} loss 1 images/sec 100\n" for n in range(1, 9))
+    job = Handle("job", read_metrics(lines.encode()))
+    job.process_count = lambda: 4
+    row = compare([job]).frame().loc["job"]
+    assert (row["processes"], row["images_per_sec"], row["per_process"]) == (4, 100, 25)
+
+
 def test_jobs_logs_and_paths_are_compared_together(tmp_path):
     path = write(tmp_path, "a.log")
     runs = compare([Handle("job", log(1, 50)), log(2, 50), path, str(path)]).runs
