@@ -301,8 +301,8 @@ def cut(text: str) -> str:
 
 
 def elapsed_text(seconds: float) -> str:
-    """A duration of one or two units: `12 s`, `3 min 20 s`, `2 h 5 min`."""
-    whole = max(0, round(seconds))
+    """A duration of one or two units, as cards count it: `12 s`, `3 min 20 s`, `2 h 5 min`."""
+    whole = max(0, int(seconds))
     for size, unit, smaller, small in ((3600, "h", 60, "min"), (60, "min", 1, "s")):
         if whole >= size:
             rest = whole % size // smaller

@@ -188,7 +188,8 @@ def test_json_has_no_empty_fields():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0.4, "0 s"), (12, "12 s"), (60, "1 min"), (200, "3 min 20 s"), (7500, "2 h 5 min")]
+    ("seconds", "text"),
+    [(0.4, "0 s"), (1.7, "1 s"), (12, "12 s"), (60, "1 min"), (200, "3 min 20 s"), (7500, "2 h 5 min")],
 )
 def test_a_duration_has_two_units(seconds, text):
     assert elapsed_text(seconds) == text
