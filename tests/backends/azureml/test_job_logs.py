@@ -236,6 +236,11 @@ def test_a_replaced_log_is_read_from_its_start(logs, source):
     assert chunk.generation != first.generation
 
 
+def test_a_job_without_a_log_yet_has_an_empty_one(logs):
+    assert logs.tail({}, 100) == {}
+    assert logs.read(OUT, 0, 100) == Chunk(b"", 0, 0, False, generation=logs.read(OUT, 0, 1).generation)
+
+
 # the common log that is composed of those of processes
 
 
