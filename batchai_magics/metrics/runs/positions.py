@@ -14,7 +14,7 @@ from typing import Any
 
 from batchai_magics.metrics.column import Column
 from batchai_magics.metrics.measurement import FIT
-from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable, Rank
+from batchai_magics.metrics.measurement_table import MeasurementTable, Rank
 from batchai_magics.metrics.runs.fits import FitHeadings
 
 _MAX_EPOCH = 1 << 53  # what is beyond is no epoch that anybody counts to
@@ -39,8 +39,12 @@ class Positions:
         """The next lines of the run, which have the steps of the timeline, with a step for each value."""
         lacking = [lines for lines in table.lines if any(None in steps for steps in lines.steps)]
         headings = ((row, -1, fact) for row, fact in table.facts if fact.key == FIT)
+        rows: Iterator[Iterator[tuple[int, int, Any]]] = (
+            zip(lines.rows, repeat(place), zip(lines.epochs, lines.ranks, *lines.steps, strict=True))
+            for place, lines in enumerate(lacking)
+        )
         numbered: list[list[list[int]]] = [[] for _ in lacking]
-        for _, place, found in merge(headings, *map(_rows, lacking, range(len(lacking))), key=itemgetter(0)):
+        for _, place, found in merge(headings, *rows, key=itemgetter(0)):
             if place < 0:
                 self._headings.enter(found)
                 continue
@@ -49,8 +53,8 @@ class Positions:
             pairs = zip(names, steps, strict=True)
             numbered[place].append([self._position(step, epoch, name, rank) for name, step in pairs])
         complete = {
-            lines.metrics: replace(lines, steps=_columns(rows))
-            for lines, rows in zip(lacking, numbered, strict=True)
+            lines.metrics: replace(lines, steps=_columns(own))
+            for lines, own in zip(lacking, numbered, strict=True)
         }
         return table.with_lines(complete.get(lines.metrics, lines) for lines in table.lines)
 
@@ -67,11 +71,6 @@ class Positions:
         """The number of the next value of a metric that has neither a step nor an epoch."""
         number = self._latest[name, rank] = self._latest.get((name, rank), 0) + 1
         return number
-
-
-def _rows(lines: LineColumns, place: int) -> Iterator[tuple[int, int, Any]]:
-    """Each row, the place of its lines among others, and its epoch, rank and steps."""
-    return zip(lines.rows, repeat(place), zip(lines.epochs, lines.ranks, *lines.steps, strict=True))
 
 
 def _columns(rows: Sequence[Sequence[int]]) -> Sequence[Column]:
@@ -97,7 +96,12 @@ class _EpochNumbers:
         """The number of the next value of a metric."""
         if (epoch, fit) != (self._epoch, self._fit):
             if epoch not in self._firsts:
-                self._enter(epoch)
+                number = math.ceil(epoch) if abs(epoch) < _MAX_EPOCH else 1
+                at = bisect_left(self._order, epoch)
+                if at:  # it is behind all values of the epoch before it
+                    number = max(number, self._lasts[self._order[at - 1]] + 1)
+                self._order.insert(at, epoch)
+                self._firsts[epoch] = self._lasts[epoch] = number
             self._number = self._firsts[epoch]
             self._epoch, self._fit, self._names = epoch, fit, set()
         elif name in self._names:
@@ -105,11 +109,3 @@ class _EpochNumbers:
         self._names.add(name)
         self._lasts[epoch] = max(self._lasts[epoch], self._number)
         return self._number
-
-    def _enter(self, epoch: float) -> None:
-        at = bisect_left(self._order, epoch)
-        number = math.ceil(epoch) if abs(epoch) < _MAX_EPOCH else 1
-        if at:
-            number = max(number, self._lasts[self._order[at - 1]] + 1)
-        self._order.insert(at, epoch)
-        self._firsts[epoch] = self._lasts[epoch] = number
