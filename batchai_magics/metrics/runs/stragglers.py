@@ -26,6 +26,7 @@ _MOST_STRETCHES, _LEAST_STRETCHES = 20, 3
 _PARTS = (0, 0.5, 0.75)  # where the tested parts of the run begin
 _TRIMMED, _MANY = 0.2, 10  # fraction trimmed at each end of at least this many ratios: outliers do not decide
 _MOST_ALIKE = 0.9
+_ROUNDING = 1e-12  # of a difference of log ratios: less is noise, not a likeness of neighbours
 
 
 def stragglers(speeds: Speeds) -> tuple[int, ...]:
@@ -115,7 +116,7 @@ def _repetition(values: Sequence[float]) -> float:
     mean = sum(values) / count
     square = sum((value - mean) ** 2 for value in values)
     shared = sum((left - mean) * (right - mean) for left, right in pairwise(values))
-    found = shared / square if square else 0.0
+    found = shared / square if square > count * _ROUNDING**2 else 0.0
     unbiased = (count * found + 1) / (count - 4) if count > 4 else 0.0  # Kendall (1954)
     alike = min(_MOST_ALIKE, max(0.0, unbiased) + 1 / math.sqrt(count))
     return (1 + alike) / (1 - alike)
