@@ -76,7 +76,6 @@ class ProcessLines:
             self._blocks[rank] = _Block(number, number + 1)
         else:
             block.touched, block.counted = number, number + 1
-        self._pass(lines, number)
         if (
             label
             and len(self._labels) < _MAX_LABELS

@@ -87,6 +87,17 @@ def test_lines_of_its_own_process_part_a_number_from_its_heading(prefix):
     assert 0 not in epochs(log_of(prefix, (2, TOLD), (0, "Epoch 3/5"), *own, (0, MEMBER)))
 
 
+def test_lines_above_the_first_heading_of_their_process_are_not_of_another_one():
+    text = (
+        b"5: Epoch 0 loss: 1.5\n6: Epoch 6\n5: Validation rmse = 0.98\n5: Epoch 6\n"
+        b"5: Loss = 0.7, PNorm = 41.5\n6: Loss = 1.2, PNorm = 41.2\n"
+    )
+    one_by_one = Parser()
+    lines = [record for line in text.splitlines(keepends=True) for record in one_by_one.feed(line)]
+    assert Parser().feed(text) == lines
+    assert [(record.rank, record.epoch) for record in lines if record.name == "loss"][-1] == (6, 6)
+
+
 def test_lines_without_a_prefix_are_nobody_elses():
     below = b"".join(b"some words about nothing\n" for _ in range(20))
     assert epochs(b"[rank0]: Epoch 3/5\n" + below + b"[rank0]: " + MEMBER.encode() + b"\n") == {}
