@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.arm.extended_storage import ExtendedStorage
 from batchai_magics.backends.arm.published_storage import PublishedStorage, is_part, run_parallel
+from batchai_magics.backends.arm.server_extensions import ExtendedStorage
 from batchai_magics.backends.base import Copy, Storage
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings

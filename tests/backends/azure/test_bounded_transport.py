@@ -15,8 +15,7 @@ import pytest
 
 from batchai_magics.backends.arm.arm_backend import ArmBackend
 from batchai_magics.backends.arm.connection import Endpoint
-from batchai_magics.backends.arm.extended_storage import ExtendedStorage
-from batchai_magics.backends.arm.server_extensions import ServerNodeCommands
+from batchai_magics.backends.arm.server_extensions import ExtendedStorage, ServerNodeCommands
 from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.backends.arm.share_clients import signed_file_client, translated_errors
 from batchai_magics.backends.azure import bounded_transport
