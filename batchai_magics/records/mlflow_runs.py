@@ -85,8 +85,12 @@ class MlflowRun:
             experiment = str(found["experiment"]["experiment_id"])
         else:
             experiment = str(self._api.post("experiments/create", {"name": name})["experiment_id"])
-        id = self._find_run(experiment)
-        if not id:
+        query = f"tags.`{GUID_TAG}` = '{self._run.guid}'"
+        answer = self._api.post("runs/search", {"experiment_ids": [experiment], "filter": query})
+        if runs := answer.get("runs"):
+            self._sent.update(item["key"] for item in runs[0].get("data", {}).get("params") or ())
+            id = str(runs[0]["info"]["run_id"])
+        else:
             body = {
                 "experiment_id": experiment,
                 "run_name": self._run.name,
@@ -106,15 +110,6 @@ class MlflowRun:
             self._api.post("runs/log-batch", {"run_id": id, "params": params})
             self._sent.update(item["key"] for item in params)
         self._unsent.clear()
-
-    def _find_run(self, experiment: str) -> str:
-        query = f"tags.`{GUID_TAG}` = '{self._run.guid}'"
-        answer = self._api.post("runs/search", {"experiment_ids": [experiment], "filter": query})
-        runs = answer.get("runs") or []
-        if not runs:
-            return ""
-        self._sent.update(item["key"] for item in runs[0].get("data", {}).get("params") or ())
-        return str(runs[0]["info"]["run_id"])
 
 
 class _RestApi:

@@ -26,7 +26,22 @@ class KeyJournal:
     def __init__(self, file: Path, is_valid: Callable[[Any], bool]) -> None:
         self.lock = threading.RLock()
         self._file = file
-        self._values = _read(file, is_valid)
+        values: dict[str, Any] = {}
+        for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else []:
+            try:
+                entry = json.loads(line)
+            except ValueError:  # cut off by a kill or a full disk
+                continue
+            match entry:
+                case [str(key), value] if value is None or is_valid(value):
+                    values[key] = value
+                case _:
+                    hint = (
+                        "Start the version that wrote it, or move the file away: what it says of owners or"
+                        " metadata is then forgotten."
+                    )
+                    raise StorageError(f"{file} was written by another version of batchai-magics", hint=hint)
+        self._values = {key: value for key, value in values.items() if value is not None}
         if file.exists():
             write(file, "".join(_line(key, value) for key, value in self._values.items()))
 
@@ -64,22 +79,3 @@ class KeyJournal:
 def _line(key: str, value: Any) -> str:
     """A line of the file; it begins with the line feed, so that half a line before it spoils no other."""
     return "\n" + json.dumps([key, value])
-
-
-def _read(file: Path, is_valid: Callable[[Any], bool]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else []:
-        try:
-            entry = json.loads(line)
-        except ValueError:  # cut off by a kill or a full disk
-            continue
-        match entry:
-            case [str(key), value] if value is None or is_valid(value):
-                values[key] = value
-            case _:
-                hint = (
-                    "Start the version that wrote it, or move the file away: what it says of owners or"
-                    " metadata is then forgotten."
-                )
-                raise StorageError(f"{file} was written by another version of batchai-magics", hint=hint)
-    return {key: value for key, value in values.items() if value is not None}

@@ -52,7 +52,10 @@ class AsyncOperation:
         data["startTime"] = _wire_seconds(self.started)
         if self.ended is not None:
             data["endTime"] = _wire_seconds(self.ended)
-            data["properties"] = {"resourceId": _dollar_path(self.target)}
+            words = self.target.strip("/").split("/")
+            names = [words[1], words[3], *words[7::2]]
+            # the id as the service spelled it here: `{sub}${rg}${ws}[${exp}]${name}`
+            data["properties"] = {"resourceId": "$".join(names)}
         if self.error:
             data["error"] = self.error
         return data
@@ -150,10 +153,3 @@ class Operations:
 
 def _wire_seconds(seconds: float) -> str:
     return wire_time(datetime.fromtimestamp(seconds, timezone.utc))
-
-
-def _dollar_path(target: str) -> str:
-    """The id as the service spelled it here: `{sub}${rg}${ws}[${exp}]${name}`."""
-    words = target.strip("/").split("/")
-    names = [words[1], words[3], *words[7::2]]
-    return "$".join(names)

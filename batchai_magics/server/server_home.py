@@ -68,19 +68,14 @@ class ServerHome:
         self.make()
         self.folder.chmod(FOLDER)
         for file in (self.folder, *self.folder.iterdir(), *self.certificates.glob("*")):
-            _check_owner(file, file.lstat())
-
-
-def _check_owner(file: Path, status: os.stat_result) -> None:
-    """Raises StorageError for a file that another user could have planted."""
-    if stat.S_ISLNK(status.st_mode) or status.st_uid != os.geteuid():
-        whose = "is a link" if stat.S_ISLNK(status.st_mode) else f"belongs to uid {status.st_uid}"
-        hint = "Check who created it, and delete it; a new one is created then."
-        raise StorageError(f"{file} {whose}", code="HomeNotOwned", hint=hint)
-    if status.st_mode & _WRITABLE_BY_OTHERS:
-        raise StorageError(
-            f"{file} can be written by others", code="HomeNotPrivate", hint=f"chmod go-rwx {file}"
-        )
+            status = file.lstat()  # another user could have planted it
+            if stat.S_ISLNK(status.st_mode) or status.st_uid != os.geteuid():
+                whose = "is a link" if stat.S_ISLNK(status.st_mode) else f"belongs to uid {status.st_uid}"
+                hint = "Check who created it, and delete it; a new one is created then."
+                raise StorageError(f"{file} {whose}", code="HomeNotOwned", hint=hint)
+            if status.st_mode & _WRITABLE_BY_OTHERS:
+                text, hint = f"{file} can be written by others", f"chmod go-rwx {file}"
+                raise StorageError(text, code="HomeNotPrivate", hint=hint)
 
 
 def read_token(file: Path) -> str:

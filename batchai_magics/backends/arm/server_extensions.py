@@ -101,21 +101,18 @@ class ServerDiscovery:
         """The extensions of the endpoint, None if it has none; may send one request."""
         with self._lock:
             if not self._is_settled:
-                self._query()
+                request = ArmRequest("GET", f"/providers/{PROVIDER}/batchaiOffer")
+                try:
+                    data = self._connection.request_json(request)
+                except UnreachableError:
+                    return None
+                except ServiceError as error:
+                    self._is_settled = error.code not in _ACCESS_DENIED
+                    return None
+                if info := extension_wire.info_from_wire(data, NAME):
+                    self._server = ServerExtensions(self._connection, info, self._accounts, self._group)
+                self._is_settled = True
             return self._server
-
-    def _query(self) -> None:
-        try:
-            data = self._connection.request_json(ArmRequest("GET", f"/providers/{PROVIDER}/batchaiOffer"))
-        except UnreachableError:
-            return
-        except ServiceError as error:
-            self._is_settled = error.code not in _ACCESS_DENIED
-            return
-        info = extension_wire.info_from_wire(data, NAME)
-        if info:
-            self._server = ServerExtensions(self._connection, info, self._accounts, self._group)
-        self._is_settled = True
 
 
 class ServerExtensions:

@@ -60,9 +60,8 @@ class SlurmClusters:
 
     def state_of(self, request: ClusterRequest, before: ClusterRef | None) -> EngineState:
         """The engine state of a new or resized cluster; SpecError if Slurm cannot provide it."""
-        return self._resized(before, request) if before else self._initial_state(request)
-
-    def _initial_state(self, request: ClusterRequest) -> EngineState:
+        if before:
+            return self._resized(before, request)
         options = self._settings.options_of_size(request.vm_size)
         partition, _ = self._partition(request.vm_size)
         lines = self._lines(partition)

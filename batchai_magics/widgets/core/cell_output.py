@@ -215,11 +215,9 @@ class LiveOutput(CellOutput):
 
     def _show_view(self, show: Callable[[Bundle, str], None]) -> None:
         bundle, _ = self.view._repr_mimebundle_() or ({}, {})
-        show({**bundle, "text/plain": self._title()}, self.id)
-
-    def _title(self) -> str:
-        """The text shown in place of the view in a text-only front end; the snapshot has the rest."""
-        return self._render()["text/plain"].partition("\n")[0]
+        # A text-only front end shows a title in place of the view; the snapshot has the rest.
+        title = self._render()["text/plain"].partition("\n")[0]
+        show({**bundle, "text/plain": title}, self.id)
 
 
 def bundle_bytes(bundle: Bundle) -> int:
