@@ -259,8 +259,14 @@ class Job:
 
         `summary.metrics` has the figures of each metric, `summary.metric("val_loss")` those of one.
         """
-        nodes = {exit.rank: exit.node for exit in self.ranks()}
-        summary = summarize(self._log_metrics().table, nodes=nodes, preferences=metric_preferences())
+        job = self.show()
+        summary = summarize(
+            self._log_metrics().table,
+            nodes={exit.rank: exit.node for exit in job.ranks},
+            processes=processes_of(self.backend, job),
+            is_running=not job.state.is_final,
+            preferences=metric_preferences(),
+        )
         if not summary.stragglers or self.backend.telemetry is None:
             return summary
         means = mean_usage(self.backend.telemetry.read(self.id))

@@ -127,6 +127,14 @@ def test_the_number_of_processes_that_a_job_describes_needs_no_look_at_its_clust
     assert (job.process_count(), asked) == (3, [JOB])
 
 
+def test_the_summary_counts_processes_that_print_nothing(backend, job):
+    backend.write("".join(step_line(step, 0, 100.0) for step in range(10, 200, 10)))
+    describe(backend, 4)
+    backend.finish(ExecutionState.SUCCEEDED)
+    summary = job.summary()
+    assert (summary.ranks, summary.per_process) == (4, pytest.approx(summary.steady.images_per_sec / 4))
+
+
 def test_a_job_that_describes_no_number_has_a_process_for_each_gpu_that_it_uses(backend, job):
     describe(backend, None)
     assert job.process_count() == 4  # on two nodes of Standard_NC12

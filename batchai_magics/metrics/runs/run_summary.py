@@ -43,7 +43,7 @@ class Summary(RunHeader):
     """The summary of a run: the last one of a log. Fields that the log does not contain are None.
 
     Rates are in images/sec. Losses are averaged over the ranks at each step. Ranks that have printed count
-    even if fewer were announced.
+    even if fewer were announced, those of a known job even if they print nothing.
 
     Attributes:
         steps: The last step.
@@ -54,7 +54,8 @@ class Summary(RunHeader):
         total_images_per_sec: What the program printed at the end.
         is_total_of_one_rank: Whether that is what one of several ranks did alone.
         total_rank: The rank whose total it is; None if it is that of all, or the rank is unknown.
-        per_process: `steady` divided by the processes.
+        per_process: `steady` divided by the processes. A rate that one of a job's processes alone prints is
+            that of all; None while the job runs, as others may still print theirs.
         per_device: `steady` divided by the devices.
         per_node: Node → its part of `steady`; ranks without a rate share equally in the remainder.
         rates: Rank → its steady speed; unknown ranks are numbered in order of appearance.
@@ -137,6 +138,8 @@ def summarize(
     records: Iterable[Record],
     *,
     nodes: Mapping[int, str] | None = None,
+    processes: int = 0,
+    is_running: bool = False,
     preferences: MetricPreferences = NO_PREFERENCES,
 ) -> Summary:
     """Summarizes the last run in these records.
@@ -144,6 +147,8 @@ def summarize(
     Args:
         records: The records of a log, in file order.
         nodes: Rank → node, for `per_node`.
+        processes: The number of the job's processes; 0 if it is unknown.
+        is_running: Whether the job still runs.
         preferences: What the user has said of metrics.
     """
     run = RunMetrics(records, preferences)
@@ -171,7 +176,13 @@ def summarize(
         metrics=run.summaries,
         headline=run.headline.summary if run.headline else None,
     )
-    return _shared_out(found, nodes or {}, header.ranks)
+    is_alone = speeds.ranks == 1 < processes
+    if is_alone and not is_running:  # it prints the rate of all
+        shared = _shared_out(replace(found, ranks=processes, rates={}), nodes or {}, processes)
+        return replace(shared, rates=found.rates)
+    shared = _shared_out(found, nodes or {}, header.ranks)
+    per_process = None if is_alone else shared.per_process
+    return replace(shared, ranks=max(found.ranks, processes), per_process=per_process)
 
 
 def _shared_out(found: Summary, nodes: Mapping[int, str], announced: int) -> Summary:
@@ -233,7 +244,7 @@ def _setup_rows(summary: Summary) -> list[tuple[str, str]]:
         ("dataset", summary.dataset or ""),
         ("batch size", ", ".join(f"{size:,} {what}" for size, what in sizes if size)),
         ("devices", devices),
-        ("processes", f"{summary.ranks}{update}" if summary.ranks else ""),
+        ("processes", f"{summary.ranks}{update}" if summary.ranks > 1 or update else ""),
         ("steps", f"{summary.steps:,}" if summary.steps else ""),
     ]
 
@@ -242,7 +253,8 @@ def _speed_rows(summary: Summary) -> list[tuple[str, str]]:
     warm_up, total, by_rank = "", "", ""
     if (cut := summary.warm_up_steps) is not None:
         warm_up = f"to step {cut:,}, left out" if cut else "over before step 1"
-    shares = (summary.per_process, "per process"), (summary.per_device, "per device")
+    per_process = summary.per_process if summary.ranks > 1 else None
+    shares = (per_process, "per process"), (summary.per_device, "per device")
     if summary.total_images_per_sec:
         whose = f" of {summary.total_of} alone" if summary.total_of else ""
         total = f"{summary.total_images_per_sec:,.2f}{whose}"

@@ -163,6 +163,20 @@ class TestMeaning:
         nodes = {0: "node-0", 1: "node-0", 2: "node-1", 3: "node-1"}
         assert summarize(records(log), nodes=nodes).per_node == pytest.approx(per_node)
 
+    def test_a_rate_that_one_of_a_jobs_processes_prints_is_that_of_all_once_it_has_ended(self):
+        found, nodes = records(tagged({0: 100}, header="")), {0: "a", 1: "a", 2: "b", 3: "b"}
+        result = summarize(found, nodes=nodes, processes=4)
+        assert (result.ranks, result.per_process, result.rates) == (4, 25, {0: 100})
+        assert result.per_node == {"a": 50, "b": 50}
+        assert "25.0 per process" in str(result)
+        running = summarize(found, processes=4, is_running=True)
+        assert (running.ranks, running.steady, running.per_process) == (4, result.steady, None)
+
+    def test_a_log_that_tells_no_number_of_processes_is_not_said_to_be_of_one(self):
+        text = str(summary(tagged({0: 100}, header="")))
+        assert "steady images/sec" in text
+        assert "process" not in text
+
     def test_all_stragglers_are_named_the_slowest_first(self):
         result = summary(tagged({0: 100, 1: 80, 2: 101, 3: 60, 4: 99}, steps=range(10, 70, 10)))
         assert (result.stragglers, result.ranks) == ((3, 1), 5)  # more than were promised
