@@ -125,3 +125,10 @@ def exists(module: str, name: str) -> bool:
 def test_no_requirement_names_a_place():
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert not re.search(r"index-url|find-links|\s@\s", text)
+
+
+def test_hints_name_extras_of_the_package_as_shells_take_them():
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "batchai_magics").rglob("*.py")]
+    named = [found for text in texts for found in re.findall(r".batchai[-_]magics\[[\w,]*\].", text)]
+    assert named
+    assert {*named} <= {f"'batchai-magics[{extra}]'" for extra in EXTRAS}

@@ -104,7 +104,7 @@ def optuna_module() -> ModuleType:
     try:
         import optuna
     except ImportError:
-        text, hint = "--search tpe and --prune need Optuna", "pip install 'batchai_magics[sweep]'"
+        text, hint = "--search tpe and --prune need Optuna", "pip install 'batchai-magics[sweep]'"
         raise CapabilityError(text, code="NotSupported", hint=hint) from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
