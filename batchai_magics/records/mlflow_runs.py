@@ -18,6 +18,7 @@ from batchai_magics.records import http_client
 
 T = TypeVar("T")
 TIMEOUT_S = 10.0
+RETRY_PAUSES_S = (0.3, 0.6)  # a server that has just started closes connections
 MAX_METRICS, MAX_PARAMS = 1000, 100  # of one request, tags as parameters
 MAX_PARAM_CHARS, MAX_TAG_CHARS = 6000, 5000  # of one value
 LOGIN_HINT = "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN"
@@ -46,8 +47,15 @@ class MlflowRun:
     MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN.
     """
 
-    def __init__(self, uri: str, run: ExportedRun, env: Mapping[str, str] = os.environ) -> None:
-        self._api = _RestApi(uri, env)
+    def __init__(
+        self,
+        uri: str,
+        run: ExportedRun,
+        env: Mapping[str, str] = os.environ,
+        *,
+        pauses_s: Sequence[float] = RETRY_PAUSES_S,
+    ) -> None:
+        self._api = _RestApi(uri, env, pauses_s)
         self._run, self._id = run, ""
         self._unsent, self._sent = dict(run.parameters), set[str]()  # parameters, and names of those
 
@@ -113,9 +121,10 @@ class MlflowRun:
 
 
 class _RestApi:
-    """Sends requests with credentials."""
+    """Sends requests with credentials; repeats those that create nothing if their connection is closed."""
 
-    def __init__(self, uri: str, env: Mapping[str, str]) -> None:
+    def __init__(self, uri: str, env: Mapping[str, str], pauses_s: Sequence[float]) -> None:
+        self._pauses_s = pauses_s
         self._base, self._headers = uri.rstrip("/") + _API, {"Content-Type": "application/json"}
         user, password = env.get("MLFLOW_TRACKING_USERNAME"), env.get("MLFLOW_TRACKING_PASSWORD", "")
         if token := env.get("MLFLOW_TRACKING_TOKEN"):
@@ -133,8 +142,9 @@ class _RestApi:
         return self._send(path, json.dumps(body).encode())
 
     def _send(self, path: str, data: bytes | None, *, may_be_missing: bool = False) -> dict[str, Any]:
+        pauses_s = () if path.endswith("/create") else self._pauses_s
         try:
-            body = http_client.send(self._base + path, data, self._headers, timeout_s=TIMEOUT_S)
+            body = self._response(path, data, pauses_s)
             answer: dict[str, Any] = json.loads(body or b"{}")
             return answer
         except urllib.error.HTTPError as error:
@@ -147,6 +157,16 @@ class _RestApi:
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", None) or error
             raise MlflowError(f"MLflow does not respond: {reason}") from None
+
+    def _response(self, path: str, data: bytes | None, pauses_s: Sequence[float]) -> bytes:
+        for pause_s in pauses_s:
+            try:
+                return http_client.send(self._base + path, data, self._headers, timeout_s=TIMEOUT_S)
+            except OSError as error:
+                if not isinstance(getattr(error, "reason", error), (ConnectionResetError, BrokenPipeError)):
+                    raise
+                time.sleep(pause_s)
+        return http_client.send(self._base + path, data, self._headers, timeout_s=TIMEOUT_S)
 
 
 def _message(error: urllib.error.HTTPError) -> str:

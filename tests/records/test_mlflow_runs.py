@@ -6,6 +6,7 @@ import math
 import threading
 import time
 import warnings
+from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.error import HTTPError
 
@@ -108,6 +109,40 @@ def test_a_server_that_is_not_there_is_named_without_its_password():
         with pytest.raises(MlflowError, match="does not respond") as caught:
             writer.write([ScalarPoint("loss", 2.5, 1, 1001.0)])
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("closes", "is_read"), [("get-by-name", True), ("search", True), ("create", False)])
+def test_a_request_whose_connection_is_closed_is_repeated_unless_it_creates_something(closes, is_read):
+    seen = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.rfile.read(int(self.headers["Content-Length"] or 0))
+            path = self.path.partition("?")[0]
+            seen.append(path.rpartition("/")[2])
+            if seen.count(closes) == 1 and seen[-1] == closes:
+                return  # closes the connection without a response
+            body = {"experiment": {"experiment_id": "1"}, "runs": [], "run": {"info": {"run_id": "r"}}}
+            data = json.dumps(body).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_POST = do_GET
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        writer = MlflowRun(f"http://127.0.0.1:{server.server_port}", RUN, {}, pauses_s=(0, 0))
+        refused = nullcontext() if is_read else pytest.raises(MlflowError, match="Remote end closed")
+        with refused:
+            writer.write([ScalarPoint("loss", 2.5, 1, 1001.0)])
+        server.shutdown()
+    assert seen.count(closes) == 1 + is_read
+    assert ("log-batch" in seen) is is_read
 
 
 class ServerWithLogin(ThreadingHTTPServer):
