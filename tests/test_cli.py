@@ -149,9 +149,12 @@ def test_jsonc_has_colours_for_people_only(capsys, monkeypatch, is_terminal):
     assert json.loads(re.sub(r"\x1b\[[0-9;]*m", "", told))[0]["isDefault"] is True
 
 
-def test_a_choice_of_the_session_has_no_place_in_the_shell(capsys):
-    assert main(["use", "-w", "mine"]) == 2
-    assert "BATCHAI_WORKSPACE" in capsys.readouterr().err
+def test_a_choice_of_the_session_has_no_place_in_the_shell(capsys, monkeypatch):
+    assert main(["use", "-w", "mine", "-c", "big"]) == 2
+    assert "export BATCHAI_WORKSPACE=mine BATCHAI_CLUSTER=big`" in capsys.readouterr().err
+    monkeypatch.setenv("BATCHAI_WORKSPACE", "mine")
+    assert main(["use", "-w", "mine"]) == 0, "which changes nothing"
+    monkeypatch.delenv("BATCHAI_WORKSPACE")
     assert main(["use"]) == 0
     assert "default" in capsys.readouterr().out
 

@@ -120,6 +120,12 @@ def in_shell(slurm: RealSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     return tmp_path / "home"
 
 
-def test_the_shell_checks_the_home_too(in_shell, capsys):
+def test_the_shell_checks_the_home_too(in_shell, capsys, monkeypatch):
     assert main(["use", "--backend", "slurm"]) == 2, "nothing of a choice is kept there"
-    assert f"sees slurm.home ({in_shell})" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert f"sees slurm.home ({in_shell})" in told
+    assert "export BATCHAI_BACKEND=slurm" in told
+    (in_shell / "seen/default").unlink()
+    monkeypatch.setenv("BATCHAI_BACKEND", "slurm")
+    assert main(["use", "--backend", "slurm"]) == 0, "it is the choice already"
+    assert f"sees slurm.home ({in_shell})" in "".join(capsys.readouterr())
