@@ -142,24 +142,24 @@ def _create_or_find(backend: Backend, request: CellRequest, runs: Sequence[JobRe
     file = request.source.file if request.source else ""
     if request.is_exact or request.is_new:
         name = request.name if request.is_exact else _next_run(request.name, names)
-        return Submitted(_create(backend, request, name), is_new=True)
+        return _create(backend, request, name)
     if not runs:
         with contextlib.suppress(ConflictError):  # another process has just created it
-            return Submitted(_create(backend, request, request.name), is_new=True)
+            return _create(backend, request, request.name)
         names = [request.name]
     asked = request.spec.to_wire()
     same = next((run.id.name for run in reversed(runs) if run.spec.to_wire() == asked), "")
     if same or (runs and _may_match(asked, runs[-1].spec.to_wire())):
         with contextlib.suppress(ConflictError):  # the secrets differ, which the spec does not show
-            return _shown(backend, _create(backend, request, same or names[-1]), runs, file)
+            return _shown(backend, _create(backend, request, same or names[-1]).job, runs, file)
     if request.is_same:
         text = f"a different job called {names[-1]} exists"
         hint = "Leave out --same to start the next run of that name."
         raise ConflictError(text, code="Conflict", hint=hint)
-    job = _create(backend, request, _next_run(request.name, names))
+    made = _create(backend, request, _next_run(request.name, names))
     what = f"{file} or its options" if file else "The cell"
-    note = f"{what} changed since {names[-1]}: running as {job.name} (--same makes this an error)."
-    return Submitted(job, is_new=True, note=note)
+    note = f"{what} changed since {names[-1]}: running as {made.job.name} (--same makes this an error)."
+    return replace(made, note=" ".join(filter(None, (note, made.note))))
 
 
 def _shown(backend: Backend, job: Job, runs: Sequence[JobResource], file: str) -> Submitted:
@@ -175,10 +175,13 @@ def _shown(backend: Backend, job: Job, runs: Sequence[JobResource], file: str) -
     return Submitted(job, is_new=False, note=f"{found}; showing that run. Use --new to run it again.")
 
 
-def _create(backend: Backend, request: CellRequest, name: str) -> Job:
+def _create(backend: Backend, request: CellRequest, name: str) -> Submitted:
+    """The new job, with what the backend tells its creator."""
     job = new_job(request, name)
-    backend.create(job.id, job.spec, records=job.records)
-    return Job(backend, job.id, patterns=request.patterns)
+    made = backend.create(job.id, job.spec, records=job.records)
+    notes = made.notes if isinstance(made, JobResource) else ()
+    note = " ".join(f"Warning: {text}." for text in notes)
+    return Submitted(Job(backend, job.id, patterns=request.patterns), is_new=True, note=note)
 
 
 def _may_match(asked: Any, shown: Any) -> bool:

@@ -31,7 +31,15 @@ from batchai_magics.backends.service.context import (
     scale_of,
 )
 from batchai_magics.backends.service.host_runs import host_note, without_preparation
-from batchai_magics.backends.service.repository import AFTER, CLUSTER_GUID, GROUP, HOST_NOTE, OWNER, Record
+from batchai_magics.backends.service.repository import (
+    AFTER,
+    CLUSTER_GUID,
+    CLUSTER_NOTES,
+    GROUP,
+    HOST_NOTE,
+    OWNER,
+    Record,
+)
 from batchai_magics.backends.service.runner import CORE_COUNT, ClusterChange, EngineSite, PlannedRun
 from batchai_magics.cell.cell_script import FOLDER, PROGRAM
 from batchai_magics.errors import CapabilityError, NotFoundError, Problem, SpecError, did_you_mean
@@ -129,6 +137,8 @@ def _admitted(
         trial = TrialRecord.from_text(records[TRIAL])
         more[GROUP] = f"{record.resource_id.parent.key}/{trial.sweep.lower()}", trial.parallel
     notes = [warning.message for warning in context.facts.warnings(cluster_of(cluster))]
+    if notes:
+        more[CLUSTER_NOTES] = [*notes]
     if spec.container_settings and not engine:
         notes.append(host_note(spec, context.facts.host_runs))
         more[HOST_NOTE] = notes[-1]

@@ -26,6 +26,7 @@ OWNER = "owner"  # in `more`: the user who created the resource
 GROUP = "group"  # in a job's `more`: the name and the limit of its group
 AFTER = "after"  # in a job's `more`: the guids of the runs after which it starts
 HOST_NOTE = "host_note"  # in a job's `more`: that it runs on the host, without its image
+CLUSTER_NOTES = "cluster_notes"  # in a job's `more`: what its creator should know of its cluster
 BASELINES = "baselines"  # in an experiment's `more`: owner → name and guid of a job, the last one last
 CLUSTER_GUID = "cluster_guid"  # in a job's `more`: the guid of its cluster
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 PARTITION = "batchaiPartition"  # beside its size: the engine's partition
-NOTES = "batchaiNotes"  # beside a new cluster's properties: messages for its creator
+NOTES = "batchaiNotes"  # beside properties of a new cluster or job: messages for its creator
 NODE_STATE, NODE_JOB, NODE_SINCE = "batchaiState", "batchaiJob", "batchaiSince"  # beside a node's address
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from batchai_magics.models.job_execution import Attempt, ExecutionInfo, RankExit
 from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.resources.cluster_resource import NOTES
 from batchai_magics.models.response_object import Provisioning, ResponseObject, WireObject, head, unreadable
 from batchai_magics.models.states import (
     CANCELLED,
@@ -48,6 +49,7 @@ class JobResource:
         waiting: Why it is queued, if the backend reports that.
         attempts: The attempts of a job that was requeued; else empty.
         cost: What it has cost so far, if that was asked for and is known; not part of its JSON.
+        notes: Messages for its creator; not part of its JSON.
     """
 
     id: ResourceId
@@ -61,6 +63,7 @@ class JobResource:
     waiting: str = ""
     attempts: tuple[Attempt, ...] = ()
     cost: Cost | None = field(default=None, compare=False)
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def wire_spec(self) -> WireObject:
@@ -197,6 +200,7 @@ class JobResource:
             ranks=tuple(RankExit.from_wire(rank) for rank in properties.items(RANKS)),
             waiting=properties.text(WAITING, ""),
             attempts=tuple(Attempt.from_wire(attempt) for attempt in properties.items(ATTEMPTS)),
+            notes=tuple(map(str, data.get(NOTES) or ())),
         )
 
 

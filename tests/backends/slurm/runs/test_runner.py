@@ -18,7 +18,10 @@ from batchai_magics.backends.slurm import sbatch
 from batchai_magics.backends.slurm.node.run_files import RunFiles
 from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.backends.slurm.settings import ANY, FIXED
+from batchai_magics.cell import parse
+from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError, NotFoundError, ServiceError, SpecError, StorageError
+from batchai_magics.jobs.submit import submit
 from batchai_magics.models.cluster_spec import ClusterPatch
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster, ExperimentSpec, JobResource, WorkspaceSpec
@@ -120,6 +123,21 @@ def test_a_cluster_whose_partition_is_no_longer_the_one_of_the_settings_warns(tm
         (warning,) = later.show(CLUSTER).errors
     assert warning.code == "PartitionDiffers"
     assert "of the partition batch" in warning.message
+
+
+def test_who_submits_a_job_hears_that_its_cluster_is_of_another_partition(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # in no repository
+    world = World(tmp_path / "home", partition="batch")
+    settings = Settings(subscription="s", resource_group="g", workspace="w", experiment="e")
+    cell = f"j --cluster {CLUSTER.name} --processes 1"
+    with closing(SlurmBackend(replace(world.settings, partition="debug"))) as later:
+        request = parse(cell, "print()", settings=settings)
+        new, found = (submit(later, request, settings) for _ in range(2))
+        edited = submit(later, parse(cell, "print(2)", settings=settings), settings)
+    assert new.note.startswith(f"Warning: The cluster {CLUSTER.name} is of the partition batch")
+    assert "partition" not in found.note
+    assert edited.note.startswith("The cell changed since j: running as j-2")
+    assert new.note in edited.note
 
 
 # -- what a job becomes in Slurm
