@@ -39,7 +39,7 @@ class HeldDict(NamedTuple):
 
 
 class BarSteps:
-    """The steps of one run's dicts. The number of its epochs is what all of them have in common."""
+    """The steps of a run's dicts, or of one rank's. The number of epochs is what all have in common."""
 
     def __init__(self) -> None:
         self._epochs: set[int] = set()  # how many there may be

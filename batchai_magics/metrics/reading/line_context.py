@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
 
 from batchai_magics.metrics.grammar.line_reading import LineKind, LineReading
 from batchai_magics.metrics.grammar.metric_names import (
@@ -62,6 +61,7 @@ class LineContext:
     year: int | None = None  # of glog timestamps, which may omit it …
     month: int = 0  # … and the month of the last one
     lengths: set[tuple[str, bytes]] = field(default_factory=set)  # of counters, by the metric beside them
+    bar_steps: BarSteps = field(default_factory=BarSteps)  # of its dicts
 
     def enter(
         self, plan: LinePlan, line: int, step: int | None, epoch: float | None, numbers: Values
@@ -329,7 +329,6 @@ class RankContexts:
         self.open_tables: set[int | None] = set()  # of the grammar, by rank
         self.held: dict[int | None, HeldDict] = {}  # by the rank that printed it
         self.lines = ProcessLines(lambda rank, number: self.of(rank).has_ended(number))
-        self._bar_steps = BarSteps()
         self.bar_counts: list[BarCount] = []
         self.unplaced: list[UnplacedDict] = []
 
@@ -341,10 +340,11 @@ class RankContexts:
         A bar has no tag if it follows a carriage return, so that one without a rank is that of all.
         """
         if rank is None and done is not None:
-            held, self.held = sorted(self.held.values(), key=attrgetter("line")), {}
+            ranks = sorted(self.held, key=lambda each: self.held[each].line)
         else:
-            held = [self.held.pop(rank)] if rank in self.held else []
-        return [record for each in held for record in self._bar_steps.placed(each, line, done, total)]
+            ranks = [rank] if rank in self.held else []
+        held = [(self.of(each).bar_steps, self.held.pop(each)) for each in ranks]
+        return [record for steps, each in held for record in steps.placed(each, line, done, total)]
 
     def release_all(self) -> list[Record]:
         """The numbers that are held at the end."""

@@ -225,3 +225,15 @@ def test_windows_line_ends_are_no_parts():
 def test_the_rank_of_a_file_precedes_that_of_labels():
     records = measurements(Parser().feed(f"[rank3]:{drawn(1, 2)}".encode(), rank=7))
     assert [record.rank for record in records] == [7, 7]
+
+
+def test_what_the_dicts_of_a_rank_tell_of_its_epochs_places_none_of_another_rank():
+    def part(before, epoch, behind):
+        drawn = "[rank{}]: {:3d}%|###   | {}/30 [00:01<00:09,  2.00it/s]\n"
+        printed = f"[rank{{}}]: {{{{'loss': 0.5, 'learning_rate': 5e-05, 'epoch': {epoch}}}}}\n"
+        forms = [drawn.format("{0}", 0, before), printed, drawn.format("{0}", 0, behind)]
+        return "".join(form.format(rank) for form in forms for rank in (0, 1))
+
+    text = (part(5, 1.0, 10) + part(10, 2.0, 10)).encode()  # the second alone tells that there are 6 epochs
+    same(text, "line")
+    assert [record.step for record in Parser().feed(text) if record.name == "loss"] == [10] * 4
