@@ -63,6 +63,8 @@ class LineReader:
             self.plans = PlanCache(are_labels_ranks=True)
             rest = self.read(lines.slice(row, len(lines.texts)), clock)
             return [*before, *rest] if before else rest
+        for group in sorted(block.groups, key=lambda each: each.rows[0]):
+            self._learn_label(group)
         if self._is_uniform(block):  # the lines may be read in any order
             last = [
                 (group.rows[index], index, group, context)
@@ -451,6 +453,7 @@ class LineReader:
         group, texts = PlanLines(plan, lines), [b"", *groups]
         group.add([row], texts, ranks_of(plan, lines, [row], texts))
         group.convert(self._clock)
+        self._learn_label(group)
         before, placed = self._placed(group, 0, group.numbers(0))
         return [*before, *self._records_at(group, 0, placed)] if placed else before
 
@@ -546,13 +549,17 @@ class LineReader:
         """Note a line that belongs to the block below a heading of its rank."""
         rank, lines = group.ranks[index], group.lines
         if rank is not None and self._contexts.of(rank).is_of_block(own_number):
-            row, layout, label = group.rows[index], group.plan.layout, None
-            if lines.rank_at(row) is None and layout.rank >= 0:  # no tag tells the rank
-                text = lines.texts[row]
-                if found := layout.expression.fullmatch(text):
-                    begin, end = found.span(layout.rank + 1)
-                    label = text[:begin], text[end : end + 1]
-            self._contexts.lines.touch(rank, lines.first + row, lines, label)
+            self._contexts.lines.touch(rank, lines.first + group.rows[index], lines)
+
+    def _learn_label(self, group: PlanLines) -> None:
+        """Learn the label of lines of a plan whose ranks no tag tells."""
+        layout, lines = group.plan.layout, group.lines
+        if layout.rank < 0 or group.plan.is_simple:
+            return
+        row = next((row for row in group.rows if lines.rank_at(row) is None), None)
+        if row is not None and (found := layout.expression.fullmatch(lines.texts[row])):
+            text, (begin, end) = lines.texts[row], found.span(layout.rank + 1)
+            self._contexts.lines.learn_label(lines.first + row, text[:begin], text[end : end + 1])
 
     def _own_number(self, lines: Lines, row: int, rank: int | None) -> int:
         """The number of a line as the process with this rank counts its lines."""

@@ -39,7 +39,7 @@ class ProcessLines:
         self._owners: list[int | None] = []  # ranks of the lines since the first block began
         self._first = 0  # number of the first of them
         self._checked = 0  # the last line up to which ended blocks were removed
-        self._labels: list[re.Pattern[bytes]] = []
+        self._labels: dict[re.Pattern[bytes], int] = {}  # with the numbers of the first lines behind them
 
     @property
     def is_open(self) -> bool:
@@ -62,26 +62,22 @@ class ProcessLines:
             block.counted = number + 1
         return number - block.foreign
 
-    def touch(self, rank: int, number: int, lines: Lines, label: tuple[bytes, bytes] | None) -> None:
-        """Note that a line belongs to a rank's block; `label` is the text around the rank, if not a tag.
+    def learn_label(self, number: int, before: bytes, behind: bytes) -> None:
+        """Learn the label of a line from the text around its rank; lines below may have it, too."""
+        label = _label_pattern(before, behind)
+        if label in self._labels or len(self._labels) < _MAX_LABELS:
+            self._labels[label] = min(number, self._labels.get(label, number))
 
-        All lines up to a block's last one are passed: where many lines are not, every block is far above.
-        """
-        if not self._blocks or number - self._passed > _MAX_FILE_LINES:
+    def touch(self, rank: int, number: int, lines: Lines) -> None:
+        """Note that a line belongs to a rank's block; lines of other ranks above it may be read later."""
+        if not self._blocks or self._passed < lines.first:  # so many were not passed that all blocks are far
             self._blocks.clear()
-            # of other ranks, lines above this one may be read later
             self._owners, self._first, self._checked = [], lines.first, number
         block = self._blocks.get(rank)
         if block is None or number - block.touched > _MAX_FILE_LINES:
             self._blocks[rank] = _Block(number, number + 1)
         else:
             block.touched, block.counted = number, number + 1
-        if (
-            label
-            and len(self._labels) < _MAX_LABELS
-            and (pattern := _label_pattern(*label)) not in self._labels
-        ):
-            self._labels.append(pattern)
         self._pass(lines, number + 1)
 
     def end(self, lines: Lines) -> None:
@@ -108,13 +104,14 @@ class ProcessLines:
         """Find out whose the lines up to a number are, as far as they were not passed."""
         for row in range(max(0, self._passed - lines.first), min(end - lines.first, len(lines.texts))):
             rank = lines.rank_at(row)
-            self._owners.append(self._labelled(lines.texts[row]) if rank is None else rank)
+            owner = self._labelled(lines.texts[row], lines.first + row) if rank is None else rank
+            self._owners.append(owner)
 
-    def _labelled(self, message: bytes) -> int | None:
-        """The rank in the label at the start of a message; in the longest one if several are known."""
+    def _labelled(self, message: bytes, number: int) -> int | None:
+        """The rank in the label at the start of a line; in the longest one if several stand above."""
         rank, end = None, 0
-        for label in self._labels:
-            found = label.match(message)
+        for label, first in self._labels.items():
+            found = label.match(message) if first <= number else None
             if found and found.end() > end:
                 rank, end = int(found[1]), found.end()
         return rank

@@ -227,6 +227,16 @@ def test_the_rank_of_a_file_precedes_that_of_labels():
     assert [record.rank for record in records] == [7, 7]
 
 
+def test_ranks_with_labels_of_other_forms_are_read_alike_at_once_and_line_by_line():
+    text = (
+        b"[alpha:0/2] Epoch 1\n[beta:1/2] Epoch 2\n[beta:1/2] starts\n[beta:1/2] goes on\n[beta:1/2] reads\n"
+        b"[alpha:0/2]   f1: 0.75\n[beta:1/2] shuffles\n[alpha:0/2] writes\n[alpha:0/2] x\n[alpha:0/2] y\n"
+        b"[beta:1/2]   f1: 0.5\n"
+    )
+    same(text, "line")
+    assert [(each.rank, each.epoch, each.value) for each in Parser().feed(text)] == [(0, 1, 0.75)]
+
+
 def test_what_the_dicts_of_a_rank_tell_of_its_epochs_places_none_of_another_rank():
     def part(before, epoch, behind):
         drawn = "[rank{}]: {:3d}%|###   | {}/30 [00:01<00:09,  2.00it/s]\n"
