@@ -306,7 +306,10 @@ def _typed(item: Field[Any], value: Any, what: str, choices: Collection[str] | N
         raise UsageError(f"{what}: expected one value, got {value!r}")
     text = str(value).strip()
     if choices is not None:
-        return _choice(text, choices, what)
+        if text.lower() not in choices:
+            hint = did_you_mean(text, choices) or f"one of {', '.join(choices)}"
+            raise UsageError(f"{what}: {text!r} is not a valid value", hint=hint)
+        return text.lower()
     if isinstance(item.default, int):
         return _count(text, what, may_be_zero=item.metadata.get("may_be_zero", False))
     if isinstance(item.default, float):
@@ -355,10 +358,3 @@ def table_in(text: str) -> dict[str, str | None]:
     """The values by name of a setting that is a table; None for a name without a value."""
     items = (item.partition("=") for item in text.split(";") if item.strip())
     return {name.strip(): value.strip() if sign else None for name, sign, value in items}
-
-
-def _choice(text: str, choices: Collection[str], what: str) -> str:
-    if text.lower() not in choices:
-        hint = did_you_mean(text, choices) or f"one of {', '.join(choices)}"
-        raise UsageError(f"{what}: {text!r} is not a valid value", hint=hint)
-    return text.lower()

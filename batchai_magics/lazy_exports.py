@@ -17,7 +17,14 @@ def attach_stub(package: str, file: str) -> tuple[Callable[[str], Any], Callable
     The stub beside it has one `from .module import name as name` for each module. Other names raise
     AttributeError, as everywhere.
     """
-    homes = _homes(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
+    homes = {}  # the module of each name
+    stub = Path(file).with_suffix(".pyi").read_text(encoding="utf-8")
+    for statement in f"\n{stub}".split("\nfrom .")[1:]:
+        module, _, names = statement.partition(" import ")
+        listed = names[1:].partition(")")[0] if names.startswith("(") else names.partition("\n")[0]
+        for item in listed.split(","):
+            if exported := item.partition(" as ")[0].strip():
+                homes[exported] = module
 
     def load(name: str) -> Any:
         if name not in homes:
@@ -25,15 +32,3 @@ def attach_stub(package: str, file: str) -> tuple[Callable[[str], Any], Callable
         return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
 
     return load, lambda: sorted(homes), sorted(homes)
-
-
-def _homes(stub: str) -> dict[str, str]:
-    """The module of each name that a stub imports from its own package."""
-    found = {}
-    for statement in f"\n{stub}".split("\nfrom .")[1:]:
-        module, _, names = statement.partition(" import ")
-        listed = names[1:].partition(")")[0] if names.startswith("(") else names.partition("\n")[0]
-        for item in listed.split(","):
-            if name := item.partition(" as ")[0].strip():
-                found[name] = module
-    return found

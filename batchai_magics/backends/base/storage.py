@@ -326,19 +326,14 @@ class PartialDownloads:
         """Deletes partial downloads of other versions of the target's source."""
         folder, name = os.path.split(target)
         if folder not in self._folders:
-            self._folders[folder] = _parts_in(Path(folder))
+            parts: dict[str, list[Path]] = {}  # by the name of their file
+            for path in Path(folder).glob(".*.part"):
+                source, _, mark = path.name[1 : -len(".part")].rpartition(".")
+                if len(mark) == _MARK_LENGTH and not set(mark) - set("0123456789abcdef"):
+                    parts.setdefault(source, []).append(path)
+            self._folders[folder] = parts
         for part in self._folders[folder].pop(name, ()):
             part.unlink(missing_ok=True)
-
-
-def _parts_in(folder: Path) -> dict[str, list[Path]]:
-    """The partial downloads in a folder, by the name of their file."""
-    parts: dict[str, list[Path]] = {}
-    for path in folder.glob(".*.part"):
-        name, _, mark = path.name[1 : -len(".part")].rpartition(".")
-        if len(mark) == _MARK_LENGTH and not set(mark) - set("0123456789abcdef"):
-            parts.setdefault(name, []).append(path)
-    return parts
 
 
 def _upload(storage: Storage, share: str, copy: Copy, offset: int) -> Iterator[int]:

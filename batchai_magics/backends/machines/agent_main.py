@@ -184,7 +184,14 @@ class RequestServer:
         """Serves until the connection closes; requests that were received are completed."""
         try:
             while self._wait_for_request():
-                self._dispatch(*self._frames.receive())
+                head, data = self._frames.receive()
+                number, name = head.pop("number"), head.pop("ask")
+                if name == "end":
+                    threading.Thread(target=self._commands.end, args=(head["which"],), daemon=True).start()
+                elif name == "start":
+                    threading.Thread(target=self._respond, args=(number, self._start, (number, head))).start()
+                else:
+                    self._pool.submit(self._respond, number, self._perform, (name, head, data))
         except BrokenStreamError:
             pass
         self._commands.end_all()
@@ -196,15 +203,6 @@ class RequestServer:
             if not self._busy:
                 return False
         return True
-
-    def _dispatch(self, head: "dict[str, Any]", data: bytes) -> None:
-        number, name = head.pop("number"), head.pop("ask")
-        if name == "end":
-            threading.Thread(target=self._commands.end, args=(head["which"],), daemon=True).start()
-        elif name == "start":
-            threading.Thread(target=self._respond, args=(number, self._start, (number, head))).start()
-        else:
-            self._pool.submit(self._respond, number, self._perform, (name, head, data))
 
     def _respond(self, number: int, act: "Any", arguments: "Any") -> None:
         with self._lock:

@@ -467,18 +467,14 @@ def _segments(lines: Overlay, traits: MetricTraits, limit: int) -> list[list[Any
 
 
 def _columns(values: Mapping[float, float], limit: int) -> list[list[float | None]]:
-    """Steps and values."""
-    steps = _downsampled(sorted(values), limit)
-    return [[json_number(step) for step in steps], [json_number(values[step]) for step in steps]]
-
-
-def _downsampled(steps: list[float], limit: int) -> list[float]:
-    """Every n-th step and the last one.
+    """Steps and values: of every n-th step and the last one.
 
     As n is a power of two, points stay where they are while a line grows, and equal steps stay equal.
     """
-    stride = 1
-    while len(steps) > stride * limit:
+    every, stride = sorted(values), 1
+    while len(every) > stride * limit:
         stride *= 2
-    chosen = steps[::stride]
-    return chosen if not steps or chosen[-1] == steps[-1] else [*chosen, steps[-1]]
+    steps = every[::stride]
+    if steps and steps[-1] != every[-1]:
+        steps.append(every[-1])
+    return [[json_number(step) for step in steps], [json_number(values[step]) for step in steps]]
