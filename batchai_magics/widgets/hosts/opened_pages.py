@@ -133,7 +133,17 @@ class OpenedViews:
             key, model = comparison_output.shared_model(comparison, self._publisher)
             return self._add(key, model, PageOfComparison(model, work=work, clock=clock))
         if kind == "job" and len(names) == 1:
-            return self._job(self.jobs.id_of(names[0]))
+            job = Job(self._backend, self.jobs.id_of(names[0]))
+            followed = self._publisher.model(job.id.key, lambda: followed_job(job))
+            page = PageOfJob(
+                job,
+                followed,
+                work=work,
+                schedule=lambda call: call(),
+                open_job=lambda submitted: self.jobs.name_of(submitted.id),
+                is_read_only=self._is_read_only,
+            )
+            return self._add(job.id.key, followed, page)
         if kind == "sweep" and len(names) == 1:
             id = self.jobs.id_of(names[0])
             inside = replace(load_settings(), subscription=id.subscription, resource_group=id.group)
@@ -142,19 +152,6 @@ class OpenedViews:
             key, sweep = sweep_view.shared_model(found, self._publisher, takes_steps=not self._is_read_only)
             return self._add(key, sweep, PageOfSweep(sweep, work=work, clock=clock))
         raise NotFoundError(f"There is no page {address}.")
-
-    def _job(self, id: ResourceId) -> PageStream:
-        job = Job(self._backend, id)
-        model = self._publisher.model(id.key, lambda: followed_job(job))
-        stream = PageOfJob(
-            job,
-            model,
-            work=self._publisher.run_in_background,
-            schedule=lambda call: call(),
-            open_job=lambda submitted: self.jobs.name_of(submitted.id),
-            is_read_only=self._is_read_only,
-        )
-        return self._add(id.key, model, stream)
 
     def _add(self, key: str, model: PolledModel, view: PageStream) -> PageStream:
         self._publisher.add(EmbeddedOutput(key, model, view))
