@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -24,7 +23,7 @@ from batchai_magics.backends.service.context import (
     cluster_of,
     run_of,
 )
-from batchai_magics.backends.service.repository import CLUSTER_GUID
+from batchai_magics.backends.service.repository import CLUSTER_GUID, CLUSTER_NOTES
 from batchai_magics.backends.service.runner import ClusterRef, NodeCommand, Scale
 from batchai_magics.backends.service.stored_descriptions import RecordedJob, output_segment
 from batchai_magics.errors import BatchAIError, NotFoundError
@@ -125,19 +124,20 @@ class Service(Backend):
         from batchai_magics.backends.service import job_admission, resource_changes  # readers need neither
         from batchai_magics.models.cluster_spec import ClusterSpec
         from batchai_magics.models.job_spec import JobSpec
-        from batchai_magics.models.resources import Cluster
+        from batchai_magics.models.resources import Cluster, JobResource
 
-        notes: tuple[str, ...] = ()
+        notes: Sequence[str] = ()
         if isinstance(spec, ClusterSpec) and not self.context.repository.find(id):
             notes = self.context.facts.notes_of_cluster(spec)
         with self.context.refusing_full_disk():
             if isinstance(spec, JobSpec):
                 (record,) = job_admission.create_jobs(self.context, [NewJob(id, spec, records, owner)])
+                notes = record.more.get(CLUSTER_NOTES, ())
             else:
                 record = resource_changes.create(self.context, id, spec, owner)
         made = self._views([record])[0]
         self.reconcile()
-        return replace(made, notes=notes) if notes and isinstance(made, Cluster) else made
+        return made.with_notes(notes) if isinstance(made, (Cluster, JobResource)) else made
 
     def create_jobs(self, jobs: Sequence[NewJob]) -> Sequence[JobResource]:
         """Creates jobs, together where the engine can."""

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.service.host_runs import IMAGE_NOT_USED
-from batchai_magics.backends.service.repository import CLUSTER_NOTES, HOST_NOTE
+from batchai_magics.backends.service.repository import HOST_NOTE
 from batchai_magics.models.job_execution import Attempt, ExecutionInfo, RankExit
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
@@ -93,7 +93,6 @@ class RecordedJob(JobResource):
             ranks=rank_exits(status),
             waiting=status.waiting,
             attempts=attempts(status),
-            notes=tuple(record.more.get(CLUSTER_NOTES, ())),
         )
         return made
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +47,10 @@ class Cluster:
     errors: tuple[ErrorDetail, ...] = ()
     partition: str = ""
     notes: tuple[str, ...] = field(default=(), compare=False)
+
+    def with_notes(self, notes: Sequence[str]) -> Cluster:
+        """The cluster with messages for its creator."""
+        return replace(self, notes=tuple(notes))
 
     def to_wire(self) -> WireObject:
         """The service's JSON, without any secret."""

@@ -79,6 +79,10 @@ class JobResource:
         """The job with the reason why it is queued."""
         return self._with(waiting=reason)
 
+    def with_notes(self, notes: Sequence[str]) -> JobResource:
+        """The job with messages for its creator."""
+        return self._with(notes=tuple(notes))
+
     def _with(self, **fields: object) -> JobResource:
         made = copy(self)  # reads no field
         vars(made).update(fields)

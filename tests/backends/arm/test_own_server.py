@@ -9,6 +9,7 @@ import pytest
 
 from batchai_magics.backends.arm.arm_backend import ArmBackend
 from batchai_magics.backends.base.protocol import MAX_EXPERIMENTS
+from batchai_magics.backends.service.runner import ClusterWarning
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -55,6 +56,19 @@ def test_a_job_that_is_gone_has_none_before_it_and_that_is_said(backend: ArmBack
     backend.delete(job.id)
     with pytest.raises(NotFoundError):
         backend.jobs_ahead_of(shown)
+
+
+def test_what_the_creator_of_a_job_should_know_of_its_cluster_is_told_over_the_wire(
+    backend: ArmBackend, server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = server.world.backend.context.facts
+    before = server.world.run("before")
+    monkeypatch.setattr(facts, "warnings", lambda cluster: [ClusterWarning("PartitionDiffers", "of batch")])
+    there = before.id.parent.child(Kind.JOB, "after")
+    made = backend.create(there, before.show().spec)
+    assert made.notes == ("of batch",)
+    assert backend.show(there).notes == ()
+    assert "notes" not in str(made.to_wire()).lower()
 
 
 def test_what_a_new_cluster_lacks_is_told_to_who_makes_it_and_to_nobody_later(
