@@ -92,8 +92,8 @@ class JobOverview:
             "exit code": self._exit_code,
             "nodes": self._node_counts,
         }
-        if self.is_refreshed and not job.state.is_final:
-            facts["updated"] = f"{self.now.astimezone():%Y-%m-%d %H:%M:%S}"
+        if self.is_refreshed and not job.state.is_final:  # a saved notebook may show it long after
+            facts["elapsed"] = f"{self.elapsed}, as of {self.now.astimezone():%Y-%m-%d %H:%M:%S}"
         if job.attempts:
             facts["attempt"] = str(len(job.attempts))
             facts["earlier"] = "; ".join(each.sentence for each in job.attempts if each.reason)

@@ -93,7 +93,7 @@ def test_a_deleted_job_ends_its_view_and_says_so(publisher, backend, page, clock
     assert output.model.problem == "The job was deleted."
 
 
-def test_a_detached_view_is_a_card_that_tells_when_it_was_updated_until_its_job_ends(
+def test_a_detached_view_is_a_card_that_tells_of_what_time_it_is_until_its_job_ends(
     publisher, backend, page, clock
 ):
     output = live(publisher, backend, page, clock)
@@ -102,7 +102,9 @@ def test_a_detached_view_is_a_card_that_tells_when_it_was_updated_until_its_job_
     turns(publisher, clock, 1)
     assert set(page.shown[output.id]) == {"text/html", "text/plain"}
     assert backend.job.state is ExecutionState.RUNNING
-    assert re.search(r"updated +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", page.shown[output.id]["text/plain"])
+    assert re.search(
+        r"elapsed +[\d:]+, as of \d{4}-\d\d-\d\d \d\d:\d\d:\d\d", page.shown[output.id]["text/plain"]
+    )
     backend.write("a later line\n")
     turns(publisher, clock, int(SNAPSHOT_INTERVAL_S) + 1)
     assert "a later line" in page.shown[output.id]["text/plain"]
@@ -110,7 +112,7 @@ def test_a_detached_view_is_a_card_that_tells_when_it_was_updated_until_its_job_
     turns(publisher, clock, 2)
     assert output.is_frozen
     assert "[succeeded]" in page.shown[output.id]["text/plain"]
-    assert "updated" not in page.shown[output.id]["text/plain"]
+    assert "as of" not in page.shown[output.id]["text/plain"]
 
 
 def test_a_page_that_asked_gets_time_to_say_hello(publisher, backend, page, clock):
