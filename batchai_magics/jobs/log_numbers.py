@@ -23,7 +23,7 @@ from batchai_magics.metrics.runs.mean_rates import ProcessNumbers
 from batchai_magics.metrics.runs.metric_traits import MetricTraits, traits_of
 from batchai_magics.metrics.runs.positions import Positions
 from batchai_magics.metrics.runs.resource_usage import MeanUsage, ResourceUsage, UsageRates, reason_for
-from batchai_magics.metrics.runs.run_metrics import ORDER, QUALIFIERS
+from batchai_magics.metrics.runs.run_metrics import QUALIFIERS, axis_of
 from batchai_magics.metrics.runs.timeline import Timeline, in_time_order, never_falls
 from batchai_magics.models.telemetry_records import TelemetryRecord
 
@@ -81,7 +81,7 @@ class LogNumbers:
 
     def _forget_log(self) -> None:
         self._start: float | None = None  # time of the first number
-        self._has_epochs = False
+        self._have_epochs: dict[tuple[str, Rank], bool] = {}  # the last values of metrics, by rank
         self.attempts: dict[int, int] = {}  # first steps by attempt, from the second one on
         self._attempt: Fact | None = None  # the latest one, until it has a step
         self._processes = ProcessNumbers()
@@ -124,10 +124,8 @@ class LogNumbers:
 
     @property
     def axis(self) -> str:
-        """The x axis that suits the run: steps, epochs where the log tells no step, else ORDER."""
-        if self._timeline.has_steps or not self.series:
-            return "step"
-        return "epoch" if self._has_epochs else ORDER
+        """The x axis that suits the run, as `RunMetrics` finds it."""
+        return axis_of(self._have_epochs.values(), has_steps=self._timeline.has_steps)
 
     def _add(self, table: MeasurementTable) -> None:
         for part in self._positions.of(self._timeline.add(table)).parts(FIT, *RUN_KEYS):
@@ -163,7 +161,6 @@ class LogNumbers:
                 if metric == BAND or (metric.name, metric.unit) not in QUALIFIERS:
                     columns = [lines.rows, steps, lines.ranks, values, *rest]
                     series[metrics.setdefault(metric.name, metric)].append(columns)
-                    self._has_epochs |= not lines.epochs.is_missing
         return series
 
     def _seconds(self, times: Column) -> Column:
@@ -179,7 +176,9 @@ class LogNumbers:
         `columns` are steps, ranks, values, epochs and seconds.
         """
         lines, segments_of = defaultdict[str, list[int]](list), self._segments[metric.name]
+        epochs = columns[3]
         for rank, indices, positions, is_rising in grouped.of_each:
+            self._have_epochs[metric.name, rank] = epochs[indices[-1]] is not None
             segments, fit = segments_of[rank], self._headings.of(rank)
             if is_rising:
                 lines[self._line_of(metric.name, segments, positions[0], fit)] += indices

@@ -214,6 +214,10 @@ SCRIPTS = {
             [("Epoch 1", "val_acc=0.1"), ("Epoch 2", "val_acc=0.2 loss=0.9"), ("step 28", "loss=0.8")]
         )
     ],
+    "values with an epoch and without": [
+        Print(OUT, 1_700_000_000.0 + place, text)
+        for place, text in enumerate(["accuracy: 0.5\n", "Epoch 1: loss=0.9\n", "Epoch 2: loss=0.8\n"])
+    ],
     "epochs without steps, some with a test": [
         Print(OUT, 1_700_000_000.0 + epoch, f"Epoch {epoch}: loss=0.{epoch}{' val_acc=0.9' * (epoch % 2)}\n")
         for epoch in (2, 3, 4, 5)
@@ -248,6 +252,7 @@ def test_live_and_reopened_views_and_all_that_reads_the_run_show_the_same_points
     records = records_of(prints)
     assert lines_of(live) == lines_of(reopened) == expected_lines(records, "step")
     assert list(live.records.table) == list(reopened.records.table) == records
+    assert live.points.axis == reopened.points.axis == RunMetrics(records).axis
 
 
 @given(st.lists(st.tuples(st.sampled_from([OUT, ERR]), st.integers(1, 7)), max_size=12))

@@ -258,7 +258,9 @@ class RunMetrics(Mapping[str, Metric]):
     @cached_property
     def _metrics(self) -> Mapping[str, Metric]:
         series = [*_series(Positions().of(self.table))]
-        axis = _axis(self.table, [columns for _, _, ranks in series for columns in ranks.values()])
+        every = (columns for _, _, ranks in series for columns in ranks.values())
+        has_steps = any(not steps.is_missing for lines in self.table.lines for steps in lines.steps)
+        axis = axis_of((each.epochs[-1] is not None for each in every), has_steps=has_steps)
         direction = self._preferences.direction
         found = {
             traits.name: Metric(traits, unit, direction(traits), ranks, traits.is_summed, axis=axis)
@@ -344,12 +346,12 @@ class RunMetrics(Mapping[str, Metric]):
         return self._metrics.get(find_metric(self._metrics, asked))
 
 
-def _axis(run: MeasurementTable, columns: Sequence[MetricColumns]) -> str:
-    has_steps = any(not steps.is_missing for lines in run.lines for steps in lines.steps)
-    if has_steps or not columns:
+def axis_of(have_epochs: Iterable[bool], *, has_steps: bool) -> str:
+    """The x axis that suits a run; `have_epochs` tells which metrics of its ranks have one at their end."""
+    known = {*have_epochs}
+    if has_steps or not known or len(known) > 1:
         return AXES[0]
-    have_epochs = [each.epochs[-1] is not None for each in columns]
-    return AXES[1] if all(have_epochs) else AXES[0] if any(have_epochs) else ORDER
+    return AXES[1] if True in known else ORDER
 
 
 def _series(run: MeasurementTable) -> Iterator[tuple[MetricTraits, str, Mapping[Rank, MetricColumns]]]:
