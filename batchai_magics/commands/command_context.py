@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from batchai_magics.backends.base import ACCOUNTS, CONTAINERS, GROUPS, STORAGE
 from batchai_magics.errors import NotFoundError
@@ -14,6 +14,7 @@ from batchai_magics.models.resource_ids import Kind, ResourceId, check_name, clu
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Accounts, Backend, Groups, Storage
     from batchai_magics.config import Settings
+    from batchai_magics.models.resources import Workspace
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,28 @@ class Context:
             return self.groups.show(group).location
         except NotFoundError:
             return self.settings.location
+
+    def workspace_location(self, id: ResourceId) -> str:
+        """The location of a resource's workspace, existing or about to be created."""
+        try:
+            return cast("Workspace", self.backend.show(id.workspace_id)).location
+        except NotFoundError:
+            return self.settings.location
+
+    def ensure_workspace(self, id: ResourceId) -> None:
+        """Creates the session's default workspace on first use; any other must exist."""
+        if id.workspace == self.settings.workspace and not self.exists(id.workspace_id):
+            from batchai_magics.models.resources import WorkspaceSpec
+
+            self.backend.create(id.workspace_id, WorkspaceSpec(location=self.settings.location))
+
+    def exists(self, id: ResourceId) -> bool:
+        """Whether the resource exists."""
+        try:
+            self.backend.show(id)
+        except NotFoundError:
+            return False
+        return True
 
     def settings_for(self, arguments: Namespace) -> Settings:
         """The settings, overridden by the options of the line."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from batchai_magics.backends.base.resource_requests import JobNeeds
 from batchai_magics.commands.command_context import Context
-from batchai_magics.commands.handlers import machine_options, resource_commands, workspace_commands
+from batchai_magics.commands.handlers import machine_options, resource_commands
 from batchai_magics.commands.handlers.machine_options import auto_storage
 from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.commands.output.text_table import Table
@@ -65,13 +65,13 @@ def create(context: Context, arguments: Namespace) -> ValueWithNotes:
     if context.backend.capabilities.known_sizes:
         vm_sizes.lookup(checked.vm_size)
     if arguments.use_auto_storage:
-        volumes, created_notes = auto_storage(context.backend, workspace_commands.location(context, id))
+        volumes, created_notes = auto_storage(context.backend, context.workspace_location(id))
         setup = body.get("nodeSetup") or {}
         mounted = with_volumes(setup.get("mountVolumes"), volumes)
         body = {**body, "nodeSetup": {**setup, "mountVolumes": mounted}}
         notes = (*notes, *created_notes)
     spec = described.checked(ClusterSpec, body)
-    workspace_commands.ensure(context, id)
+    context.ensure_workspace(id)
     created = context.backend.create(id, spec)
     return ValueWithNotes(created, (*notes, *created.notes) if isinstance(created, Cluster) else notes)
 
@@ -261,6 +261,6 @@ def create_file_server(context: Context, arguments: Namespace) -> ValueWithNotes
     if arguments.caching_type:
         disks["cachingType"] = arguments.caching_type
     spec = described.checked(FileServerSpec, {**body, "sshConfiguration": ssh, "dataDisks": disks})
-    workspace_commands.ensure(context, id)
+    context.ensure_workspace(id)
     notes = (*described.notes, *machine_options.notes(arguments))
     return ValueWithNotes(context.backend.create(id, spec), notes)

@@ -39,7 +39,7 @@ from batchai_magics.options.job_options import job_create_options, read_values, 
 def read_new_job(context: Context, arguments: Namespace, id: ResourceId, file: Path) -> CellRequest:
     """Reads a job file; raises a command error if the job exists or its cluster does not."""
     read = read_job_file(context, arguments, id, file)
-    if resource_commands.exists(context, id):
+    if context.exists(id):
         raise command_error(
             "A job with given name, experiment, workspace and resource group already exists.",
             hint=f"Give it another name with -n, or see it with `batchai job show -n {id.name}`.",

@@ -74,21 +74,12 @@ def list_jobs(context: Context, experiment: ResourceId, *, newest: int | None = 
 
 def check_is_new(context: Context, id: ResourceId) -> None:
     """Raises a command error if the name of a new cluster or file server is taken."""
-    if exists(context, id):
+    if context.exists(id):
         shown = f"batchai {id.kind.noun.replace(' ', '-')}"
         raise command_error(
             f'"{id.name}" already exists in "{id.group}" resource group under {id.workspace} resource group.',
             hint=f"See it with `{shown} show -n {id.name}`, or give another name.",
         )
-
-
-def exists(context: Context, id: ResourceId) -> bool:
-    """Whether the resource exists."""
-    try:
-        context.backend.show(id)
-    except NotFoundError:
-        return False
-    return True
 
 
 def _hint(context: Context, id: ResourceId, known: str) -> str:

@@ -11,10 +11,10 @@ from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import resource_commands
 from batchai_magics.commands.output.command_progress import Operation
 from batchai_magics.config import Settings
-from batchai_magics.errors import JobFailedError, NotFoundError
+from batchai_magics.errors import JobFailedError
 from batchai_magics.follow import endings
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
-from batchai_magics.models.resources import ExperimentSpec, JobResource, Resource, Workspace, WorkspaceSpec
+from batchai_magics.models.resources import ExperimentSpec, JobResource, Resource, WorkspaceSpec
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.models.subscription import Usage
 
@@ -24,7 +24,7 @@ _ANY_GROUP = Settings.resource_group  # the default: no group was chosen
 def create_workspace(context: Context, arguments: Namespace) -> Resource:
     """Creates a workspace; returns an existing one unchanged."""
     id = context.target(arguments, Kind.WORKSPACE)
-    if resource_commands.exists(context, id):
+    if context.exists(id):
         return context.backend.show(id)
     region = arguments.location or context.group_location(id.group)
     return context.backend.create(id, WorkspaceSpec(location=region))
@@ -40,32 +40,16 @@ def list_workspaces(context: Context, arguments: Namespace) -> Sequence[Resource
     return [workspace for id in ids for workspace in context.backend.list(id, Kind.WORKSPACE)]
 
 
-def location(context: Context, id: ResourceId) -> str:
-    """The location of a resource's workspace, existing or about to be created."""
-    try:
-        workspace = context.backend.show(id.workspace_id)
-    except NotFoundError:
-        return context.settings.location
-    assert isinstance(workspace, Workspace)
-    return workspace.location
-
-
-def ensure(context: Context, id: ResourceId) -> None:
-    """Creates the session's default workspace on first use; any other must exist."""
-    if id.workspace == context.settings.workspace and not resource_commands.exists(context, id.workspace_id):
-        context.backend.create(id.workspace_id, WorkspaceSpec(location=context.settings.location))
-
-
 def list_usages(context: Context, arguments: Namespace) -> Sequence[Usage]:
     """The usage of each quota."""
-    asked = arguments.location or location(context, workspace_id(context.settings))
+    asked = arguments.location or context.workspace_location(workspace_id(context.settings))
     return USAGES.of(context.backend).list(asked)
 
 
 def create_experiment(context: Context, arguments: Namespace) -> Resource:
     """Creates an experiment; returns an existing one unchanged."""
     id = context.target(arguments, Kind.EXPERIMENT)
-    ensure(context, id)
+    context.ensure_workspace(id)
     return context.backend.create(id, ExperimentSpec())
 
 
