@@ -56,7 +56,7 @@ def _record(file: Path, *, is_image: bool) -> None:
     software: dict[str, object] = {"problem": "Python and packages are those of the image"}
     if not is_image:
         python = {"python": sys.version.split()[0], "executable": sys.executable}
-        software = {**python, "packages": dict(sorted(packages()))}
+        software = {**python, "packages": dict(sorted(dict(packages()).items()))}
     text = json.dumps({"version": VERSION, **_hardware(), **software})
     part = file.with_name(f"{file.name}.{os.getpid()}.part")
     try:
@@ -104,7 +104,7 @@ def packages() -> Iterator[tuple[str, str]]:
             own.append(site.getusersitepackages())
     for folder in reversed([*own, *sys.path]):  # what comes first in the path wins
         try:
-            names = os.listdir(folder)  # noqa: PTH208  pathlib is slow
+            names = sorted(os.listdir(folder))  # noqa: PTH208  pathlib is slow
         except OSError:
             continue
         for stem, ending in map(os.path.splitext, names):

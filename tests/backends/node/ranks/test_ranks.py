@@ -154,13 +154,15 @@ def test_a_copy_of_the_programs_runs_a_rank_without_the_package(tmp_path):
 
 
 def test_the_machine_of_a_rank_is_recorded_without_another_interpreter(tmp_path):
-    (tmp_path / "own" / "torch-9.9.dist-info").mkdir(parents=True)
+    own, later = tmp_path / "own", tmp_path / "later"  # what Python would import, and a version behind it
+    (own / "torch-9.8.dist-info").mkdir(parents=True)
+    (later / "torch-9.9.dist-info").mkdir(parents=True)
     file, machines = plan(tmp_path, "true"), tmp_path / "machines"
     Plan.read(str(file))._replace(machines=str(machines), python="/nowhere").write(str(file))
-    assert start(file, "0", PYTHONPATH=str(tmp_path / "own")).wait() == 0
+    assert start(file, "0", PYTHONPATH=f"{own}{os.pathsep}{later}").wait() == 0
     until(lambda: [*machines.glob("*.json")])
     machine = MachineRecord.from_text(next(machines.iterdir()).read_text())
-    assert (machine.packages["torch"], machine.packages["pytest"]) == ("9.9", pytest.__version__)
+    assert (machine.packages["torch"], machine.packages["pytest"]) == ("9.8", pytest.__version__)
     assert (machine.executable, machine.problem) == (sys.executable, "")
 
 
