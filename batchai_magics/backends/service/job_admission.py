@@ -40,7 +40,14 @@ from batchai_magics.backends.service.repository import (
     OWNER,
     Record,
 )
-from batchai_magics.backends.service.runner import CORE_COUNT, ClusterChange, EngineSite, PlannedRun
+from batchai_magics.backends.service.runner import (
+    CORE_COUNT,
+    ClusterChange,
+    ClusterRef,
+    ClusterRequest,
+    EngineSite,
+    PlannedRun,
+)
 from batchai_magics.cell.cell_script import FOLDER, PROGRAM
 from batchai_magics.errors import CapabilityError, NotFoundError, Problem, SpecError, did_you_mean
 from batchai_magics.launch import planning
@@ -84,6 +91,9 @@ def check_needs(context: HomeContext, needs: JobNeeds, spec: JobSpec) -> None:
     wanted = next((wanted for key, wanted in needs.resources if key.key == id.key), None)
     if isinstance(wanted, ClusterSpec):
         _check(context, record, spec, id, wanted)
+        request = ClusterRequest(wanted.vm_size, scale_of(wanted.scale_settings), wanted.what)
+        state = context.runner.check(request, None)
+        context.runner.check(spec, ClusterRef("", id.name, request.vm_size, request.scale, state))
     else:
         context.check_exists(id)
 

@@ -14,7 +14,7 @@ from batchai_magics.backends.folders import mounts
 from batchai_magics.backends.service import resource_changes
 from batchai_magics.backends.service.job_admission import AdmittedJob
 from batchai_magics.backends.service.runner import RunStatus
-from batchai_magics.errors import ConflictError, NotFoundError, UsageError
+from batchai_magics.errors import ConflictError, NotFoundError, SpecError, UsageError
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import ExperimentSpec, JobResource, WorkspaceSpec
@@ -52,6 +52,15 @@ def test_what_a_job_needs_is_not_made_if_its_creation_would_be_refused(
     with pytest.raises(NotFoundError, match=missing):
         fixed.backend.ensure(needs)
     assert fixed.backend.names(WORKSPACE, Kind.EXPERIMENT) == [EXPERIMENT.name]
+    assert fixed.backend.names(WORKSPACE, Kind.CLUSTER) == [CLUSTER.name]
+    assert "scripts" not in fixed.backend.storage.shares()
+
+
+def test_nothing_is_made_for_a_job_that_the_engine_refuses_on_the_cluster_made_for_it(fixed: World) -> None:
+    spec = job_spec(cluster={"id": str(ELSEWHERE)}, batchaiSlurm="--output=x")
+    needs = JobNeeds(JOB, [(ELSEWHERE, cluster_spec())], share="scripts", files={"a": b"1"}, spec=spec)
+    with pytest.raises(SpecError, match="--output"):
+        fixed.backend.ensure(needs)
     assert fixed.backend.names(WORKSPACE, Kind.CLUSTER) == [CLUSTER.name]
     assert "scripts" not in fixed.backend.storage.shares()
 
