@@ -150,7 +150,8 @@ class Service(Backend):
             for begin in range(0, len(jobs), BATCH):
                 records += job_admission.create_jobs(self.context, jobs[begin : begin + BATCH])
                 self.reconcile()
-        return cast("Sequence[JobResource]", self._views(records))
+        views = zip(cast("Sequence[JobResource]", self._views(records)), records, strict=True)
+        return [view.with_notes(record.more.get(CLUSTER_NOTES, ())) for view, record in views]
 
     def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:
         """Creates what a job needs and is missing; its files go to the shares of the home."""

@@ -24,7 +24,7 @@ from batchai_magics.jobs.sweeps.optuna_study import Study
 from batchai_magics.jobs.sweeps.sweep_definition import STOPPED, SweepDefinition, SweepFiles, template_of
 from batchai_magics.jobs.sweeps.trial import Trial, is_max
 from batchai_magics.models.resource_ids import ResourceId
-from batchai_magics.models.resources import Cluster
+from batchai_magics.models.resources import Cluster, JobResource
 from batchai_magics.models.runs.labels import SWEEP, LabelChange, Labels
 from batchai_magics.models.runs.parameters import Parameter, bounded
 from batchai_magics.models.secret_masking import without_secrets
@@ -224,17 +224,23 @@ def _parallel(sweep: SteppedSweep, definition: SweepDefinition) -> int:
     return max(1, node_count // int(spec["nodeCount"]))
 
 
-def create(sweep: SteppedSweep, made: Sequence[tuple[NewJob, Mapping[str, bytes]]]) -> None:
-    """Creates jobs with their files on the share; one that another process created first stays as it is."""
+def create(sweep: SteppedSweep, made: Sequence[tuple[NewJob, Mapping[str, bytes]]]) -> tuple[str, ...]:
+    """Creates jobs with their files on the share; one that another process created first stays as it is.
+
+    Returns:
+        What the backend tells their creator, once.
+    """
     jobs, files = [job for job, _ in made], {path: data for _, own in made for path, data in own.items()}
     if files:
         sweep.backend.ensure(JobNeeds(jobs[0].id, share=sweep.files.share, files=files))
+    created: list[JobResource] = []
     try:
-        sweep.backend.create_jobs(jobs)
+        created += sweep.backend.create_jobs(jobs)
     except ConflictError:
         for job in jobs:
             with contextlib.suppress(ConflictError):
-                sweep.backend.create_jobs([job])
+                created += sweep.backend.create_jobs([job])
+    return tuple(dict.fromkeys(note for job in created for note in job.notes))
 
 
 def _end_waiting(sweep: SteppedSweep, trials: Sequence[Trial]) -> bool:

@@ -62,11 +62,11 @@ def submit_sweep(backend: Backend, request: SweepRequest, settings: Settings) ->
     if definition.name in files.names():
         sweep_steps.check_rights(sweep, sweep.stored_trials())
     files.write(definition)
-    again = _create_trials(sweep, definition, request)
+    again, notes = _create_trials(sweep, definition, request)
     sweep.step()
-    warning = f"Warning: {host}." if host else ""
+    warnings = (f"Warning: {text}." for text in (host, *notes) if text)
     repeated = f"{again} {'trials run' if again != 1 else 'trial runs'} again." if again else ""
-    return SubmittedSweep(sweep, " ".join(filter(None, (note, repeated, warning))))
+    return SubmittedSweep(sweep, " ".join(filter(None, (note, repeated, *warnings))))
 
 
 def check_sweep(backend: Backend, request: SweepRequest, settings: Settings) -> None:
@@ -100,11 +100,15 @@ def _definition(files: SweepFiles, request: SweepRequest) -> tuple[SweepDefiniti
     return replace(fresh, name=name), changed
 
 
-def _create_trials(sweep: Sweep, definition: SweepDefinition, request: SweepRequest) -> int:
-    """Creates the jobs of trials that have none or failed; returns the number of those that failed."""
+def _create_trials(sweep: Sweep, definition: SweepDefinition, request: SweepRequest) -> tuple[int, list[str]]:
+    """Creates the jobs of trials that have none or failed.
+
+    Returns:
+        The number of those that failed, and what the backend tells who creates the jobs.
+    """
     trials = {trial.number: trial for trial in sweep.stored_trials()}
     numbers = {str(parameters): number for number, parameters in enumerate(definition.trials, 1)}
-    due = []
+    due, notes = [], dict[str, None]()
     for index, parameters in enumerate(request.trials):
         number = numbers[str(parameters)]
         trial = trials.get(number)
@@ -116,5 +120,5 @@ def _create_trials(sweep: Sweep, definition: SweepDefinition, request: SweepRequ
             sweep_steps.new_job_of(sweep, definition, request.template or request.cells[index], each)
             for index, each in part
         ]
-        sweep_steps.create(sweep, jobs)
-    return sum(run > 1 for _, (_, run, _) in due)
+        notes |= dict.fromkeys(sweep_steps.create(sweep, jobs))
+    return sum(run > 1 for _, (_, run, _) in due), [*notes]

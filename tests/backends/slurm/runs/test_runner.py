@@ -18,10 +18,12 @@ from batchai_magics.backends.slurm import sbatch
 from batchai_magics.backends.slurm.node.run_files import RunFiles
 from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.backends.slurm.settings import ANY, FIXED
-from batchai_magics.cell import parse
+from batchai_magics.cell import Notebook, parse
+from batchai_magics.cell.sweep_request import parse_sweep
 from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError, NotFoundError, ServiceError, SpecError, StorageError
 from batchai_magics.jobs.submit import submit
+from batchai_magics.jobs.sweeps.sweep_submission import submit_sweep
 from batchai_magics.models.cluster_spec import ClusterPatch
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster, ExperimentSpec, JobResource, WorkspaceSpec
@@ -133,11 +135,19 @@ def test_who_submits_a_job_hears_that_its_cluster_is_of_another_partition(tmp_pa
     with closing(SlurmBackend(replace(world.settings, partition="debug"))) as later:
         request = parse(cell, "print()", settings=settings)
         new, found = (submit(later, request, settings) for _ in range(2))
+        trials = parse_sweep(
+            f"s --cluster {CLUSTER.name} --processes 1 --sweep lr=1,2",
+            "print({lr})",
+            settings=settings,
+            notebook=Notebook(),
+        )
+        sweep = submit_sweep(later, trials, settings)
         edited = submit(later, parse(cell, "print(2)", settings=settings), settings)
     assert new.note.startswith(f"Warning: The cluster {CLUSTER.name} is of the partition batch")
     assert "partition" not in found.note
     assert edited.note.startswith("The cell changed since j: running as j-2")
     assert new.note in edited.note
+    assert sweep.note == new.note
 
 
 # -- what a job becomes in Slurm
