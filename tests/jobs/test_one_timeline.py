@@ -140,10 +140,10 @@ def nested_fits():
     return [Print(OUT, 1_700_000_000.0 + i, line) for i, line in enumerate(lines)]
 
 
-def resumed():
-    lines = [Print(OUT, 1_700_000_000.0 + step, f"step {step}: loss=0.{9 - step}\n") for step in (1, 2, 3)]
+def resumed(form="step {}: loss=0.{}\n"):
+    lines = [Print(OUT, 1_700_000_000.0 + step, form.format(step, 9 - step)) for step in (1, 2, 3)]
     begin = Print(OUT, 1_700_000_010.0, "[batchai] attempt 2 begins on node-1 (node failure)\n")
-    again = [Print(OUT, 1_700_000_010.0 + step, f"step {step}: loss=0.{8 - step}1\n") for step in (3, 4)]
+    again = [Print(OUT, 1_700_000_010.0 + step, form.format(step, f"{8 - step}1")) for step in (3, 4)]
     return [*lines, begin, *again]
 
 
@@ -227,6 +227,7 @@ SCRIPTS = {
     "folds of one epoch with bars": epochs_with_bars(1, 1, heading="Fold"),
     "seeds with folds, and a refit": nested_fits(),
     "resumed": resumed(),
+    "resumed in an epoch": resumed("Epoch {}: loss=0.{}\n"),
     "steps of the run with validations": validated_epochs(),
     "bars on stderr without their ends": epochs_with_bars(3, drawn=4),
     "tqdm": tqdm_bars(),

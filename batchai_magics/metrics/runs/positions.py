@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 from batchai_magics.metrics.column import Column
-from batchai_magics.metrics.measurement import FIT
+from batchai_magics.metrics.measurement import ATTEMPT, FIT
 from batchai_magics.metrics.measurement_table import MeasurementTable, Rank
 from batchai_magics.metrics.runs.fits import FitHeadings
 
@@ -26,7 +26,8 @@ class Positions:
     1. A step: that of the timeline, which continues a counter that starts again with each epoch.
     2. An epoch, but no step: the epoch (a fraction is rounded up), alike for all metrics of a rank. Further
        values of a metric in that epoch are counted on, and later epochs are behind them: values of the epochs
-       3, 4, 4, 5 stand at 3, 4, 5, 6. Where epochs go back, as with another fit, so do the numbers.
+       3, 4, 4, 5 stand at 3, 4, 5, 6. Where epochs go back, as with another fit, so do the numbers. Another
+       attempt repeats the epoch in which the one before ended.
     3. Neither: the next number of its metric and rank, from 1 on.
     """
 
@@ -38,15 +39,18 @@ class Positions:
     def of(self, table: MeasurementTable) -> MeasurementTable:
         """The next lines of the run, which have the steps of the timeline, with a step for each value."""
         lacking = [lines for lines in table.lines if any(None in steps for steps in lines.steps)]
-        headings = ((row, -1, fact) for row, fact in table.facts if fact.key == FIT)
+        facts = ((row, -1, fact) for row, fact in table.facts if fact.key in (ATTEMPT, FIT))
         rows: Iterator[Iterator[tuple[int, int, Any]]] = (
             zip(lines.rows, repeat(place), zip(lines.epochs, lines.ranks, *lines.steps, strict=True))
             for place, lines in enumerate(lacking)
         )
         numbered: list[list[list[int]]] = [[] for _ in lacking]
-        for _, place, found in merge(headings, *rows, key=itemgetter(0)):
+        for _, place, found in merge(facts, *rows, key=itemgetter(0)):
             if place < 0:
                 self._headings.enter(found)
+                if found.key == ATTEMPT:
+                    for numbers in self._epochs.values():
+                        numbers.leave()
                 continue
             epoch, rank, *steps = found
             names = (metric.name for metric in lacking[place].metrics)
@@ -109,3 +113,7 @@ class _EpochNumbers:
         self._names.add(name)
         self._lasts[epoch] = max(self._lasts[epoch], self._number)
         return self._number
+
+    def leave(self) -> None:
+        """Let the next value be the first one in its epoch."""
+        self._epoch, self._names = None, set()

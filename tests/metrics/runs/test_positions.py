@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchai_magics.metrics.measurement import FIT, Fact, Measurement
+from batchai_magics.metrics.measurement import ATTEMPT, FIT, Fact, Measurement
 from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.metrics.runs.positions import Positions
 
@@ -28,6 +28,9 @@ def numbers(*epochs):
         pytest.param([*numbers(1, 2), number(2, name="acc")], [1, 2, 2], id="all metrics share an epoch"),
         pytest.param(
             [Fact(FIT, "Fold 1"), number(1), Fact(FIT, "Fold 2"), number(1)], [1, 1], id="another fit"
+        ),
+        pytest.param(
+            [*numbers(1, 2), Fact(ATTEMPT, "2"), *numbers(2, 3)], [1, 2, 2, 3], id="another attempt"
         ),
         pytest.param([number(), number(), number(name="acc")], [1, 2, 1], id="counted by metric"),
     ],
