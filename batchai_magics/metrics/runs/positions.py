@@ -106,7 +106,10 @@ class _EpochNumbers:
                     number = max(number, self._lasts[self._order[at - 1]] + 1)
                 self._order.insert(at, epoch)
                 self._firsts[epoch] = self._lasts[epoch] = number
-            self._number = self._firsts[epoch]
+            number = self._firsts[epoch]
+            if self._epoch is not None and epoch > self._epoch:
+                number = max(number, self._number + 1)  # more values than in the fit before
+            self._number = self._firsts[epoch] = number
             self._epoch, self._fit, self._names = epoch, fit, set()
         elif name in self._names:
             self._number, self._names = self._number + 1, set()

@@ -29,6 +29,7 @@ def numbers(*epochs):
         pytest.param(
             [Fact(FIT, "Fold 1"), number(1), Fact(FIT, "Fold 2"), number(1)], [1, 1], id="another fit"
         ),
+        pytest.param(numbers(1, 1, 2, 1, 1, 1, 2), [1, 2, 3, 1, 2, 3, 4], id="more values than before"),
         pytest.param(
             [*numbers(1, 2), Fact(ATTEMPT, "2"), *numbers(2, 3)], [1, 2, 2, 3], id="another attempt"
         ),
