@@ -137,7 +137,7 @@ class Summary(RunHeader):
 def summarize(
     records: Iterable[Record],
     *,
-    nodes: Mapping[int, str] | None = None,
+    nodes: Mapping[int, str] = {},
     processes: int = 0,
     is_running: bool = False,
     preferences: MetricPreferences = NO_PREFERENCES,
@@ -176,13 +176,17 @@ def summarize(
         metrics=run.summaries,
         headline=run.headline.summary if run.headline else None,
     )
-    is_alone = speeds.ranks == 1 < processes
-    if is_alone and not is_running:  # it prints the rate of all
-        shared = _shared_out(replace(found, ranks=processes, rates={}), nodes or {}, processes)
-        return replace(shared, rates=found.rates)
-    shared = _shared_out(found, nodes or {}, header.ranks)
-    per_process = None if is_alone else shared.per_process
-    return replace(shared, ranks=max(found.ranks, processes), per_process=per_process)
+    if speeds.ranks == 1 < processes:
+        return _shared_by_job(found, nodes, processes, is_running=is_running)
+    return replace(_shared_out(found, nodes, header.ranks), ranks=max(speeds.ranks, processes))
+
+
+def _shared_by_job(found: Summary, nodes: Mapping[int, str], processes: int, *, is_running: bool) -> Summary:
+    """The summary of a job of which one process has printed a rate: that of all, if no other one follows."""
+    if is_running:
+        return replace(_shared_out(found, nodes, found.ranks), ranks=processes, per_process=None)
+    shared = _shared_out(replace(found, ranks=processes, rates={}), nodes, processes)
+    return replace(shared, rates=found.rates)
 
 
 def _shared_out(found: Summary, nodes: Mapping[int, str], announced: int) -> Summary:
@@ -253,8 +257,6 @@ def _speed_rows(summary: Summary) -> list[tuple[str, str]]:
     warm_up, total, by_rank = "", "", ""
     if (cut := summary.warm_up_steps) is not None:
         warm_up = f"to step {cut:,}, left out" if cut else "over before step 1"
-    per_process = summary.per_process if summary.ranks > 1 else None
-    shares = (per_process, "per process"), (summary.per_device, "per device")
     if summary.total_images_per_sec:
         whose = f" of {summary.total_of} alone" if summary.total_of else ""
         total = f"{summary.total_images_per_sec:,.2f}{whose}"
@@ -266,13 +268,20 @@ def _speed_rows(summary: Summary) -> list[tuple[str, str]]:
     return [
         ("warm-up", warm_up),
         ("steady images/sec", str(summary.steady or "")),
-        ("of these", ", ".join(f"{rate:,.1f} {what}" for rate, what in shares if rate)),
+        ("of these", _shares_text(summary)),
         ("total images/sec", total),
         ("by rank", by_rank),
         ("by node", _join_rates(summary.per_node)),
         ("skew", "" if summary.skew is None else f"{summary.skew:.1%} between ranks"),
         ("stragglers", _straggler_text(summary)),
     ]
+
+
+def _shares_text(summary: Summary) -> str:
+    """The speed of each process, unless there is one or an unknown number, and of each device."""
+    per_process = summary.per_process if summary.ranks > 1 else None
+    shares = (per_process, "per process"), (summary.per_device, "per device")
+    return ", ".join(f"{rate:,.1f} {what}" for rate, what in shares if rate)
 
 
 def _join_rates(rates: Mapping[int, float] | Mapping[str, float] | None) -> str:
