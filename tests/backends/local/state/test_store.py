@@ -70,6 +70,14 @@ def test_a_file_that_was_deleted_is_missed_until_something_is_created(store: Sto
     assert count(store) == 0
 
 
+def test_a_file_that_came_back_is_used(store: Store, path: Path) -> None:
+    written(store)
+    path.rename(path.with_name("elsewhere"))
+    assert refused(store).code == "StoreMissing"
+    path.with_name("elsewhere").rename(path)
+    assert count(store) == 1
+
+
 def test_a_transaction_in_a_file_that_was_deleted_is_refused_before_it_begins(
     store: Store, path: Path
 ) -> None:
@@ -121,6 +129,12 @@ def test_a_mistake_of_ours_is_not_called_a_damaged_file(store: Store) -> None:
     written(store)
     with pytest.raises(sqlite3.IntegrityError):
         written(store)
+
+
+def test_what_is_read_only_is_read_with_its_latest_changes(read_only: Store, store: Store) -> None:
+    assert (read_only.is_read_only, store.is_read_only, count(read_only)) == (True, False, 1)
+    written(store, "later")
+    assert count(read_only) == 2
 
 
 def test_what_is_read_only_refuses_a_change_and_says_why(read_only: Store) -> None:
