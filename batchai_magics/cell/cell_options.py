@@ -312,7 +312,9 @@ def option_error(message: str, *, command: str, words: Sequence[str] = ()) -> Us
     """The error of an option without its value or with a wrong one, from argparse's message."""
     text = message.removeprefix("argument ")
     flag, _, problem = text.partition(": ")
-    hint = FORM if flag == "--sweep" else _help_hint(command)
+    if flag == "--sweep":
+        return UsageError(text, hint=FORM)
+    hint = _help_hint(command)
     if problem == "expected one argument" and flag in words:
         hint = missing_value_hint(flag, words[words.index(flag) + 1 :], hint)
     return UsageError(text, hint=hint)

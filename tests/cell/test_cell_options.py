@@ -38,6 +38,7 @@ def test_an_option_is_no_value_of_another():
     assert "--args: expected one argument" in refused("r", "--args", "--nodes", "2")
     told = refused("r", "--args", "--nodes=2")
     assert "--args: expected one argument\nWrite --args=--nodes=2 if that is its value; `%%" in told
+    assert "--sweep: expected one argument\nwrite it as --sweep" in refused("r", "--sweep", "--nodes=2")
 
 
 def test_repeatable_options_give_lists():
