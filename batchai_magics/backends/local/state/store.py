@@ -147,11 +147,9 @@ class Store:
             file = self._open()
             if file.is_copy:
                 raise database_errors.read_only(self.path.parent)
-            connection = file.connection
+            connection, level = file.connection, "FULL" if waits_for_disk else "NORMAL"
             try:
-                self._begin(
-                    connection, "FULL" if waits_for_disk else "NORMAL"
-                )  # a pending KeyboardInterrupt is raised here
+                self._begin(connection, level)  # a pending KeyboardInterrupt is raised here
                 self._is_writing, self._owner = True, threading.get_ident()
                 file.preallocate_wal()
                 yield connection
