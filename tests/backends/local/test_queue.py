@@ -13,7 +13,7 @@ from batchai_magics.backends.local import scheduler
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import job_table, node_table, run_status
 from batchai_magics.errors import ConflictError, SpecError
-from batchai_magics.follow.wait_reason import with_wait_reason
+from batchai_magics.follow.wait_reason import with_wait_reason, with_wait_reasons
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
@@ -96,6 +96,25 @@ def test_a_job_that_has_its_nodes_waits_for_no_other_job(still: Still) -> None:
     shown = [with_wait_reason(still.backend, Job(still.backend, job).show()) for job in jobs]
     assert [job.state for job in shown] == [ExecutionState.QUEUED] * 3
     assert [job.waiting for job in shown] == ["", "", "a and b are using its nodes"]
+
+
+def test_up_to_three_jobs_ahead_are_named_and_more_are_counted(still: Still) -> None:
+    ready(still, 1)
+    still.job("now")
+    assert assign(still) == ["now"]
+    jobs = [Job(still.backend, still.job(name)).show() for name in ("a", "b", "c", "d", "e")]
+    *_, fourth, fifth = [job.waiting for job in with_wait_reasons(still.backend, jobs)]
+    assert fourth == "now is using its nodes; a, b and c are ahead in the queue"
+    assert fifth == "now is using its nodes; 4 jobs are ahead in the queue"
+
+
+def test_a_list_says_of_the_first_twenty_queued_jobs_what_they_wait_for(still: Still) -> None:
+    ready(still, 1)
+    still.job("now")
+    assert assign(still) == ["now"]
+    jobs = [Job(still.backend, still.job(f"job{number}")).show() for number in range(22)]
+    listed = with_wait_reasons(still.backend, jobs)
+    assert [bool(job.waiting) for job in listed] == [True] * 20 + [False] * 2
 
 
 def test_a_job_named_twice_is_waited_for_once_and_its_failure_counts_for_who_needs_its_success(

@@ -122,6 +122,12 @@ class TestMeaning:
         result = summary(tagged({0: 100, 1: 90, 2: 95, 3: 80}))
         assert (result.images_per_sec, result.per_process, result.per_device) == (365, 365 / 4, 365 / 4)
 
+    def test_rates_since_the_line_before_have_the_standard_error_of_their_mean(self):
+        rates = enumerate((100, 300, 100, 300), 1)
+        lines = (f'{{"step": {at}, "images_per_sec": {rate}}}\n' for at, rate in rates)
+        steady = summary("".join(lines)).steady
+        assert (steady.images_per_sec, steady.uncertainty) == pytest.approx((150, 50))
+
     def test_one_visible_rank_stands_for_all(self):
         assert str(summary(tagged({0: 100})).steady) == "400.0 ± 7.2 (jitter 32.0)"
 
