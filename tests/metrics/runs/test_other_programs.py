@@ -71,6 +71,10 @@ def test_dlloggers_json_tells_them_too():
     assert (told.model, told.dataset, told.batch_size_global) == ("bert", "squad", 96)
 
 
+def test_a_header_that_names_no_processes_tells_no_number_of_them():
+    assert summary("Model: lenet\nBatch size: 16\n").ranks == 0
+
+
 def test_a_parameter_that_is_no_count_is_no_batch_size():
     assert summary(DLLOGGER.replace(": 64", ": auto")).batch_size_per_device is None
 
