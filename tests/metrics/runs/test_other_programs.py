@@ -63,12 +63,12 @@ def test_dlloggers_parameters_tell_the_run(prefix):
     assert (told.batch_size_per_device, told.batch_size_global) == (64, 256)
 
 
-def test_dlloggers_json_tells_them_too():
+def test_dlloggers_json_tells_them_too_and_none_is_a_metric():
     told = summary(
         'DLLL {"timestamp": "1570716916.14", "type": "LOG", "step": "PARAMETER", "data":'
         ' {"model": "bert", "dataset_name": "squad", "global_batch_size": 96, "train_batch_size": 12}}\n'
     )
-    assert (told.model, told.dataset, told.batch_size_global) == ("bert", "squad", 96)
+    assert (told.model, told.dataset, told.batch_size_global, told.metrics) == ("bert", "squad", 96, ())
 
 
 def test_a_header_that_names_no_processes_tells_no_number_of_them():
