@@ -32,6 +32,8 @@ def test_a_function_runs_on_the_nodes_and_its_value_comes_back(home):
     assert job.wait(PATIENCE_S).result == 21, job.log(file="stderr.txt")
     again = batchai_magics.run(sum_of_ranks, nodes=2, args=(1,), kwargs={"factor": 10}, new=False)
     assert again.id == job.id
+    further = batchai_magics.run(sum_of_ranks, nodes=2, args=(1,), kwargs={"factor": 10})
+    assert (further.id != job.id, further.wait(PATIENCE_S).result) == (True, 21)
     assert batchai_magics.run(sum_of_ranks, args=(1,), kwargs={"factor": 1}).wait(PATIENCE_S).result == 2
 
 
