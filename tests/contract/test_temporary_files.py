@@ -41,7 +41,7 @@ def test_sockets_fit_into_the_folder_for_temporary_files_of_a_job_and_its_prepar
     job = place.run_cell(f"j --prep {room}", SOCKETS)
     assert job.state is ExecutionState.SUCCEEDED
     lines = dict(line.split(" ", 1) for line in job.log().splitlines())
-    assert lines["doubled"] == "[2, 42]", job.log("stderr.txt")
+    assert lines["doubled"] == "[2, 42]", job.log(file="stderr.txt")
     assert len(lines["at"]) <= 40
     if lines["at"] != "/tmp":
         assert lines["mode"] == "0o700"

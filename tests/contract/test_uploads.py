@@ -45,7 +45,7 @@ def test_uploads_are_in_the_working_directory_of_every_rank_as_copies(place: Pla
     request = cell.parse(words, IN_PLACE + "x", settings=place.settings, notebook=notebook)
     for _ in range(2):  # the first has changed its own copy
         job = submit(place.backend, replace(request, is_new=True), place.settings).job.wait(PATIENCE_S)
-        assert job.log() == "net a data one.txt z 7 7 False\n" * 2, job.log("stderr.txt")
+        assert job.log() == "net a data one.txt z 7 7 False\n" * 2, job.log(file="stderr.txt")
     again = submit(place.backend, request, place.settings)
     assert (again.is_new, again.job.id) == (False, job.id)
 
@@ -76,7 +76,7 @@ def test_a_script_runs_in_a_copy_of_its_project(place: Place, tmp_path: Path) ->
     options = ["--toolkit=pytorch", "--nodes=2", "--processes=2"]
     request = cell.parse_script(options, ["a b"], script, settings=place.settings, notebook=notebook)
     job = submit(place.backend, request, place.settings).job.wait(PATIENCE_S)
-    assert job.log().count("found near lr 0.1 lr 0.1 ['a b']") == 2, job.log("stderr.txt")
+    assert job.log().count("found near lr 0.1 lr 0.1 ['a b']") == 2, job.log(file="stderr.txt")
     assert job.log().count("['configs', 'linked', 'scripts', 'src']") == 2
 
 
@@ -102,7 +102,7 @@ def test_a_module_runs_with_its_package_and_all_that_torchrun_sets(place: Place,
         f"module found {rank} 2 {rank // 2} 4 ['--local_rank={rank % 2}', 'a b'] __main__ 7"
         for rank in range(4)
     ]
-    assert sorted(job.log().splitlines()) == told, job.log("stderr.txt")
+    assert sorted(job.log().splitlines()) == told, job.log(file="stderr.txt")
 
 
 def test_the_kernels_of_a_notebook_are_the_ranks_of_the_job(place: Place, tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_the_kernels_of_a_notebook_are_the_ranks_of_the_job(place: Place, tmp_pa
     request = cell.parse_script(options, ["x=10"], script, settings=place.settings, notebook=notebook)
     job = submit(place.backend, request, place.settings).job.wait(PATIENCE_S)
     printed = [line for line in job.log().splitlines() if line[:4] != "cell"]
-    assert sorted(printed) == ["'seven'", "'seven'", "sum 21", "sum 21"], job.log("stderr.txt")
+    assert sorted(printed) == ["'seven'", "'seven'", "sum 21", "sum 21"], job.log(file="stderr.txt")
 
 
 @needs_uv
