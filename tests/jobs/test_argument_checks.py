@@ -28,7 +28,7 @@ def job() -> Job:
 
 def test_a_file_in_the_place_of_a_number_is_told_how_to_be_passed(job: Job) -> None:
     with pytest.raises(UsageError) as caught:
-        job.log(file="stderr.txt")
+        job.log("stderr.txt")
     assert caught.value.message == (
         "job.log: tail must be a non-negative integer or None, not 'stderr.txt' (str)"
     )
