@@ -140,6 +140,16 @@ def test_each_owner_has_their_baseline_again(still: Still) -> None:
     assert set(RunRecords(still.context()).labels(jobs)) == {job.key for job in jobs[1:]}
 
 
+def test_the_baseline_is_the_run_that_was_pinned_last(still: Still) -> None:
+    still.cluster()
+    first, second, third = (still.job(name) for name in ("one", "two", "three"))
+    for job in (first, third, second):
+        RunRecords(still.context()).relabel(job, LabelChange(("baseline",)))
+    RunRecords(still.context()).relabel(third, LabelChange(note="no longer"))
+    found_again(still)
+    assert RunRecords(still.context()).baseline(first.parent) == "two"
+
+
 def test_a_baseline_that_was_given_up_stays_so(still: Still) -> None:
     still.cluster()
     first = still.job("one")
