@@ -3,7 +3,16 @@
 import pytest
 
 from batchai_magics.metrics.measurement import FIT, Fact
-from tests.metrics.program_samples import DECOYS, NAMES, NEAR_MISSES, PRINTED, differences, read
+from tests.metrics.program_samples import (
+    DECOYS,
+    NAMES,
+    NEAR_MISSES,
+    PRINTED,
+    PROGRAMS,
+    differences,
+    read,
+    read_rows,
+)
 from tests.metrics.reading.program_lines import KNOWN_LINES
 
 
@@ -12,6 +21,15 @@ def test_a_programs_log_gives_its_numbers(name):
     missing, invented = differences(name)
     assert not missing, f"{len(missing)} not read, {len(invented)} invented: {invented[:3]}"
     assert not invented
+
+
+def test_lines_of_a_terminal_end_like_those_of_a_file():
+    """A terminal (`ssh -t`, `script`) and Windows end lines with a carriage return and a newline."""
+    logs = {name: (PROGRAMS / f"{name}.log").read_bytes() for name in NAMES}
+    of_files = {name: log for name, log in logs.items() if b"\r" not in log}
+    assert len(of_files) > len(logs) / 2
+    ended = {name: read_rows(log.replace(b"\n", b"\r\n")) for name, log in of_files.items()}
+    assert [name for name, log in of_files.items() if ended[name] != read_rows(log)] == []
 
 
 def test_decoys_give_no_number():

@@ -31,6 +31,7 @@ class LogFile:
         self._patterns = patterns
         self._splitter = LineSplitter()
         self._returns = ReturnLabels()
+        self._held = b""  # a carriage return at the end: it is a line's end, or half of one
         self._header = HeaderWindow()
         self.contexts = RankContexts()
         self._streams = TaggedStreams(rank, are_blanks_of_tags=bool(patterns))
@@ -43,8 +44,13 @@ class LogFile:
     ) -> Iterator[Collection[Record]]:
         """Yield what these bytes complete, the records of each block; consume all before the next call."""
         if offset is not None:
-            self._splitter.seek(offset)
+            self._splitter.seek(offset - len(self._held))
         self._clock = clock
+        data = self._held + data
+        self._held = data[-1:] if data.endswith(b"\r") else b""
+        yield from self._complete(data.removesuffix(b"\r"))
+
+    def _complete(self, data: bytes) -> Iterator[Collection[Record]]:
         carry, begin = self._splitter.carry, self._splitter.offset
         lines, stretches = self._returns.end_lines(carry + data)
         stretches = [Stretch(begin + first, begin + last, rank) for first, last, rank in stretches]
@@ -53,6 +59,9 @@ class LogFile:
 
     def finish(self) -> Iterator[Record]:
         """Yield the complete records on unterminated lines."""
+        if self._held:
+            yield from chain.from_iterable(self._complete(self._held))
+            self._held = b""
         rank = self._returns.rank_of_rest(self._splitter.carry)
         if last := self._splitter.finish():
             stretches = [] if rank is None else [Stretch(last.offset, last.end, rank)]

@@ -205,7 +205,8 @@ class ReturnLabels:
         Returns:
             The lines, and the stretches of those that follow a label.
         """
-        are_parts = b"\r" in text and text.count(b"\r") > text.count(b"\r\n")
+        text = text.replace(b"\r\n", b"\0\n")  # one end of a line; NUL is not shown
+        are_parts = b"\r" in text
         if self._rank is None and not (
             are_parts and LABELLED_RETURN.search(text if self._is_part else b"\n" + text)
         ):

@@ -135,7 +135,7 @@ def test_what_a_wrapper_appends_is_not_the_loss():
 def test_the_offset_is_the_end_of_the_line():
     text = f"noise\n{step(1)}\r\nmore\n{step(10)}\n"
     offsets = [record.offset for record in steps_of(text)]
-    assert offsets == [text.index("\r") + 1, len(text)]
+    assert offsets == [text.index("\r\n") + 2, len(text)]
 
 
 def test_totals_are_read():
