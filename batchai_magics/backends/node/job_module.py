@@ -78,7 +78,7 @@ def log(
 def _print_line(line: Mapping[str, Any]) -> None:
     """Prints JSON as the live view knows it (RECORD in widgets/frontend/job/log_rows.js)."""
     # text and newline in one write: lines of other processes cannot be interleaved
-    sys.stdout.write(json.dumps(line, default=str) + "\n")
+    sys.stdout.write(json.dumps(line) + "\n")
     sys.stdout.flush()
 
 
