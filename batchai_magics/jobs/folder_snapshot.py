@@ -35,7 +35,7 @@ _MAX_LISTED = 2 * MAX_FILES  # paths; secrets and links that stay behind are amo
 _LARGEST = 5  # files and folders that the error lists
 _OF_THE_SYSTEM = ("/boot", "/dev", "/etc", "/proc", "/sys")
 _MAX_NAME = 200  # bytes of the name of a job
-_MAX_PATH = 300  # characters of a text that may be a path
+_MAX_SHEBANG = 300  # bytes of the first line of a script
 _SHELL_SUFFIXES = (".bash", ".sh", ".zsh")
 _SHELL_SHEBANG = re.compile(rb"#![^\n]*\b(?:bash|dash|ksh|sh|zsh)\b")
 
@@ -90,7 +90,7 @@ def read_script(path: Path, folder: Path, settings: Settings | None = None) -> S
 def _check_language(path: Path, file: Path) -> None:
     """Raises UsageError for a shell script."""
     with file.open("rb") as opened:
-        is_shell = file.suffix in _SHELL_SUFFIXES or _SHELL_SHEBANG.match(opened.read(_MAX_PATH))
+        is_shell = file.suffix in _SHELL_SUFFIXES or _SHELL_SHEBANG.match(opened.read(_MAX_SHEBANG))
     if is_shell:
         hint = "Write what it starts: batchai run -- torchrun train.py. --prep takes shell commands."
         raise UsageError(f"{path} is a shell script; a job runs Python", hint=hint)
@@ -130,7 +130,7 @@ def _project_of(file: Path, folder: Path) -> Path:
     is_python = file.suffix in (".py", ".pyw", SUFFIX)
     if not is_python:
         with file.open("rb") as stream:
-            first = stream.readline(_MAX_PATH)
+            first = stream.readline(_MAX_SHEBANG)
         is_python = first.startswith(b"#!") and b"python" in first
     if not is_python:
         text = f"{file} lies outside of the working directory, and is not a Python script"
@@ -382,8 +382,7 @@ def _paths_in(script: str) -> Iterator[str]:
     """What may be the path of a file in the text of a script."""
     for node in nodes_of(script):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if 0 < len(node.value) <= _MAX_PATH and node.value.isprintable():
-                yield node.value
+            yield node.value
         elif isinstance(node, ast.Import):
             yield from (f"{alias.name.replace('.', '/')}.py" for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

@@ -376,7 +376,9 @@ def test_a_file_in_place_of_a_tracked_folder_goes_along(folder):
     assert snapshot(folder).files["pkg"] == b"a file"
 
 
-@pytest.mark.parametrize("text", ["x" * 299, "a/" * 149, "..", ".", "~", "\\", "\ud800", "é" * 200])
+@pytest.mark.parametrize(
+    "text", ["x" * 9999, "a/" * 149, "..", ".", "~", "\\", "\ud800", "é" * 200, "a\nb\0"]
+)
 def test_any_text_of_a_script_may_be_no_path(folder, text):
     (folder / "train.py").write_text(f"x = {text!a}")
     assert read_script(Path("train.py"), folder).left_out == {}
