@@ -288,6 +288,25 @@ def test_a_byte_order_mark_is_passed():
     assert rows_of("\ufeffstep 10 loss 0.5\n") == [{"step": 10, "loss": 0.5}]
 
 
+def test_a_sentence_that_begins_with_an_epoch_is_no_heading():
+    text = "Epoch 3 went wrong in one of our runs\nstep 7 loss 0.25\n"
+    assert rows_of(text) == told("step=7 loss=0.25")
+
+
+def test_the_number_of_a_test_set_stays_in_a_name():
+    assert rows_of("step 1 test_1_loss 0.5\n") == told("step=1 test_1_loss=0.5")
+
+
+def test_dicts_have_their_own_epochs_below_a_heading():
+    dicts = "{'epoch': 4, 'loss': 0.5, 'lr': 1.0}\n{'epoch': 5, 'loss': 0.25, 'lr': 1.0}\n"
+    assert rows_of(f"Epoch 9:\n{dicts}") == told("epoch=4 loss=0.5 lr=1; epoch=5 loss=0.25 lr=1")
+
+
+def test_a_line_that_is_too_long_tells_neither_numbers_nor_that_those_in_front_are_ranks():
+    text = f"3: Epoch 2:{' a=0.5' * 7000}\n7: loss=0.25 acc=0.5\n"
+    assert rows_of(text) == told("step=7 loss=0.25 acc=0.5")
+
+
 HEADINGS = {
     "Fold 1": "Fold 1",
     "===== FOLD 2/5 =====": "Fold 2",

@@ -187,3 +187,7 @@ def test_rules_bars_and_headers_leave_two_columns_open(between):
 )
 def test_two_columns_that_may_head_anything_give_nothing(header):
     assert read(f"{header}\n1\t0.5\n2\t0.4\n") == []
+
+
+def test_a_heading_over_two_lines_has_names_alone():
+    assert read("| epoch | 1st | 2nd |\n|  | loss | loss |\n| 1 | 0.5 | 0.25 |\n") == []
