@@ -194,6 +194,13 @@ def test_a_row_that_nothing_ended_and_a_number_without_a_table_are_no_rows():
     assert rows == [(0, 0.5), (0, 0.25), (0, 0.25), (0, 0.5)]
 
 
+def test_a_line_that_a_launcher_tags_twice_is_read_whole_although_only_tagged_lines_follow():
+    parser = Parser()
+    records = parser.feed(f"[1,0]<stdout>:{LINE[:9]}[1,1]<stdout>:{LINE}\n".encode())
+    records += parser.feed(f"[1,0]<stdout>:{LINE[9:]}\n[1,1]<stdout>:{LINE}\n".encode())
+    assert [record.rank for record in step_lines(records)] == [1, 0, 1]
+
+
 def test_a_finished_parser_knows_neither_ranks_nor_offsets_nor_a_line_that_was_begun():
     parser = Parser()
     parser.feed(f"[1,3]<stdout>:{LINE}\n[1,3]<stdout>:{LINE[:9]}".encode())
