@@ -188,6 +188,11 @@ def test_a_rank_whose_speed_nobody_can_follow_is_none():
     assert stragglers(speeds_of(series)) == ()
 
 
+def test_stretches_that_vary_at_random_are_hardly_chance_wherever_the_least_slow_one_is():
+    ratios = [-0.5, -0.3, -0.4, -0.4, -0.3, -0.5, -0.5, -0.2]
+    assert max(chance(ratios), chance(ratios[::-1])) < 0.001
+
+
 @pytest.mark.parametrize(("ratio", "count"), [(-0.05, 3), (-0.5, 2), (0.0, 20), (0.5, 20)])
 def test_what_is_too_little_may_be_chance(ratio, count):
     assert chance([ratio] * count) > 0.01
