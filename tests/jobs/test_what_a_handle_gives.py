@@ -5,6 +5,7 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,6 +19,7 @@ from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics import MetricsWarning
 from batchai_magics.metrics.reading.progress_reader import BAR_BYTES, MAX_LINES
 from batchai_magics.models.states import ExecutionState
+from batchai_magics.models.telemetry_records import MachineUse, RankUse, Sample, TelemetryRecord
 from tests.widgets.scripted_job import FAILURE, JOB, ScriptedBackend, resource, step_line
 
 
@@ -84,6 +86,12 @@ def test_the_card_has_so_many_last_lines_and_the_numbers(backend, job):
     card = job_overview(job)
     assert card.lines[-2:] == ("49", step_line(3).rstrip())
     assert (len(card.lines), card.metrics["steps"]) == (job_overview_module.LAST_LINES, "3")
+
+
+def test_telemetry_is_the_table_of_its_samples(backend, job):
+    sample = Sample(1.0, "m", (RankUse(3, 1.0, 100, 0, 0, 0.0, 0, 1),), MachineUse(2.0, 500))
+    backend.telemetry = SimpleNamespace(read=lambda id: TelemetryRecord({3: "n0"}, (sample,)))
+    assert job.telemetry()["node"].tolist() == ["n0", "m"]
 
 
 def test_metrics_warn_of_numbers_that_were_not_read(backend, job):

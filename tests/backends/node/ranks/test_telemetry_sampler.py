@@ -13,9 +13,11 @@ import psutil
 import pytest
 
 from batchai_magics.backends.folders import rank_files as reading
+from batchai_magics.backends.node.ranks import telemetry_sampler
+from batchai_magics.backends.node.ranks.gpus import Gpus, GpuSample
 from batchai_magics.backends.node.ranks.telemetry_sampler import DENSE_BYTES, Sampler, sampler
 from batchai_magics.launch.plan import LogPaths, Output, Plan, PlanNode, Process
-from batchai_magics.models.telemetry_records import RankUse, TelemetryRecord
+from batchai_magics.models.telemetry_records import GpuUse, RankUse, TelemetryRecord
 from tests.world import until
 
 pytestmark = [
@@ -118,9 +120,22 @@ def test_samples_come_at_their_time_and_ever_more_seldom(tmp_path):
 
 
 def test_nothing_is_sampled_without_a_folder_or_where_it_cannot_be(tmp_path):
+    taking = sampler(plan(tmp_path), first_rank=0)
+    assert taking
+    taking.close()
     assert sampler(plan(tmp_path)._replace(telemetry=""), first_rank=0) is None
-    (tmp_path / "telemetry").write_text("in the way")
-    assert sampler(plan(tmp_path), first_rank=0) is None
+    (tmp_path / "in the way").touch()
+    assert sampler(plan(tmp_path / "in the way"), first_rank=0) is None
+
+
+def test_gpus_are_told_where_the_machine_has_some(tmp_path, monkeypatch):
+    class TwoGpus(Gpus):
+        def sample(self) -> GpuSample:
+            return GpuSample([[0, 97, 5 << 30], [1, None, 1 << 30]], {})
+
+    monkeypatch.setattr(telemetry_sampler, "Gpus", TwoGpus)
+    sampled(tmp_path, {0: os.getpid()}, bool)
+    assert record(tmp_path).samples[-1].gpus == (GpuUse(0, 97, 5 << 30), GpuUse(1, None, 1 << 30))
 
 
 def lines(folder: Path, times: list[float]) -> Path:
