@@ -76,6 +76,13 @@ def test_an_end_begins_another_attempt(outcome, limit, number, reason):
     assert (end.reason, end.is_requeued) == ((reason, True) if reason else ("", False))
 
 
+@pytest.mark.parametrize(("code", "reason"), [(137, "a container of it was killed"), (139, "")])
+def test_a_run_in_containers_of_which_one_is_killed_continues(code, reason):
+    plan = with_restarts(1)
+    plan = plan._replace(containers=plan.containers._replace(removals=(("docker", "rm", "c"),)))
+    assert continued(FAILED._replace(exit_code=code), plan, 1).reason == reason
+
+
 def test_a_run_whose_nodes_leave_its_cluster_always_continues():
     assert continued(stopped(REQUEUE, RESIZED), with_restarts(0), 5).is_requeued
 

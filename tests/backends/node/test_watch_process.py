@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.backends.node import watch_process
 from batchai_magics.backends.node.job_layout import JobLayout
-from batchai_magics.backends.node.watch_process import STOP, WatchProcess, WatchProgram
+from batchai_magics.backends.node.watch_process import STOP, WatchProcess, WatchProgram, stack_lines_from
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -105,3 +106,8 @@ def test_one_that_cannot_be_started_again_is_reported_and_ends_nothing(tmp_path)
     watched.log.mkdir()
     until(lambda: watched.process.check() or watched.lost)
     assert watched.lost == watched.close()
+
+
+def test_a_node_that_does_not_answer_in_time_has_no_stacks_and_the_others_have_theirs(monkeypatch):
+    monkeypatch.setattr(watch_process, "_NODE_TIMEOUT_S", 0.5)
+    assert stack_lines_from([["sleep", "1000"], ["echo", '{"rank": 1}']]) == ['{"rank": 1}']

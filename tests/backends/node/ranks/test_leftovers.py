@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.node.ranks.leftovers import run_in_fork
+from batchai_magics.backends.node.ranks.leftovers import Guard, run_in_fork
 
 pytestmark = pytest.mark.slow
 
@@ -46,6 +46,16 @@ def test_a_fork_starts_where_its_parent_has_opened_all_files_that_it_may(tmp_pat
         for descriptor in opened:
             os.close(descriptor)
     assert sorted(report.read_text().split()) == ["0", "1", "2", "3"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what is open is listed in /proc")
+def test_a_guard_that_is_dismissed_leaves_no_process_and_no_open_file():
+    before = [*Path("/proc/self/fd").iterdir()]
+    guard = Guard("nobody has this mark")
+    guard.dismiss()
+    assert [*Path("/proc/self/fd").iterdir()] == before
+    with pytest.raises(ChildProcessError):
+        os.waitpid(guard.pid, 0)
 
 
 def _list_open(report: Path) -> None:
