@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import subprocess
 import sys
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +21,7 @@ from batchai_magics.backends.node.outcome import stopped
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.watch_process import WatchProgram
 from batchai_magics.launch.outcome import Outcome, RunAttempt
-from batchai_magics.launch.plan import Limits, LogPaths, Output, Plan, PlanNode, Process
+from batchai_magics.launch.plan import Containers, Image, Limits, LogPaths, Output, Plan, PlanNode, Process
 
 pytestmark = pytest.mark.slow
 REASON = "The stop condition was met"
@@ -61,7 +64,13 @@ class RequeueReport(Report):
         (self.folder / "noted").write_text(reason)
 
 
-def run_attempt(folder: Path) -> None:
+class PasswordLauncher(ChildLauncher):
+    """Has the password of the registry of an image."""
+
+    registry_password = "hush"
+
+
+def run_attempt(folder: Path, containers: Containers | None = None) -> None:
     """Runs an attempt, at whose end everything ends that this process has started."""
     files = JobLayout(folder)
     for made in (files.records, folder / "exits"):
@@ -77,15 +86,33 @@ def run_attempt(folder: Path) -> None:
         exits=str(folder / "exits"),
         python=sys.executable,
         limits=limits,
+        containers=containers or Containers(),
     )
-    launcher = ChildLauncher(files, SignalPipe(), dict(os.environ))
+    launcher = PasswordLauncher(files, SignalPipe(), dict(os.environ))
     AttemptRunner(plan, launcher, RequeueReport(folder, limits)).run()
 
 
-def test_a_condition_that_is_met_in_the_notice_before_a_requeue_leaves_processes_time_to_save(tmp_path):
-    code = (
-        f"from pathlib import Path; from {__name__} import run_attempt; run_attempt(Path({str(tmp_path)!r}))"
-    )
+def pull(folder: Path) -> None:
+    """Runs an attempt whose image an engine is to pull."""
+    run_attempt(folder, Containers(Image("tf", username="me"), (str(folder / "engine"),)))
+
+
+def run_alone(function: Callable[[Path], None], folder: Path) -> None:
+    """Runs a function of this module in a process of its own."""
+    name = function.__name__
+    code = f"from pathlib import Path; from {__name__} import {name}; {name}(Path({str(folder)!r}))"
     subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[3], check=True)
+
+
+def test_an_image_is_pulled_with_the_password_of_its_registry(tmp_path):
+    (tmp_path / "engine").write_text(f'#!/bin/sh\ncp "$REGISTRY_AUTH_FILE" {tmp_path}/signed-in; exit 1\n')
+    (tmp_path / "engine").chmod(0o700)
+    run_alone(pull, tmp_path)
+    (entry,) = json.loads((tmp_path / "signed-in").read_text())["auths"].values()
+    assert base64.b64decode(entry["auth"]) == b"me:hush"
+
+
+def test_a_condition_that_is_met_in_the_notice_before_a_requeue_leaves_processes_time_to_save(tmp_path):
+    run_alone(run_attempt, tmp_path)
     assert (tmp_path / "noted").read_text() == REASON
     assert (tmp_path / "saved").exists()
