@@ -145,6 +145,8 @@ def test_what_one_look_does_not_manage_comes_with_the_next(work):
     (work / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     log.update(1e-3)
     assert len(numbers(work)) < len(rows)
+    rows.append({"step": len(rows), "loss": 0.25})
+    append(work / "log.jsonl", json.dumps(rows[-1]) + "\n")
     while len(numbers(work)) < len(rows):
         before = len(numbers(work))
         log.update(1e-3)
