@@ -157,6 +157,13 @@ def test_parameters_are_refused_for_a_script(home):
         batchai_magics.run("analysis.ipynb", args=["--lr", 1])
 
 
+def test_a_python_without_what_notebooks_need_is_refused(home, monkeypatch):
+    write("print(1)")
+    monkeypatch.setitem(sys.modules, "nbclient", None)  # as where it is not installed
+    with pytest.raises(UsageError, match="has no nbclient, which notebooks need"):
+        batchai_magics.run("analysis.ipynb")
+
+
 PACKAGE = Path(batchai_magics.__file__).parent
 
 

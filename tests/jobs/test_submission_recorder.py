@@ -1,5 +1,6 @@
 """What is recorded of a submission: everything that the submitter knows, and no secret."""
 
+import hashlib
 import json
 import subprocess
 import threading
@@ -12,6 +13,7 @@ from batchai_magics import cell
 from batchai_magics.config import Settings
 from batchai_magics.jobs.submission_recorder import (
     MAX_DIFF,
+    MAX_HASHED,
     GitCheckout,
     checkout_for,
     record_files,
@@ -70,6 +72,13 @@ def test_code_arguments_variables_and_environment_are_recorded(tmp_path):
     assert (data.type, data.value, data.shape, data.digest[:7]) == ("list", "", (100,), "sha256:")
     assert (record.environment, record.secrets, record.git) == ({"A": "1"}, ("MY_TOKEN",), None)
     assert labels == Labels(("wide", "new"), parameters={"epochs": 3, "lr": 0.5})
+
+
+def test_uploads_are_recorded_by_digest_and_large_ones_by_size(tmp_path):
+    asked = request(tmp_path, "train", "print()")
+    asked = replace(asked, uploads={**asked.uploads, "a.txt": b"1", "b.bin": bytes(MAX_HASHED + 1)})
+    digest = hashlib.sha256(b"1").hexdigest()
+    assert recorded(asked)[0].uploads == {"a.txt": f"sha256:{digest}", "b.bin": "1048577 bytes"}
 
 
 @pytest.mark.slow

@@ -158,6 +158,15 @@ def test_an_edited_cell_is_refused_where_the_same_is_asked_for(tmp_path):
     assert Kind.JOB not in lab.kinds()
 
 
+def test_a_run_to_which_the_service_has_added_fields_is_the_same(tmp_path):
+    lab = Lab(tmp_path, "resnet")
+    added = {"environmentVariables": [{"name": "A", "value": "added"}]}
+    spec = JobSpec.from_wire({"properties": {**SPEC["properties"], **added}})
+    lab.jobs["resnet"] = replace(lab.jobs["resnet"], spec=spec)
+    submitted = submit(lab, request(), SETTINGS)
+    assert (submitted.job.name, submitted.is_new) == ("resnet", False)
+
+
 def refusal(tmp_path, text, *there, name="late", **changes):
     """The message and the hint for a job of that name that is to start after these."""
     lab = Lab(tmp_path, *there)
