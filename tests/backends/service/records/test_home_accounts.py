@@ -28,6 +28,7 @@ def test_an_account_is_read_as_it_was_created(home: Home, groups: HomeGroups, ac
     made = accounts.create("acc", "Mine", "here", "Standard_GRS")
     assert (made.name, made.group, made.location, made.sku) == ("acc", "Mine", "here", "Standard_GRS")
     assert HomeAccounts(home.opened()).show("acc") == made
+    assert accounts.create("other", "Mine", "here").sku == "Standard_LRS"
     assert [group.name for group in groups.list()] == ["Mine"]
 
 
