@@ -38,6 +38,21 @@ def test_killed_ranks_leave_no_shared_memory(world):
     until(lambda: not any(path.exists() for path in segments))
 
 
+def test_a_killed_process_leaves_no_shared_memory_of_an_mpi_that_is_not_ours(world, tmp_path):
+    path = segment_of(tmp_path)
+    code = f"file = open({str(path)!r}, 'w+b')\nfile.truncate(4096)\n"
+    code += "import mmap, time\nmade = mmap.mmap(file.fileno(), 4096)\n"
+    code += "print('up', flush=True)\ntime.sleep(1000)\n"
+    try:
+        job = world.submit("j", code)
+        until(lambda: job.log() == "up\n")
+        assert path.exists()
+        job.cancel()
+        until(lambda: not path.exists())
+    finally:
+        path.unlink(missing_ok=True)
+
+
 @contextlib.contextmanager
 def mapped(path: Path, *, is_mapped: bool = True) -> Iterator[None]:
     """Opens and maps a new file, which has its name only then: jobs that end elsewhere sweep too."""
