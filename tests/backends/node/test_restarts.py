@@ -12,7 +12,14 @@ from batchai_magics.backends.node import restarts
 from batchai_magics.backends.node.launcher import Deadline
 from batchai_magics.backends.node.outcome import REQUEUE, failed_with, stopped
 from batchai_magics.backends.node.ranks import leftovers
-from batchai_magics.backends.node.restarts import RESIZED, SEEN, EndWarning, continued, with_attempt
+from batchai_magics.backends.node.restarts import (
+    RESIZED,
+    SEEN,
+    EndWarning,
+    continued,
+    with_attempt,
+    with_own_exits,
+)
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Limits, Plan
 from tests.backends.node.test_outcome import plan as plan_of
@@ -39,6 +46,14 @@ def test_an_attempt_begins_with_a_line_of_its_own(tmp_path, before):
 def test_a_full_disk_loses_the_line_of_an_attempt_alone():
     sentence = restarts.mark_attempt(Path("/dev/full"), 2, ["node1"], "its node was lost")
     assert sentence == "attempt 2 begins on node1: its node was lost"
+
+
+@pytest.mark.parametrize(("number", "exits"), [(1, "/exits"), (2, "/exits-2")])
+def test_each_attempt_has_its_number_and_a_folder_of_its_own_for_exits(number, exits):
+    plan = with_own_exits(plan_of("rank")._replace(exits="/exits"), number, Path("/run"))
+    env = plan.nodes[0].env
+    assert (plan.exits, env["BATCHAI_ATTEMPT"]) == (exits, str(number))
+    assert env["BATCHAI_STOPPING_FILE"] == f"/run/stopping-{number}"
 
 
 def test_a_deadline_that_is_shortened_tells_what_shortened_it():
