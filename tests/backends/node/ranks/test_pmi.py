@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import selectors
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.backends.node.ranks import pmi
-from batchai_magics.backends.node.ranks.pmi import MAX_LINE, NO_SPAWN, Abort, ProcessManager, Reply
+from batchai_magics.backends.node.ranks.pmi import (
+    MAX_LINE,
+    NO_SPAWN,
+    Abort,
+    Connections,
+    ProcessManager,
+    Reply,
+)
+from batchai_magics.launch.plan import LogPaths, Output, Plan, PlanNode, Process
 
 
 def manager(size: int = 2) -> ProcessManager:
@@ -121,6 +132,26 @@ def test_the_first_abort_counts():
     other = manager()
     replies_to(other, "cmd=abort exitcode=x")
     assert other.abort == Abort(0, 1, "")
+
+
+def test_all_is_read_that_a_rank_has_sent_before_its_end_although_a_helper_keeps_its_connection(
+    monkeypatch,
+):
+    monkeypatch.setattr(pmi, "_READ_SIZE", 16)
+    output = Output(LogPaths(""), LogPaths(""))
+    plan = Plan(
+        "g", (PlanNode("n0", "/", "/tmp", {}),), (Process(0, 0, "true"),), output, exits="", python=""
+    )
+    with selectors.DefaultSelector() as selector:
+        connections = Connections(plan, selector)
+        with connections.environment(0) as environment:
+            helper = os.dup(environment.descriptors[0])
+        with open(helper, "wb") as sent:  # noqa: PTH123 a descriptor
+            sent.write(b"cmd=get_appnum\ncmd=abort exitcode=42 message=out of luck\n")
+            sent.flush()
+            connections.drain(0)
+        connections.close()
+    assert connections.manager.abort == Abort(0, 42, "out of luck")
 
 
 def test_ranks_that_ended_are_missed_by_those_that_wait():
