@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -32,13 +33,15 @@ class MachineDevices(NamedTuple):
         return max((size for size in SIZES.values() if size.gpus <= count), key=lambda size: size.gpus).name
 
 
-def machine() -> MachineDevices:
-    """This machine."""
+def machine(devices: str = "/dev") -> MachineDevices:
+    """This machine, whose device files are in that folder; one without has no GPU."""
     try:
         core_count = len(os.sched_getaffinity(0))
     except AttributeError:  # macOS has no CPU affinity
         core_count = os.cpu_count() or 1
-    names = os.listdir("/dev")  # noqa: PTH208 pathlib takes a millisecond
+    names: list[str] = []
+    with suppress(OSError):  # Windows has no such folder
+        names = os.listdir(devices)  # noqa: PTH208  pathlib takes a millisecond
     count = sum(name.startswith("nvidia") and name.removeprefix("nvidia").isdigit() for name in names)
     return MachineDevices(core_count, visible(count, os.environ.get("CUDA_VISIBLE_DEVICES")))
 

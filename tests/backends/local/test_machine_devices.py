@@ -116,3 +116,14 @@ def test_threads_are_a_processs_share_of_its_nodes_cores(still: Still, monkeypat
     assert bound("two", 2) == [("4", "0", "PCI_BUS_ID"), ("4", "1", "PCI_BUS_ID")]
     order = [{"name": "CUDA_DEVICE_ORDER", "value": "FASTEST_FIRST"}]
     assert bound("other", environmentVariables=order) == [("4", "0", "FASTEST_FIRST")]
+
+
+def test_gpus_are_counted_by_their_device_files(tmp_path, monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "null"):
+        (tmp_path / name).touch()
+    assert machine_devices.machine(str(tmp_path)).gpus == ("0", "1")
+
+
+def test_a_machine_without_device_files_has_no_gpu(tmp_path):
+    assert machine_devices.machine(str(tmp_path / "missing")).gpus == ()
