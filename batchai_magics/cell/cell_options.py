@@ -24,6 +24,7 @@ from batchai_magics.options.option import (
     ValueKind,
     candidates_after,
     option_lines,
+    switch,
     with_declared,
 )
 from batchai_magics.options.option_parsing import join_dashed_values, missing_value_hint, parse_options
@@ -135,7 +136,7 @@ _OF_CELL: tuple[Option, ...] = (
               value_kind=ValueKind.NOTHING, field="is_same"),
     JobOption(("--var",),
               "Python name that the job is bound to (job)", "NAME", read=_variable, field="variable"),
-    Option(("--help", "-h"), "show this text", value_kind=ValueKind.NOTHING),
+    switch('--help', '-h', help='show this text'),
 )  # fmt: skip
 OPTIONS = (*JOB_OPTIONS, *_OF_CELL)
 
@@ -219,7 +220,7 @@ _JOB = Option(("JOB-NAME",), "name of the job", completes=NameKind.JOB)  # the f
 def cell_options(declared: Iterable[BackendOption] = ()) -> tuple[Option, ...]:
     """All options, with those that backends declare."""
     native = [
-        Option((each.flag,), each.help, value_kind=ValueKind.NOTHING)
+        switch(each.flag, help=each.help)
         if each.is_switch
         else Option((each.flag,), each.help, each.metavar, elsewhere=each.elsewhere)
         for each in declared

@@ -7,7 +7,7 @@ import shlex
 import textwrap
 from argparse import Namespace
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -88,6 +88,16 @@ class Option:
     def is_positional(self) -> bool:
         """Whether it is given without a flag."""
         return not self.flags[0].startswith("-")
+
+
+def switch(*flags: str, help: str) -> Option:
+    """An option without a value."""
+    return Option(flags, help, value_kind=ValueKind.NOTHING)
+
+
+def in_section(section: str, *options: Option) -> tuple[Option, ...]:
+    """The options under this heading of the help text."""
+    return tuple(replace(option, section=section) for option in options)
 
 
 def with_declared(options: tuple[Option, ...], declared: Iterable[Option]) -> tuple[Option, ...]:

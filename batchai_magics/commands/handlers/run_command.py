@@ -47,7 +47,7 @@ from batchai_magics.models.backend_options import BackendOption, declared_by
 from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resource_ids import as_name
 from batchai_magics.options.job_options import flag_hint
-from batchai_magics.options.option import DisplayText, Option, ValueKind, option_lines
+from batchai_magics.options.option import DisplayText, Option, ValueKind, option_lines, switch
 from batchai_magics.options.option_parsing import missing_value_hint
 from batchai_magics.untrusted_files import read_file
 
@@ -58,10 +58,10 @@ else:
 
 _MODULE = Option(("-m", "--module"), "run this module of the working directory, as python -m does", "MODULE")
 _PARAMETER = Option(("-p", "--parameter"), "parameter of a notebook", "NAME=VALUE", is_repeatable=True)
-_DETACH = Option(("--detach", "-d"), "return as soon as the job is submitted", value_kind=ValueKind.NOTHING)
+_DETACH = switch("--detach", "-d", help="return as soon as the job is submitted")
 _SPEC = Option(("--spec",), "run this job.json instead of a script", "FILE")
 _FORMAT = Option(("-o",), "print the ended job as JSON; its log goes to stderr", "json", choices=("json",))
-_DEBUG = Option(("--debug",), "show the traceback of an error", value_kind=ValueKind.NOTHING)
+_DEBUG = switch("--debug", help="show the traceback of an error")
 _OF_COMMAND = ("--detach", "--help", "--debug")  # switches that are not the job's
 _NOT_HERE = (  # for cells only
     *("--use", "--template", "--var", "--wait", "--spec", "--file", "--args"),

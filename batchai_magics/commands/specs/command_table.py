@@ -6,11 +6,19 @@ from collections.abc import Collection
 
 from batchai_magics.commands.specs import cluster_specs, session_specs, storage_specs
 from batchai_magics.commands.specs import shared_options as o
-from batchai_magics.commands.specs.shared_options import OUTPUTS, CommandSpec
+from batchai_magics.commands.specs.shared_options import OUTPUTS, CommandSpec, commands_in
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.options.job_options import job_create_options
-from batchai_magics.options.option import LazyChoices, NameKind, Option, ValueKind
+from batchai_magics.options.option import LazyChoices, NameKind, Option, ValueKind, switch
 
+_jobs = commands_in("handlers.job_commands")
+_records = commands_in("handlers.run_record_commands")
+_files = commands_in("handlers.output_file_commands")
+_nodes = commands_in("handlers.node_commands")
+_sweeps = commands_in("handlers.sweep_commands")
+_views = commands_in("handlers.view_commands")
+_metrics = commands_in("handlers.metrics_commands")
+_session = commands_in("handlers.backend_commands")
 _SOME = (o.GROUP, o.WORKSPACE, o.EXPERIMENT)
 _JOB_GROUPS = {
     "job": "Jobs.",
@@ -48,11 +56,7 @@ _COLUMNS = (
         "NAME",
         is_repeatable=True,
     ),
-    Option(
-        ("--parameters",),
-        "Show every parameter of the runs, not only some that differ.",
-        value_kind=ValueKind.NOTHING,
-    ),
+    switch("--parameters", help="Show every parameter of the runs, not only some that differ."),
 )
 _DIFF = (
     *_SOME,
@@ -95,43 +99,32 @@ _DOWNLOADED = Option(
 _DOWNLOADED_TO = Option(("--dest",), "Folder to write to.", default=".", completes=NameKind.PATH)
 
 _JOB_COMMANDS = (
-    CommandSpec(
+    _jobs(
         "job create",
         "Create a job, or a job from each of several files.",
-        "handlers.job_commands:create",
         _CREATE,
         takes_backend_options=True,
     ),
-    CommandSpec("job show", "Show a job.", "handlers.job_commands:show", (*_JOB, o.IDS)),
-    CommandSpec(
+    _jobs("job show", "Show a job.", (*_JOB, o.IDS)),
+    _jobs(
         "job list",
         "List the jobs of an experiment, oldest first.",
-        "handlers.job_commands:list_all",
         (*_SOME, _TOP, _TAGGED, _WHERE, *_COLUMNS),
+        function="list_all",
     ),
-    CommandSpec(
+    _records(
         "job update",
         "Change the tags and the note of a job; the tag baseline pins what others are compared with.",
-        "handlers.run_record_commands:update",
         (*_JOB, o.IDS, _TAG, _UNTAG, _NOTE),
     ),
-    CommandSpec(
+    _records(
         "job provenance",
         "Show what a job was made of: code, arguments, git state, packages, hardware.",
-        "handlers.run_record_commands:provenance",
         (*_JOB, o.IDS),
     ),
-    CommandSpec(
-        "job diff",
-        "Compare two jobs: code, arguments, variables, packages and metrics.",
-        "handlers.run_record_commands:diff",
-        _DIFF,
-    ),
-    CommandSpec(
-        "job wait",
-        "Wait for a job; ends with its exit code.",
-        "handlers.job_commands:wait",
-        (*_JOB, o.IDS, _UNTIL, _TIMEOUT, o.INTERVAL),
+    _records("job diff", "Compare two jobs: code, arguments, variables, packages and metrics.", _DIFF),
+    _jobs(
+        "job wait", "Wait for a job; ends with its exit code.", (*_JOB, o.IDS, _UNTIL, _TIMEOUT, o.INTERVAL)
     ),
     CommandSpec(
         "job resubmit",
@@ -139,76 +132,44 @@ _JOB_COMMANDS = (
         "handlers.job_submission:resubmit",
         (*_PERHAPS, _STATE, _SECRET),
     ),
-    CommandSpec(
-        "job terminate", "End a job.", "handlers.job_commands:terminate", (*_JOB, *_ENDING), is_confirmed=True
-    ),
-    CommandSpec(
+    _jobs("job terminate", "End a job.", (*_JOB, *_ENDING), is_confirmed=True),
+    _jobs(
         "job delete",
         "Delete a job, or all jobs in a state.",
-        "handlers.job_commands:delete",
         (*_PERHAPS, _STATE, *_ENDING),
         is_confirmed=True,
     ),
-    CommandSpec(
-        "job file list",
-        "List the files of a job.",
-        "handlers.output_file_commands:list_of_job",
-        (*_FILES, o.EXPIRY),
-    ),
-    CommandSpec(
-        "job file stream",
-        "Print a job's file as it grows.",
-        "handlers.output_file_commands:stream",
-        (*_FILES, _STREAMED),
-    ),
-    CommandSpec(
+    _files("job file list", "List the files of a job.", (*_FILES, o.EXPIRY), function="list_of_job"),
+    _files("job file stream", "Print a job's file as it grows.", (*_FILES, _STREAMED)),
+    _files(
         "job file download",
         "Copy a job's file, or all files of a folder, to this machine.",
-        "handlers.output_file_commands:download",
         (*_FILES, _DOWNLOADED, _DOWNLOADED_TO),
     ),
-    CommandSpec(
-        "job node list",
-        "List the nodes that a job runs on.",
-        "handlers.node_commands:list_all",
-        _OF_JOB,
-        kind=Kind.JOB,
+    _nodes(
+        "job node list", "List the nodes that a job runs on.", _OF_JOB, function="list_all", kind=Kind.JOB
     ),
-    CommandSpec(
+    _nodes(
         "job node exec",
         "Run a command on a node of a job.",
-        "handlers.node_commands:execute",
         (*_OF_JOB, *o.NODE_EXEC),
+        function="execute",
         kind=Kind.JOB,
     ),
-    CommandSpec("sweep list", "List the sweeps of an experiment.", "handlers.sweep_commands:list_all", _SOME),
-    CommandSpec(
-        "sweep show",
-        "Show the trials of a sweep: parameters, states, metrics.",
-        "handlers.sweep_commands:show",
-        _SWEEP,
-        outputs=_TRIALS,
+    _sweeps("sweep list", "List the sweeps of an experiment.", _SOME, function="list_all"),
+    _sweeps(
+        "sweep show", "Show the trials of a sweep: parameters, states, metrics.", _SWEEP, outputs=_TRIALS
     ),
-    CommandSpec(
-        "sweep wait",
-        "Wait until a sweep has ended, and take its steps meanwhile.",
-        "handlers.sweep_commands:wait",
-        _SWEEP,
-    ),
-    CommandSpec(
+    _sweeps("sweep wait", "Wait until a sweep has ended, and take its steps meanwhile.", _SWEEP),
+    _sweeps(
         "sweep cancel",
         "Cancel all trials of a sweep that have not ended.",
-        "handlers.sweep_commands:cancel",
         (*_SWEEP, o.YES),
         is_confirmed=True,
     ),
 )
 _LOGS = Option(("FILE",), "Log files.", value_kind=ValueKind.MANY, is_required=True, completes=NameKind.PATH)
-_TIDY = Option(
-    ("--tidy",),
-    "One row per number, with unit, time and place in the file.",
-    value_kind=ValueKind.NOTHING,
-)
+_TIDY = switch("--tidy", help="One row per number, with unit, time and place in the file.")
 _METRIC = Option(("--metric",), "Custom metric to read, as NAME=REGEX; may be repeated.", is_repeatable=True)
 _PICTURE = Option(("--out", "-o"), "Image to write: .svg, .pdf or .png.", completes=NameKind.PATH)
 _RUNS = Option(
@@ -232,11 +193,11 @@ _SIDE_BY_SIDE = (*_SOME, _RUNS, _PLOT)
 
 
 _OLDER_THAN = Option(("--older-than",), "Only runs that ended at least this long ago: 12h, 30d, 8w.", "AGE")
-_KEEP_TAGGED = Option(("--keep-tagged",), "Keep runs that have a tag.", value_kind=ValueKind.NOTHING)
+_KEEP_TAGGED = switch("--keep-tagged", help="Keep runs that have a tag.")
 _NAME = Option(("NAME",), "Name of the job.", is_required=True, completes=NameKind.JOB)
-_FOLLOW = Option(("--follow", "-f"), "Follow the log until the job has ended.", value_kind=ValueKind.NOTHING)
-_OUT = Option(("--out",), "Only stdout.", value_kind=ValueKind.NOTHING)
-_ERR = Option(("--err",), "Only stderr.", value_kind=ValueKind.NOTHING)
+_FOLLOW = switch("--follow", "-f", help="Follow the log until the job has ended.")
+_OUT = switch("--out", help="Only stdout.")
+_ERR = switch("--err", help="Only stderr.")
 _FILE = Option(("--file",), "Another file of the job's logs.", completes=NameKind.OUTPUT)
 _RANK = Option(("--rank",), "Only the output of this rank.", "NUMBER", ValueKind.NUMBER, minimum=0)
 _SINCE = Option(("--since",), "Only output of the last 30s, 5m or 2h.", "TIME")
@@ -245,10 +206,8 @@ _TAIL = Option(("--tail",), "Only the last lines.", "COUNT", ValueKind.NUMBER, m
 _NAME_OR_FILE = Option(
     ("NAME",), "Name of the job, or a recording's file; by default all jobs.", completes=NameKind.JOB
 )
-_READ_ONLY = Option(
-    ("--read-only",), "Refuse to cancel jobs or to run them again.", value_kind=ValueKind.NOTHING
-)
-_NO_BROWSER = Option(("--no-browser",), "Only print the address.", value_kind=ValueKind.NOTHING)
+_READ_ONLY = switch("--read-only", help="Refuse to cancel jobs or to run them again.")
+_NO_BROWSER = switch("--no-browser", help="Only print the address.")
 _HTML = Option(
     ("--html",), "Write the replay of a recording as a page to this file, and open nothing.", "FILE"
 )
@@ -267,68 +226,44 @@ _SHORT_COMMANDS = (
         "handlers.log_commands:logs",
         (*_SOME, _NAME, _FOLLOW, _OUT, _ERR, _FILE, _RANK, _SINCE, _TAIL),
     ),
-    CommandSpec(
+    _jobs(
         "show",
         "Show the state, the headline metric and the first failure of a job.",
-        "handlers.job_commands:show",
         (*_SOME, _NAME),
         prints_summaries=True,
     ),
-    CommandSpec(
-        "stacks",
-        "Show where each rank of a running job is, and which one differs.",
-        "handlers.run_record_commands:stacks",
-        (*_SOME, _NAME),
-    ),
-    CommandSpec(
+    _records("stacks", "Show where each rank of a running job is, and which one differs.", (*_SOME, _NAME)),
+    _records(
         "profile",
         "Show where the time of each rank of a running job goes, and which one differs.",
-        "handlers.run_record_commands:profile",
         (*_SOME, _NAME, _FOR),
     ),
-    CommandSpec(
+    _views(
         "open",
         "Open all jobs, the live view of one, or a recording, as a page of its own.",
-        "handlers.view_commands:open_page",
         (*_SOME, _NAME_OR_FILE, _NO_BROWSER, _READ_ONLY, _HTML),
+        function="open_page",
     ),
-    CommandSpec(
-        "record",
-        "Record what the live view of a job shows, until it has ended.",
-        "handlers.view_commands:record",
-        (*_SOME, _NAME, _TO),
-    ),
-    CommandSpec(
+    _views("record", "Record what the live view of a job shows, until it has ended.", (*_SOME, _NAME, _TO)),
+    _views(
         "bug-report",
         "Record a job with versions and settings, secrets masked, to attach to an issue.",
-        "handlers.view_commands:bug_report",
         (*_SOME, _NAME, _TO),
     ),
-    CommandSpec(
-        "files",
-        "List what a job wrote, results first.",
-        "handlers.output_file_commands:files",
-        (*_SOME, _NAME),
-    ),
-    CommandSpec(
+    _files("files", "List what a job wrote, results first.", (*_SOME, _NAME)),
+    _files(
         "download",
         "Copy what a job wrote to this machine: all, a folder, or a file.",
-        "handlers.output_file_commands:download_results",
         (*_SOME, _NAME, _PATH, _DEST),
+        function="download_results",
     ),
-    CommandSpec("cancel", "Cancel a job.", "handlers.job_commands:cancel", (*_SOME, _NAME)),
-    CommandSpec(
-        "ps",
-        "List queued and running jobs.",
-        "handlers.job_commands:active",
-        _SOME,
-        prints_summaries=True,
-    ),
-    CommandSpec(
+    _jobs("cancel", "Cancel a job.", (*_SOME, _NAME)),
+    _jobs("ps", "List queued and running jobs.", _SOME, function="active", prints_summaries=True),
+    _jobs(
         "watch",
         "Show the newest jobs and the curves of their metrics live, until Ctrl-C.",
-        "handlers.job_commands:watched",
         _SOME,
+        function="watched",
         prints_summaries=True,
     ),
 )
@@ -367,55 +302,29 @@ COMMANDS = (
         "handlers.workspace_commands:list_usages",
         (o.LOCATION,),
     ),
-    CommandSpec(
-        "metrics read",
-        "Read the metrics in log files.",
-        "handlers.metrics_commands:read",
-        (_LOGS, _TIDY, _METRIC),
-        outputs=(*OUTPUTS, "csv"),
+    _metrics(
+        "metrics read", "Read the metrics in log files.", (_LOGS, _TIDY, _METRIC), outputs=(*OUTPUTS, "csv")
     ),
-    CommandSpec(
-        "notify test",
-        "Send a test notification from this machine.",
-        "handlers.run_record_commands:test",
-        (o.NOTIFY,),
+    _records("notify test", "Send a test notification from this machine.", (o.NOTIFY,)),
+    _metrics("metrics plot", "Draw the metrics in log files.", (_LOGS, _PICTURE, _METRIC)),
+    _metrics(
+        "compare", "Compare jobs or logs side by side.", (*_SIDE_BY_SIDE, _OVER), outputs=(*OUTPUTS, "csv")
     ),
-    CommandSpec(
-        "metrics plot",
-        "Draw the metrics in log files.",
-        "handlers.metrics_commands:plot",
-        (_LOGS, _PICTURE, _METRIC),
-    ),
-    CommandSpec(
-        "compare",
-        "Compare jobs or logs side by side.",
-        "handlers.metrics_commands:compare",
-        (*_SIDE_BY_SIDE, _OVER),
-        outputs=(*OUTPUTS, "csv"),
-    ),
-    CommandSpec(
-        "diff",
-        "Compare two jobs, as `job diff` does.",
-        "handlers.run_record_commands:diff",
-        _DIFF,
-    ),
-    CommandSpec(
+    _records("diff", "Compare two jobs, as `job diff` does.", _DIFF),
+    _metrics(
         "scaling",
         "Show how the speed of jobs or logs grows with their processes.",
-        "handlers.metrics_commands:scaling",
         (*_SIDE_BY_SIDE, _RATE),
         outputs=(*OUTPUTS, "csv"),
     ),
-    CommandSpec(
+    _session(
         "use",
         "Choose workspace, experiment, cluster and backend for this session.",
-        "handlers.backend_commands:use",
         (o.GROUP, o.WORKSPACE, o.EXPERIMENT, o.CLUSTER, _BACKEND, _ENDPOINT, _SSH),
     ),
-    CommandSpec(
+    _session(
         "clean",
         "Remove all jobs, clusters, shares and state on this machine, or only runs above a certain age.",
-        "handlers.backend_commands:clean",
         (_OLDER_THAN, _KEEP_TAGGED, o.YES),
         is_confirmed=True,
         preview="handlers.backend_commands:preview",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from batchai_magics.commands.specs import shared_options as o
-from batchai_magics.commands.specs.shared_options import CommandSpec
-from batchai_magics.options.option import NameKind, Option, ValueKind
+from batchai_magics.commands.specs.shared_options import commands_in
+from batchai_magics.options.option import NameKind, Option, ValueKind, switch
 
+_ml = commands_in("azure.ml_commands", "job")
+_session = commands_in("azure.session_commands")
+_groups = commands_in("azure.session_commands", "group")
 GROUPS = {
     "group": "Resource groups, which hold workspaces and storage accounts.",
     "provider": "Resource providers.",
@@ -24,21 +27,21 @@ _NAME = Option(
 )
 _TAGS = Option(("--tags",), "Tags, as NAME=VALUE.", value_kind=ValueKind.MANY)
 _NAMESPACE = Option(("--namespace", "-n"), "Namespace, such as Microsoft.BatchAI.", is_required=True)
-_WAIT = Option(("--wait",), "Accepted.", value_kind=ValueKind.NOTHING)
+_WAIT = switch("--wait", help="Accepted.")
 _CHOSEN = Option(("--name", "--subscription", "-s", "-n"), "Name or id of the subscription.")
 _DEFAULTS = Option(
     ("--defaults", "-d"),
     "Defaults, as NAME=VALUE: group, location, workspace, experiment, cluster.",
     value_kind=ValueKind.MANY,
 )
-_LISTED = Option(("--list-defaults", "-l"), "Show the defaults.", value_kind=ValueKind.NOTHING)
+_LISTED = switch("--list-defaults", "-l", help="Show the defaults.")
 _LOGIN = (
     Option(("--username", "-u"), "Accepted."),
     Option(("--password", "-p"), "Accepted and ignored."),
     Option(("--tenant", "-t"), "Accepted."),
-    Option(("--service-principal",), "Accepted.", value_kind=ValueKind.NOTHING),
-    Option(("--identity",), "Accepted.", value_kind=ValueKind.NOTHING),
-    Option(("--use-device-code",), "Accepted.", value_kind=ValueKind.NOTHING),
+    switch("--service-principal", help="Accepted."),
+    switch("--identity", help="Accepted."),
+    switch("--use-device-code", help="Accepted."),
 )
 _ASSIGNMENT = (
     Option(("--role",), "Name or id of the role."),
@@ -61,99 +64,58 @@ _MAX_RESULTS = Option(
 )
 
 COMMANDS = (
-    CommandSpec(
+    _ml(
         "ml job list",
         "List the jobs of a workspace, newest first.",
-        "azure.ml_commands:list_jobs",
         (*_ML, _MAX_RESULTS),
+        function="list_jobs",
     ),
-    CommandSpec("ml job show", "Show a job of any experiment.", "azure.ml_commands:show_job", _ML_JOB),
-    CommandSpec(
-        "ml job stream",
-        "Print a job's log until it has ended.",
-        "azure.ml_commands:stream_job",
-        _ML_JOB,
-    ),
-    CommandSpec("ml job cancel", "Cancel a job.", "azure.ml_commands:cancel_job", _ML_JOB),
-    CommandSpec(
-        "group create",
-        "Create a resource group.",
-        "azure.session_commands:create_group",
-        (_NAME, o.LOCATION, _TAGS),
-    ),
-    CommandSpec("group show", "Show a resource group.", "azure.session_commands:show_group", (_NAME,)),
-    CommandSpec("group list", "List resource groups.", "azure.session_commands:list_groups", ()),
-    CommandSpec(
-        "group exists",
-        "Check whether a resource group exists.",
-        "azure.session_commands:group_exists",
-        (_NAME,),
-    ),
-    CommandSpec(
+    _ml("ml job show", "Show a job of any experiment.", _ML_JOB),
+    _ml("ml job stream", "Print a job's log until it has ended.", _ML_JOB),
+    _ml("ml job cancel", "Cancel a job.", _ML_JOB),
+    _groups("group create", "Create a resource group.", (_NAME, o.LOCATION, _TAGS)),
+    _groups("group show", "Show a resource group.", (_NAME,)),
+    _session("group list", "List resource groups.", function="list_groups"),
+    _session("group exists", "Check whether a resource group exists.", (_NAME,), function="group_exists"),
+    _groups(
         "group delete",
         "Delete a resource group and everything in it.",
-        "azure.session_commands:delete_group",
         (_NAME, o.NO_WAIT, o.YES),
         is_confirmed=True,
     ),
-    CommandSpec(
-        "provider list",
-        "List resource providers.",
-        "azure.session_commands:list_providers",
-        (),
-        is_hidden=True,
+    _session("provider list", "List resource providers.", function="list_providers", is_hidden=True),
+    _session(
+        "provider show", "Show a resource provider.", (_NAMESPACE,), function="show_provider", is_hidden=True
     ),
-    CommandSpec(
-        "provider show",
-        "Show a resource provider.",
-        "azure.session_commands:show_provider",
-        (_NAMESPACE,),
-        is_hidden=True,
-    ),
-    CommandSpec(
+    _session(
         "provider register",
         "Register a resource provider; there is nothing to do.",
-        "azure.session_commands:register_provider",
         (_NAMESPACE, _WAIT),
+        function="register_provider",
         is_hidden=True,
     ),
-    CommandSpec("account show", "Show the subscription.", "azure.session_commands:show_account", ()),
-    CommandSpec("account list", "List subscriptions.", "azure.session_commands:list_accounts", ()),
-    CommandSpec("account set", "Choose the subscription.", "azure.session_commands:set_account", (_CHOSEN,)),
-    CommandSpec(
-        "account clear",
-        "Forget the login; there is nothing to do.",
-        "azure.session_commands:logout",
-        (),
-        is_hidden=True,
-    ),
-    CommandSpec("account list-locations", "List locations.", "azure.session_commands:list_locations", ()),
-    CommandSpec(
+    _session("account show", "Show the subscription.", function="show_account"),
+    _session("account list", "List subscriptions.", function="list_accounts"),
+    _session("account set", "Choose the subscription.", (_CHOSEN,), function="set_account"),
+    _session("account clear", "Forget the login; there is nothing to do.", function="logout", is_hidden=True),
+    _session(
         "role assignment create",
         "Grant a role; there is nothing to do.",
-        "azure.session_commands:assign_role",
         _ASSIGNMENT,
+        function="assign_role",
         is_hidden=True,
     ),
-    CommandSpec(
-        "role assignment list",
-        "List the roles granted.",
-        "azure.session_commands:list_roles",
-        _ASSIGNMENT,
-        is_hidden=True,
+    _session(
+        "role assignment list", "List the roles granted.", _ASSIGNMENT, function="list_roles", is_hidden=True
     ),
-    CommandSpec(
+    _session(
         "role assignment delete",
         "Revoke a role; there is nothing to do.",
-        "azure.session_commands:drop_role",
         _ASSIGNMENT,
+        function="drop_role",
         is_hidden=True,
     ),
-    CommandSpec("configure", "Set defaults.", "azure.session_commands:configure", (_DEFAULTS, _LISTED)),
-    CommandSpec(
-        "login", "Log in; there is nothing to do.", "azure.session_commands:login", _LOGIN, is_hidden=True
-    ),
-    CommandSpec(
-        "logout", "Log out; there is nothing to do.", "azure.session_commands:logout", (), is_hidden=True
-    ),
+    _session("configure", "Set defaults.", (_DEFAULTS, _LISTED)),
+    _session("login", "Log in; there is nothing to do.", _LOGIN, is_hidden=True),
+    _session("logout", "Log out; there is nothing to do.", is_hidden=True),
 )

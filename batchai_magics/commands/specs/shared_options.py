@@ -11,7 +11,7 @@ from typing import Any
 
 from batchai_magics.config import Settings
 from batchai_magics.models.resource_ids import Kind
-from batchai_magics.options.option import NameKind, Option, ValueKind, with_declared
+from batchai_magics.options.option import NameKind, Option, ValueKind, in_section, switch, with_declared
 
 OUTPUTS = ("json", "jsonc", "none", "table", "tsv", "yaml")
 PROGRAM = "batchai"
@@ -57,6 +57,22 @@ class CommandSpec:
     def load_preview(self) -> Callable[..., Any] | None:
         """Imports the preview function, called with the same arguments; None for a command without one."""
         return _import_function(self.preview) if self.preview else None
+
+
+def commands_in(module: str, noun: str = "") -> Callable[..., CommandSpec]:
+    """Makes commands whose handlers are in a module below `commands`.
+
+    The handler is the function that `function` names, by default the command's last word before the noun:
+    `delete_folder`.
+    """
+
+    def make(
+        words: str, summary: str, options: tuple[Option, ...] = (), *, function: str = "", **more: Any
+    ) -> CommandSpec:
+        name = function or "_".join(filter(None, (words.split()[-1].replace("-", "_"), noun)))
+        return CommandSpec(words, summary, f"{module}:{name}", options, **more)
+
+    return make
 
 
 def _import_function(path: str) -> Callable[..., Any]:
@@ -105,8 +121,8 @@ IDS = Option(
     value_kind=ValueKind.MANY,
     section="Resource Id Arguments",
 )
-NO_WAIT = Option(("--no-wait",), "Do not wait for the operation to finish.", value_kind=ValueKind.NOTHING)
-YES = Option(("--yes", "-y"), "Do not ask for confirmation.", value_kind=ValueKind.NOTHING)
+NO_WAIT = switch("--no-wait", help="Do not wait for the operation to finish.")
+YES = switch("--yes", "-y", help="Do not ask for confirmation.")
 DIRECTORY = Option(
     ("--output-directory-id", "-d"),
     "Id of the job's output directory; stdouterr, workdir, artifacts, checkpoints or its own.",
@@ -122,49 +138,32 @@ EXPIRY = Option(
 )
 INTERVAL = Option(("--interval",), "Accepted; changes show at once.", value_kind=ValueKind.NUMBER, default=15)
 
-_STORAGE = "Azure Storage Mount Arguments"
-_SERVER = "File Server Mount Arguments"
 MOUNTS = (
-    Option(
-        ("--storage-account-name",),
-        "Storage account of the share or container.",
-        section=_STORAGE,
-        completes=NameKind.ACCOUNT,
+    *in_section(
+        "Azure Storage Mount Arguments",
+        Option(
+            ("--storage-account-name",),
+            "Storage account of the share or container.",
+            completes=NameKind.ACCOUNT,
+        ),
+        Option(("--storage-account-key",), "Key of that storage account."),
+        Option(("--afs-name",), "Name of a file share to mount."),
+        Option(("--afs-mount-path",), "Where to mount it, below the mount root.", default="afs"),
+        Option(("--bfs-name",), "Name of a blob container to mount."),
+        Option(("--bfs-mount-path",), "Where to mount it, below the mount root.", default="bfs"),
     ),
-    Option(("--storage-account-key",), "Key of that storage account.", section=_STORAGE),
-    Option(("--afs-name",), "Name of a file share to mount.", section=_STORAGE),
-    Option(
-        ("--afs-mount-path",), "Where to mount it, below the mount root.", default="afs", section=_STORAGE
+    *in_section(
+        "File Server Mount Arguments",
+        Option(("--nfs",), "Name or ARM id of a file server to mount.", completes=NameKind.FILE_SERVER),
+        Option(("--nfs-mount-path",), "Where to mount it.", default="nfs"),
     ),
-    Option(("--bfs-name",), "Name of a blob container to mount.", section=_STORAGE),
-    Option(
-        ("--bfs-mount-path",), "Where to mount it, below the mount root.", default="bfs", section=_STORAGE
-    ),
-    Option(
-        ("--nfs",),
-        "Name or ARM id of a file server to mount.",
-        section=_SERVER,
-        completes=NameKind.FILE_SERVER,
-    ),
-    Option(("--nfs-mount-path",), "Where to mount it.", default="nfs", section=_SERVER),
 )
-
-_ADMIN = "Admin Account Arguments"
-ADMIN = (
-    Option(("--user-name", "-u"), "Administrator's user name; yours by default.", section=_ADMIN),
-    Option(
-        ("--ssh-key", "-k"),
-        "SSH public key, or a file that holds it.",
-        section=_ADMIN,
-        completes=NameKind.PATH,
-    ),
-    Option(
-        ("--generate-ssh-keys",),
-        "Make ~/.ssh/id_rsa and id_rsa.pub if they are missing.",
-        value_kind=ValueKind.NOTHING,
-        section=_ADMIN,
-    ),
-    Option(("--password", "-p"), "Administrator's password.", section=_ADMIN),
+ADMIN = in_section(
+    "Admin Account Arguments",
+    Option(("--user-name", "-u"), "Administrator's user name; yours by default."),
+    Option(("--ssh-key", "-k"), "SSH public key, or a file that holds it.", completes=NameKind.PATH),
+    switch("--generate-ssh-keys", help="Make ~/.ssh/id_rsa and id_rsa.pub if they are missing."),
+    Option(("--password", "-p"), "Administrator's password."),
 )
 SUBNET = Option(("--subnet",), "ARM id of a subnet; accepted.", section="Virtual Network Arguments")
 
@@ -191,17 +190,14 @@ ACCESS = (
     Option(("--connection-string",), "Names the account by its AccountName."),
 )
 
-GLOBAL = "Global Arguments"
-SUBSCRIPTION = Option(("--subscription",), "Id of the subscription.", section=GLOBAL)
-QUERY = Option(("--query",), "JMESPath query on the result.", section=GLOBAL)
-DEBUG = Option(("--debug",), "Show tracebacks.", value_kind=ValueKind.NOTHING, section=GLOBAL)
-VERBOSE = Option(("--verbose",), "Accepted.", value_kind=ValueKind.NOTHING, section=GLOBAL)
-HELP = Option(("--help", "-h"), "Show this help.", value_kind=ValueKind.NOTHING, section=GLOBAL)
-
-
-def output_option(formats: tuple[str, ...] = OUTPUTS) -> Option:
-    """The `-o` option of a command with these formats."""
-    return Option(("--output", "-o"), "Output format, in place of text.", choices=formats, section=GLOBAL)
+HELP = switch("--help", "-h", help="Show this help.")
+_GLOBAL = (
+    Option(("--query",), "JMESPath query on the result."),
+    Option(("--subscription",), "Id of the subscription."),
+    switch("--debug", help="Show tracebacks."),
+    switch("--verbose", help="Accepted."),
+    HELP,
+)
 
 
 def name_option(noun: str, live: NameKind, *, is_required: bool = True) -> Option:
@@ -247,20 +243,12 @@ def standard_commands(
         list_all: A command in place of the standard `list`.
     """
     noun, words = kind.noun, kind.noun.replace(" ", "-")
-    a_noun = f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
-    handlers = "handlers.resource_commands"
+    a_noun = kind.with_article
+    make = functools.partial(commands_in("handlers.resource_commands"), kind=kind)
     return (
-        show or CommandSpec(f"{words} show", f"Show {a_noun}.", f"{handlers}:show", (*one, IDS), kind=kind),
-        list_all
-        or CommandSpec(f"{words} list", f"List {noun}s.", f"{handlers}:list_all", several, kind=kind),
-        CommandSpec(
-            f"{words} delete",
-            f"Delete {a_noun}.",
-            f"{handlers}:delete",
-            (*one, IDS, NO_WAIT, YES),
-            is_confirmed=True,
-            kind=kind,
-        ),
+        show or make(f"{words} show", f"Show {a_noun}.", (*one, IDS)),
+        list_all or make(f"{words} list", f"List {noun}s.", several, function="list_all"),
+        make(f"{words} delete", f"Delete {a_noun}.", (*one, IDS, NO_WAIT, YES), is_confirmed=True),
     )
 
 
@@ -279,8 +267,8 @@ def options_of(command: CommandSpec, settings: Settings | None = None) -> tuple[
         )
         options = with_declared(options, native)
     taken = {flag for option in options for flag in option.flags}
-    shared = (output_option(command.outputs), QUERY, SUBSCRIPTION, DEBUG, VERBOSE, HELP)
-    for option in shared:
+    output = Option(("--output", "-o"), "Output format, in place of text.", choices=command.outputs)
+    for option in in_section("Global Arguments", output, *_GLOBAL):
         if flags := tuple(flag for flag in option.flags if flag not in taken):
             options = (*options, replace(option, flags=flags))
     return options

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from batchai_magics.commands.specs import shared_options as o
 from batchai_magics.commands.specs.shared_options import (
     BucketKind,
     CommandSpec,
+    commands_in,
     container_option,
     path_option,
     share_option,
 )
-from batchai_magics.options.option import NameKind, Option, ValueKind
+from batchai_magics.options.option import NameKind, Option, ValueKind, switch
 
+_storage = commands_in("azure.storage_commands")
+_accounts = commands_in("azure.storage_commands", "account")
+_folders = commands_in("azure.storage_commands", "folder")
 GROUPS = {
     "storage": "Storage: accounts, file shares, blob containers.",
     "storage account": "Storage accounts.",
@@ -45,108 +51,47 @@ _CONTAINER_NAME = container_option("--name", "-n")
 
 def _bucket_commands(kind: BucketKind, *, title: str, name: Option, ignored: str) -> tuple[CommandSpec, ...]:
     """The commands that shares and containers share; `ignored` is an option of `create` without effect."""
-    noun, module = kind.value, "azure.storage_commands"
-    words = f"storage {noun}"
+    noun, words = kind.value, f"storage {kind.value}"
     new = Option(("--name", "-n"), f"Name of the {noun}.", is_required=True)
     creating, one = (new, *o.ACCESS, Option((ignored,), "Accepted.")), (name, *o.ACCESS)
+    make = partial(commands_in("azure.storage_commands", "bucket"), kind=kind)
     return (
-        CommandSpec(f"{words} create", f"Create a {title}.", f"{module}:create_bucket", creating, kind=kind),
-        CommandSpec(f"{words} list", f"List {title}s.", f"{module}:list_buckets", o.ACCESS, kind=kind),
-        CommandSpec(
-            f"{words} exists", f"Say whether a {noun} exists.", f"{module}:bucket_exists", one, kind=kind
-        ),
-        CommandSpec(
-            f"{words} delete", f"Delete a {noun} with all in it.", f"{module}:delete_bucket", one, kind=kind
-        ),
+        make(f"{words} create", f"Create a {title}.", creating),
+        make(f"{words} list", f"List {title}s.", o.ACCESS, function="list_buckets"),
+        make(f"{words} exists", f"Say whether a {noun} exists.", one, function="bucket_exists"),
+        make(f"{words} delete", f"Delete a {noun} with all in it.", one),
     )
 
 
 _ACCOUNTS = (
-    CommandSpec(
-        "storage account create",
-        "Create a storage account.",
-        "azure.storage_commands:create_account",
-        _CREATE_ACCOUNT,
-    ),
-    CommandSpec(
-        "storage account show",
-        "Show a storage account.",
-        "azure.storage_commands:show_account",
-        (o.GROUP, _ACCOUNT),
-    ),
-    CommandSpec(
-        "storage account list",
-        "List storage accounts.",
-        "azure.storage_commands:list_accounts",
-        (o.GROUP,),
-    ),
-    CommandSpec(
-        "storage account check-name",
-        "Say whether a name is free for an account.",
-        "azure.storage_commands:check_account_name",
-        (_ACCOUNT,),
-    ),
-    CommandSpec(
+    _accounts("storage account create", "Create a storage account.", _CREATE_ACCOUNT),
+    _accounts("storage account show", "Show a storage account.", (o.GROUP, _ACCOUNT)),
+    _accounts("storage account list", "List storage accounts.", (o.GROUP,), function="list_accounts"),
+    _accounts(
         "storage account delete",
         "Delete a storage account with all in it.",
-        "azure.storage_commands:delete_account",
         (o.GROUP, _ACCOUNT, o.YES),
         is_confirmed=True,
     ),
-    CommandSpec(
-        "storage account show-connection-string",
-        "Show what programs connect to an account with.",
-        "azure.storage_commands:connection_string",
-        (o.GROUP, _ACCOUNT),
-    ),
-    CommandSpec(
+    _accounts(
         "storage account keys list",
         "List the keys of an account.",
-        "azure.storage_commands:account_keys",
         (o.GROUP, _KEYED),
-    ),
-    CommandSpec(
-        "storage account keys renew",
-        "Make a new key of an account.",
-        "azure.storage_commands:renew_account_key",
-        (
-            o.GROUP,
-            _KEYED,
-            Option(
-                ("--key",),
-                "Which key.",
-                choices=("primary", "secondary", "key1", "key2"),
-                is_required=True,
-            ),
-        ),
+        function="account_keys",
     ),
 )
+_IN_SHARE = (_FOLDER, _OF_SHARE, *o.ACCESS)
 _SHARES = (
     *_bucket_commands(BucketKind.SHARE, title="file share", name=_SHARE_NAME, ignored="--quota"),
-    CommandSpec(
-        "storage directory create",
-        "Create a folder on a share.",
-        "azure.storage_commands:create_folder",
-        (_FOLDER, _OF_SHARE, *o.ACCESS),
-    ),
-    CommandSpec(
+    _folders("storage directory create", "Create a folder on a share.", _IN_SHARE),
+    _folders(
         "storage directory list",
         "List the folders of a folder.",
-        "azure.storage_commands:list_folders",
         (_OF_SHARE, Option(("--name", "-n"), "Path of the folder."), *o.ACCESS),
+        function="list_folders",
     ),
-    CommandSpec(
-        "storage directory exists",
-        "Say whether a folder exists.",
-        "azure.storage_commands:folder_exists",
-        (_FOLDER, _OF_SHARE, *o.ACCESS),
-    ),
-    CommandSpec(
-        "storage directory delete",
-        "Delete a folder with all in it.",
-        "azure.storage_commands:delete_folder",
-        (_FOLDER, _OF_SHARE, *o.ACCESS),
-    ),
+    _folders("storage directory exists", "Say whether a folder exists.", _IN_SHARE, function="folder_exists"),
+    _folders("storage directory delete", "Delete a folder with all in it.", _IN_SHARE),
 )
 _CONTAINERS = _bucket_commands(
     BucketKind.CONTAINER,
@@ -157,34 +102,49 @@ _CONTAINERS = _bucket_commands(
 
 
 _PATTERN = Option(("--pattern",), "Only files whose path fits, such as *.json.")
-_DRY = Option(("--dryrun",), "Show what would be done; nothing is written.", value_kind=ValueKind.NOTHING)
-_QUIET = Option(("--no-progress",), "Show no progress bar.", value_kind=ValueKind.NOTHING)
-_OVERWRITE = Option(("--overwrite",), "Accepted; what is there is replaced.", value_kind=ValueKind.NOTHING)
+_QUIET = switch("--no-progress", help="Show no progress bar.")
+_OVERWRITE = switch("--overwrite", help="Accepted; what is there is replaced.")
+_BATCH = (_PATTERN, _QUIET, *o.ACCESS)
 _OF_CONTAINER = container_option("--container-name", "-c")
 _FILE = Option(("--path", "-p"), "Path of the file on the share.", is_required=True)
 _BLOB = Option(("--name", "-n"), "Name of the blob.", is_required=True)
 
 
 def _item_commands(
-    kind: BucketKind, noun: str, named: tuple[Option, Option], source: Option
+    kind: BucketKind, noun: str, named: tuple[Option, Option], target: tuple[str, ...], *more: Option
 ) -> tuple[CommandSpec, ...]:
-    """The commands that files and blobs share; `named` are the options that name the bucket and the item."""
-    words, module = f"storage {noun}", "azure.storage_commands"
-    one, several = (*named, *o.ACCESS), (source, _PATTERN, _DRY, _QUIET, *o.ACCESS)
-    batch = f"Delete {noun}s of a {kind.value}."
+    """The commands that files and blobs share.
+
+    `named` are the options that name the bucket and the item, `target` is that of a download; `more` go with
+    the upload of a folder.
+    """
+    words, one, make = f"storage {noun}", (*named, *o.ACCESS), partial(_storage, kind=kind)
+    bucket_option = share_option if kind is BucketKind.SHARE else container_option
+    to = path_option(target, "File or folder to write; the working folder by default.", is_required=False)
+    upload = (
+        bucket_option("--destination", "-d"),
+        path_option(("--source", "-s"), "Folder to upload."),
+        Option(("--destination-path",), f"Folder in the {kind.value}."),
+    )
+    download = (
+        bucket_option("--source", "-s"),
+        path_option(("--destination", "-d"), "Folder to write to."),
+        Option(("--source-path",), f"Folder in the {kind.value}."),
+    )
     return (
-        CommandSpec(f"{words} show", f"Show a {noun}.", f"{module}:show", one, kind=kind),
-        CommandSpec(f"{words} exists", f"Say whether a {noun} exists.", f"{module}:exists", one, kind=kind),
-        CommandSpec(f"{words} delete-batch", batch, f"{module}:delete_batch", several, kind=kind),
-        CommandSpec(f"{words} delete", f"Delete a {noun}.", f"{module}:delete", one, kind=kind),
+        make(f"{words} upload-batch", f"Upload a folder to a {kind.value}.", (*upload, *more, *_BATCH)),
+        make(f"{words} download", f"Download a {noun}.", (*named, to, _QUIET, *o.ACCESS)),
+        make(f"{words} download-batch", f"Download a {kind.value}, or a part of it.", (*download, *_BATCH)),
+        make(f"{words} show", f"Show a {noun}.", one),
+        make(f"{words} exists", f"Say whether a {noun} exists.", one),
+        make(f"{words} delete", f"Delete a {noun}.", one),
     )
 
 
 _FILES = (
-    CommandSpec(
+    _storage(
         "storage file upload",
         "Upload a file to a share.",
-        "azure.storage_commands:upload_file",
         (
             _OF_SHARE,
             path_option(("--source",), "File to upload."),
@@ -192,65 +152,20 @@ _FILES = (
             _QUIET,
             *o.ACCESS,
         ),
+        function="upload_file",
     ),
-    CommandSpec(
-        "storage file upload-batch",
-        "Upload a folder to a share.",
-        "azure.storage_commands:upload_batch",
-        (
-            share_option("--destination", "-d"),
-            path_option(("--source", "-s"), "Folder to upload."),
-            Option(("--destination-path",), "Folder on the share."),
-            _PATTERN,
-            _DRY,
-            _QUIET,
-            *o.ACCESS,
-        ),
-        kind=BucketKind.SHARE,
-    ),
-    CommandSpec(
-        "storage file download",
-        "Download a file from a share.",
-        "azure.storage_commands:download",
-        (
-            _OF_SHARE,
-            _FILE,
-            path_option(
-                ("--dest",), "File or folder to write; the working folder by default.", is_required=False
-            ),
-            _QUIET,
-            *o.ACCESS,
-        ),
-        kind=BucketKind.SHARE,
-    ),
-    CommandSpec(
-        "storage file download-batch",
-        "Download a share, or a part of it.",
-        "azure.storage_commands:download_batch",
-        (
-            share_option("--source", "-s"),
-            path_option(("--destination", "-d"), "Folder to write to."),
-            Option(("--source-path",), "Folder on the share."),
-            _PATTERN,
-            _DRY,
-            _QUIET,
-            *o.ACCESS,
-        ),
-        kind=BucketKind.SHARE,
-    ),
-    CommandSpec(
+    _storage(
         "storage file list",
         "List files and folders of a share.",
-        "azure.storage_commands:list_files",
         (_OF_SHARE, Option(("--path", "-p"), "Folder on the share."), *o.ACCESS),
+        function="list_files",
     ),
-    *_item_commands(BucketKind.SHARE, "file", (_OF_SHARE, _FILE), share_option("--source", "-s")),
+    *_item_commands(BucketKind.SHARE, "file", (_OF_SHARE, _FILE), ("--dest",)),
 )
 _BLOBS = (
-    CommandSpec(
+    _storage(
         "storage blob upload",
         "Upload a file as a blob.",
-        "azure.storage_commands:upload_blob",
         (
             _OF_CONTAINER,
             path_option(("--file", "-f"), "File to upload."),
@@ -259,59 +174,15 @@ _BLOBS = (
             _QUIET,
             *o.ACCESS,
         ),
+        function="upload_blob",
     ),
-    CommandSpec(
-        "storage blob upload-batch",
-        "Upload a folder to a container.",
-        "azure.storage_commands:upload_batch",
-        (
-            container_option("--destination", "-d"),
-            path_option(("--source", "-s"), "Folder to upload."),
-            Option(("--destination-path",), "What the blobs' names begin with."),
-            _PATTERN,
-            _OVERWRITE,
-            _DRY,
-            _QUIET,
-            *o.ACCESS,
-        ),
-        kind=BucketKind.CONTAINER,
-    ),
-    CommandSpec(
-        "storage blob download",
-        "Download a blob.",
-        "azure.storage_commands:download",
-        (
-            _OF_CONTAINER,
-            _BLOB,
-            path_option(
-                ("--file", "-f"), "File or folder to write; the working folder by default.", is_required=False
-            ),
-            _QUIET,
-            *o.ACCESS,
-        ),
-        kind=BucketKind.CONTAINER,
-    ),
-    CommandSpec(
-        "storage blob download-batch",
-        "Download a container, or a part of it.",
-        "azure.storage_commands:download_batch",
-        (
-            container_option("--source", "-s"),
-            path_option(("--destination", "-d"), "Folder to write to."),
-            _PATTERN,
-            _DRY,
-            _QUIET,
-            *o.ACCESS,
-        ),
-        kind=BucketKind.CONTAINER,
-    ),
-    CommandSpec(
+    _storage(
         "storage blob list",
         "List the blobs of a container.",
-        "azure.storage_commands:list_blobs",
         (_OF_CONTAINER, Option(("--prefix",), "Only blobs whose name begins so."), *o.ACCESS),
+        function="list_blobs",
     ),
-    *_item_commands(BucketKind.CONTAINER, "blob", (_OF_CONTAINER, _BLOB), container_option("--source", "-s")),
+    *_item_commands(BucketKind.CONTAINER, "blob", (_OF_CONTAINER, _BLOB), ("--file", "-f"), _OVERWRITE),
 )
 
 COMMANDS = (*_ACCOUNTS, *_SHARES, *_CONTAINERS, *_FILES, *_BLOBS)
