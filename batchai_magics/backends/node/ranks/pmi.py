@@ -106,7 +106,6 @@ class ProcessManager:
         self.abort: Abort | None = None
         self.unsupported: list[str] = []
         self._space = {"PMI_process_mapping": mapping}
-        self._published: dict[str, str] = {}
         self._at_barrier: set[int] = set()
         self._unread: dict[int, bytes] = {}
         self._blocks: dict[int, str] = {}  # ranks in the middle of a multi-line command
@@ -208,22 +207,6 @@ class ProcessManager:
         self.abort = self.abort or Abort(rank, code, message)
         return []
 
-    def _publish(self, rank: int, pairs: Mapping[str, str]) -> list[Reply]:
-        service, port = pairs.get("service", ""), pairs.get("port", "")
-        is_new = bool(service and port) and service not in self._published
-        if is_new:
-            self._published[service] = port
-        return [_name_reply(rank, "publish_result", is_found=is_new, message="already_published")]
-
-    def _unpublish(self, rank: int, pairs: Mapping[str, str]) -> list[Reply]:
-        port = self._published.pop(pairs.get("service", ""), "")
-        return [_name_reply(rank, "unpublish_result", is_found=bool(port), message="not_published")]
-
-    def _lookup(self, rank: int, pairs: Mapping[str, str]) -> list[Reply]:
-        port = self._published.get(pairs.get("service", ""), "")
-        pairs = {"port": port} if port else {}
-        return [_name_reply(rank, "lookup_result", is_found=bool(port), message="not_published", **pairs)]
-
 
 _Command = Callable[[ProcessManager, int, Mapping[str, str]], list[Reply]]
 _COMMANDS: Mapping[str, _Command] = {
@@ -234,16 +217,7 @@ _COMMANDS: Mapping[str, _Command] = {
     "barrier_in": ProcessManager._barrier,
     "finalize": ProcessManager._finalize,
     "abort": ProcessManager._abort,
-    "publish_name": ProcessManager._publish,
-    "unpublish_name": ProcessManager._unpublish,
-    "lookup_name": ProcessManager._lookup,
 }
-
-
-def _name_reply(rank: int, command: str, *, is_found: bool, message: str, **pairs: str) -> Reply:
-    if is_found:
-        return reply(rank, command, rc="0", info="ok", msg="success", **pairs)
-    return reply(rank, command, rc="-1", info=message, msg=message)
 
 
 def _entry_problem(key: str, value: str) -> str:

@@ -76,14 +76,6 @@ def test_what_one_rank_puts_the_others_get():
     ]
 
 
-def test_names_are_published_looked_up_and_taken_back():
-    to = manager()
-    assert "rc=0" in replies_to(to, "cmd=publish_name service=s port=a#port$1")[0]
-    assert "port=a#port$1" in replies_to(to, "cmd=lookup_name service=s", rank=1)[0].split()
-    assert "rc=0" in replies_to(to, "cmd=unpublish_name service=s")[0]
-    assert "rc=-1" in replies_to(to, "cmd=lookup_name service=s", rank=1)[0]
-
-
 @pytest.mark.parametrize(
     ("line", "answer"),
     [
@@ -92,11 +84,6 @@ def test_names_are_published_looked_up_and_taken_back():
         ("cmd=put kvsname=kvs value=x", "cmd=put_result rc=-1 msg=no_key"),
         (f"cmd=put kvsname=kvs key={'k' * 65} value=x", "cmd=put_result rc=-1 msg=too_long"),
         (f"cmd=put kvsname=kvs key=k value={'v' * 4097}", "cmd=put_result rc=-1 msg=too_long"),
-        ("cmd=lookup_name service=nope", "cmd=lookup_result rc=-1 info=not_published msg=not_published"),
-        (
-            "cmd=unpublish_name service=nope",
-            "cmd=unpublish_result rc=-1 info=not_published msg=not_published",
-        ),
         ("cmd=make_coffee", "cmd=error rc=-1 msg=unknown_command_make_coffee"),
         ("rubbish", "cmd=error rc=-1 msg=unknown_command_rubbish"),
     ],
