@@ -2,8 +2,7 @@
 
 A command without a distribution writes `user_logs/std_log.txt`; one with MPI or PyTorch a file for each
 process (`std_log_process_07.txt`, padded to the width of their count), one with TensorFlow a file for each
-task (`std_log_node_00_ps.txt`). Retries write theirs to `user_logs/retry_001/`. Old runs have
-`azureml-logs/70_driver_log_0.txt`.
+task (`std_log_node_00_ps.txt`). Retries write theirs to `user_logs/retry_001/`.
 """
 
 from __future__ import annotations
@@ -113,8 +112,7 @@ def _unwrapped(message: str) -> str:
 
 _FOLDER = r"user_logs/(?:retry_(?P<retry>\d+)/)?"
 _NAME = re.compile(
-    rf"(?:{_FOLDER}std_log(?:_process_(?P<process>\d+)|_node_(?P<node>\d+)_(?P<role>ps|worker|master))?"
-    r"|azureml-logs/70_driver_log(?:_(?P<driver>\d+))?)\.txt"
+    rf"{_FOLDER}std_log(?:_process_(?P<process>\d+)|_node_(?P<node>\d+)_(?P<role>ps|worker|master))?\.txt"
 )
 # What mpirun itself printed, and the files that a job's commands wrote into the directory of its logs.
 _OTHER = re.compile(rf"{_FOLDER}mpi_log\.txt|logs/batchai/stdouterr/[^/]+")
@@ -159,7 +157,7 @@ def parse_log_name(name: str, worker_count: int = 1) -> RankLog | None:
         return None
     attempt = _attempt(match)
     if match["node"] is None:
-        index = match["process"] or match["driver"]
+        index = match["process"]
         return RankLog(name, attempt, int(index or 0), str(int(index)) if index else "")
     index = int(match["node"])
     if match["role"] == "ps":
@@ -172,15 +170,14 @@ def _attempt(match: re.Match[str]) -> int:
 
 
 def rank_logs(names: Iterable[str]) -> list[RankLog]:
-    """The logs of processes among these files, by attempt and rank; old names only where there are no others.
+    """The logs of processes among these files, by attempt and rank.
 
     TensorFlow has as many workers as have logs.
     """
     known = list(names)
     workers = sum("_worker" in name and "/retry_" not in name for name in known)
     logs = [log for name in known if (log := parse_log_name(name, workers))]
-    current = [log for log in logs if log.name.startswith("user_logs/")]
-    return sorted(current or logs, key=lambda log: (log.attempt, log.rank))
+    return sorted(logs, key=lambda log: (log.attempt, log.rank))
 
 
 def other_logs(names: Iterable[str]) -> list[RankLog]:
