@@ -28,12 +28,6 @@ if TYPE_CHECKING:
 
 _BACKOFF_S, _RETRIES = 1, 2  # the defaults retry for a minute and a half
 _HOST = ".file."
-# Storage domains of the clouds, by the suffix of their endpoints.
-_CLOUDS: Mapping[str, str] = {
-    ".chinacloudapi.cn": "core.chinacloudapi.cn",
-    ".usgovcloudapi.net": "core.usgovcloudapi.net",
-}
-_PUBLIC = "core.windows.net"
 
 
 class ShareClients:
@@ -78,9 +72,7 @@ class ShareClients:
             self._made.clear()
 
     def _address(self, name: str) -> str:
-        host = self._connection.endpoint.host
-        suffix = next((domain for end, domain in _CLOUDS.items() if host.endswith(end)), _PUBLIC)
-        return f"https://{name}.file.{suffix}"
+        return f"https://{name}.file.core.windows.net"
 
     def _key(self, name: str) -> str:
         return self._accounts.keys(name)[0]
