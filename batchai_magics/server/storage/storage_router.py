@@ -164,19 +164,8 @@ class StorageRouter:
         name, backend = resource.backend_share, self.context.backend
         if not _has_share(backend.containers, name):
             return replace(resource, service="file")
-        is_ambiguous = _has_share(backend.storage, name)
-        return replace(resource, service=self._find_service(call, resource) if is_ambiguous else "blob")
-
-    def _find_service(self, call: ApiCall, resource: StorageResource) -> str:
-        """The service that has the requested file; requests that change files must name the service."""
-        backend, name = self.context.backend, resource.backend_share
-        storages = {"file": backend.storage, "blob": backend.containers}
-        if call.method in ("GET", "HEAD") and resource.path:
-            services = [
-                service for service, storage in storages.items() if _has_file(storage, name, resource.path)
-            ]
-            if len(services) < 2:
-                return next(iter(services), "file")
+        if not _has_share(backend.storage, name):
+            return replace(resource, service="blob")
         text = (
             f"A share and a container are both called {resource.share}, and the request says neither."
             f" Ask at the host {resource.account}.file.localhost or {resource.account}.blob.localhost,"
@@ -260,13 +249,6 @@ class StorageRouter:
 
 def _has_share(storage: Storage | None, name: str) -> bool:
     return storage is not None and name in storage.shares()
-
-
-def _has_file(storage: Storage | None, share: str, path: str) -> bool:
-    try:
-        return storage is not None and storage.show(share, path).is_file
-    except NotFoundError:
-        return False
 
 
 def _find_action(
