@@ -353,14 +353,14 @@ class ExtendedStorage(PublishedStorage):
             client.set_file_metadata({}, headers=headers)
 
     def upload_small(self, share: str, path: str, data: bytes) -> ShareFile:
-        """Uploads a file of one piece in one request."""
+        """Uploads a file of one piece, in one request if it fits into a pack."""
         place = checked_path(path)
-        headers = {UPLOAD: UploadStep.WHOLE.value, DIGEST: hashlib.sha256(data).hexdigest()}
-        response = ResponseHeaders()
-        with self.file(share, place) as client:
-            client.upload_range(data, 0, len(data), headers=headers, raw_response_hook=response.keep)
-        written = parse_time(response.get("x-ms-file-last-write-time"))
-        return ShareFile(place, FileKind.FILE, len(data), written)
+        if len(data) <= extension_bodies.MAX_BYTES:
+            return self.store_pack(share, {place: data})[0]
+        self.begin(share, place, len(data))
+        self.write(share, place, 0, data)
+        self.finish(share, place, hashlib.sha256(data).hexdigest())
+        return self.show(share, place)
 
     def store_pack(self, share: str, files: Mapping[str, bytes]) -> Sequence[ShareFile]:
         """Uploads small files in one request: all of them, or none if one is corrupted in transit."""

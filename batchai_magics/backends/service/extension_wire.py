@@ -38,7 +38,6 @@ class UploadStep(enum.Enum):
     BEGIN = "begin"  # with the size of the file
     WRITE = "write"  # with the bytes from an offset on
     FINISH = "finish"  # with the digest of the file
-    WHOLE = "whole"  # a complete file with its digest
 
 
 def prefer_wait(seconds: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 
 from batchai_magics.backends.base import ShareFile, Storage, api_errors
@@ -17,7 +16,6 @@ from batchai_magics.server.storage.share_files import check_body
 from batchai_magics.server.storage.storage_metadata import EMPTY_RECORD
 from batchai_magics.server.storage.storage_request import LAST_WRITE_HEADER, StorageRequest, version_headers
 from batchai_magics.server.storage.storage_resource import (
-    StorageApiError,
     check_path,
     file_size_header,
     resource_of_share,
@@ -50,24 +48,6 @@ def finish_upload(request: StorageRequest) -> ApiResponse:
         request.storage.finish(request.share, request.path, request.call.headers.get(DIGEST, ""))
         request.context.metadata.set_new(request.resource, EMPTY_RECORD)
     return ApiResponse(200, headers=version_headers(request.storage.show(request.share, request.path)))
-
-
-def upload_whole(request: StorageRequest) -> ApiResponse:
-    """Uploads a file in a single request."""
-    span, body = written_span(request.call), request.call.body
-    if span.start:
-        raise StorageApiError(400, "InvalidHeaderValue", "The header x-ms-range must be bytes=0-LAST.")
-    check_body(request, span.end)
-    request.check_share()
-    if hashlib.sha256(body).hexdigest() != request.call.headers.get(DIGEST):
-        raise api_errors.damaged_upload(request.share, request.path)
-    with request.context.metadata.exclusive(request.resource.key):
-        request.storage.upload(request.share, {request.path: body})
-        request.context.metadata.set_new(request.resource, EMPTY_RECORD)
-    headers = {"x-ms-request-server-encrypted": "true"}
-    return ApiResponse(
-        201, headers={**version_headers(request.storage.show(request.share, request.path)), **headers}
-    )
 
 
 def _unfinished_headers(request: StorageRequest) -> Mapping[str, str]:

@@ -110,7 +110,6 @@ _COPY = StorageAction(blobs.copy, sas.CREATE_FILE, (blobs.COPY_SOURCE, sas.READ_
 _UPLOAD_ACTIONS: Mapping[tuple[str, str, str], StorageAction] = {
     ("PUT", "", UploadStep.BEGIN.value): StorageAction(storage_extensions.begin_upload, sas.CHANGE_FILE),
     ("PUT", "range", UploadStep.WRITE.value): StorageAction(storage_extensions.write_upload, sas.CHANGE_FILE),
-    ("PUT", "range", UploadStep.WHOLE.value): StorageAction(storage_extensions.upload_whole, sas.CHANGE_FILE),
     ("PUT", "metadata", UploadStep.FINISH.value): StorageAction(
         storage_extensions.finish_upload, sas.CHANGE_FILE
     ),
@@ -196,8 +195,7 @@ class StorageRouter:
     ) -> str:
         """The credential that authorizes a request: the account's key, or a SAS with the required permission.
 
-        Raises:
-            StorageApiError: without a valid one.
+        Raises StorageApiError without a valid one.
         """
         keys = self._keys(OWN_ACCOUNT if action is _READ_OUTPUT else resource.account)
         authorization = call.headers.get("authorization", "")

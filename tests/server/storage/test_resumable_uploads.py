@@ -12,7 +12,6 @@ import pytest
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.service.extension_wire import DIGEST, RECEIVED
-from batchai_magics.errors import StorageError
 from batchai_magics.server.api_call import ApiCall
 from batchai_magics.server.storage import storage_extensions
 from batchai_magics.server.storage.storage_metadata import MetadataStore, StorageRecord
@@ -57,40 +56,15 @@ def digest(data: bytes) -> dict[str, str]:
 
 @pytest.mark.parametrize("span", ["bytes=0-8", "bytes=0-2", "bytes=0-", "x", ""])
 def test_a_piece_that_is_not_as_long_as_it_says_is_not_taken(service: Service, make_call, span: str) -> None:
-    for handler in (storage_extensions.write_upload, storage_extensions.upload_whole):
-        storage_extensions.begin_upload(make_call(x_ms_content_length="9"))
-        with pytest.raises(StorageApiError):
-            handler(make_call(b"text", x_ms_range=span, **digest(b"text")))
-        assert storage_extensions.begin_upload(make_call(x_ms_content_length="9")).headers[RECEIVED] == "0"
-
-
-def test_a_whole_file_begins_at_its_beginning_and_is_what_its_digest_says(
-    service: Service, make_call
-) -> None:
+    storage_extensions.begin_upload(make_call(x_ms_content_length="9"))
     with pytest.raises(StorageApiError):
-        storage_extensions.upload_whole(make_call(b"sometext", x_ms_range="bytes=4-7", **digest(b"sometext")))
-    with pytest.raises(StorageError, match="corrupted"):
-        storage_extensions.upload_whole(make_call(b"tex_", x_ms_range="bytes=0-3", **digest(b"text")))
-    with pytest.raises(StorageError, match="corrupted"):
-        storage_extensions.upload_whole(make_call(b"text", x_ms_range="bytes=0-3"))
-    assert service.backend.storage.list("data") == []
-    assert (
-        storage_extensions.upload_whole(make_call(b"text", x_ms_range="bytes=0-3", **digest(b"text"))).status
-        == 201
-    )
-    assert service.backend.storage.download("data", "in/a") == b"text"
+        storage_extensions.write_upload(make_call(b"text", x_ms_range=span))
+    assert storage_extensions.begin_upload(make_call(x_ms_content_length="9")).headers[RECEIVED] == "0"
 
 
 def test_a_file_that_is_replaced_loses_what_was_noted_of_the_old_one(service: Service, make_call) -> None:
-    def in_pieces() -> None:
-        storage_extensions.begin_upload(make_call(x_ms_content_length="4"))
-        storage_extensions.write_upload(make_call(b"text", x_ms_range="bytes=0-3"))
-        storage_extensions.finish_upload(make_call(**digest(b"text")))
-
-    def upload_whole_file() -> None:
-        storage_extensions.upload_whole(make_call(b"text", x_ms_range="bytes=0-3", **digest(b"text")))
-
-    for put in (in_pieces, upload_whole_file):
-        service.metadata.set(FILE.key, StorageRecord({"run": "7"}))
-        put()
-        assert service.metadata.record(FILE.key).metadata == {}
+    service.metadata.set(FILE.key, StorageRecord({"run": "7"}))
+    storage_extensions.begin_upload(make_call(x_ms_content_length="4"))
+    storage_extensions.write_upload(make_call(b"text", x_ms_range="bytes=0-3"))
+    storage_extensions.finish_upload(make_call(**digest(b"text")))
+    assert service.metadata.record(FILE.key).metadata == {}
