@@ -96,8 +96,7 @@ class ApiCall:
     def json(self) -> Mapping[str, Any]:
         """The body as a JSON object; an empty body counts as `{}`.
 
-        Raises:
-            ApiError: 400 for anything else, and for text that cannot be encoded as UTF-8.
+        Raises ApiError (400) for anything else, and for text that cannot be encoded as UTF-8.
         """
         try:
             data = json.loads(self.body or b"{}", parse_constant=_reject_constant)

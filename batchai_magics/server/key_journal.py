@@ -15,12 +15,9 @@ from batchai_magics.errors import StorageError
 class KeyJournal:
     """The values of a server by resource key: an append-only file, compacted when it is opened.
 
-    Keys of what is inside a resource start with its key and a `/`. Thread-safe; hold `lock` for more than
-    one call.
-
-    Raises:
-        StorageError: for a file with values that are not `is_valid` here, of another version: its owners and
-            metadata would be lost without a word.
+    Keys of what is inside a resource start with its key and a `/`. Thread-safe; hold `lock` for more than one
+    call. Raises StorageError for a file with values that are not `is_valid` here, of another version: its
+    owners and metadata would be lost without a word.
     """
 
     def __init__(self, file: Path, is_valid: Callable[[Any], bool]) -> None:

@@ -61,8 +61,7 @@ class ServerHome:
     def secure(self) -> None:
         """Creates the folder and its home, or makes sure that nobody else can read or write them.
 
-        Raises:
-            StorageError: for files of another user, and for a home that cannot be made private.
+        Raises StorageError for files of another user, and for a home that cannot be made private.
         """
         make_home(self.folder.parent)
         self.make()
@@ -81,10 +80,8 @@ class ServerHome:
 def read_token(file: Path) -> str:
     """The token in a file, which is created if missing.
 
-    Files of root are accepted: system secrets often belong to it.
-
-    Raises:
-        UsageError: for a file that others can read or own, or a short token.
+    Files of root are accepted: system secrets often belong to it. Raises UsageError for a file that others
+    can read or own, or a short token.
     """
     if not file.exists():
         write(file, secrets.token_urlsafe(32) + "\n")

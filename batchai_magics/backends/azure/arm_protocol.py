@@ -78,15 +78,7 @@ _MAX_LENGTH = 200  # of quoted text of the server
 
 @dataclass(frozen=True)
 class Hints:
-    """What to do about errors of one service.
-
-    Attributes:
-        token: The token was refused.
-        endpoint: The address is of something else.
-        unreachable: Nothing responds.
-        certificate: The certificate is not trusted.
-        credentials: There are no credentials.
-    """
+    """What to do about errors of one service: a refused token, another service at the address, silence, …."""
 
     token: str = "Is BATCHAI_TOKEN the token that `batchai serve` keeps, or one of `batchai serve user add`?"
     endpoint: str = "Is the endpoint right? `batchai serve` prints its own."

@@ -150,14 +150,7 @@ class Clusters:
             raise api_errors.not_found(id) from error
 
     def nodes_of_run(self, cluster: ResourceId, run: str, job: ResourceId, count: int) -> Sequence[Node]:
-        """The nodes that a run has; of a serverless one only their number is known.
-
-        Args:
-            cluster: The cluster of the job.
-            run: The name of its run.
-            job: The job.
-            count: The number of its nodes.
-        """
+        """The nodes that the run of a job has; of a serverless one only their number is known."""
         if is_serverless(cluster):
             return [Node(f"node-{index}", NodeState.RUNNING, job) for index in range(count)]
         try:
@@ -211,9 +204,8 @@ def _path(id: ResourceId) -> str:
 def _check_scale(scale: ScaleSettings | None) -> None:
     """Checks how many nodes a cluster may have.
 
-    Raises:
-        CapabilityError: Running jobs are to be ended: the service's nodes leave when they idle.
-        SpecError: The cluster could never have a node.
+    Raises CapabilityError if running jobs are to be ended: the service's nodes leave when they idle,
+    SpecError if the cluster could never have a node.
     """
     if scale is None:
         return
@@ -248,8 +240,7 @@ class LocationFacts:
     def known_size(self, name: str) -> SizeFacts:
         """A VM size; of those that Batch AI knew, for somebody who may not read the service's list.
 
-        Raises:
-            NotFoundError: The location does not have it.
+        Raises NotFoundError if the location does not have it.
         """
         try:
             size_facts = self.size(name)
@@ -327,11 +318,7 @@ def is_cluster(data: Mapping[str, Any]) -> bool:
 
 
 def parse_cluster(data: Mapping[str, Any], id: ResourceId) -> Cluster:
-    """The cluster of a response.
-
-    Raises:
-        ServiceError: A field is missing or invalid.
-    """
+    """The cluster of a response; ServiceError if a field is missing or invalid."""
     answer = ResponseObject.of(data, "the compute")
     compute = answer.object("properties")
     own = compute.object("properties")
@@ -376,11 +363,7 @@ def _errors(compute: ResponseObject, own: ResponseObject) -> Iterator[ErrorDetai
 
 
 def parse_node(data: Mapping[str, Any], job: ResourceId | None) -> Node:
-    """A node of a response, and the job that it runs.
-
-    Raises:
-        ServiceError: A field is missing or invalid.
-    """
+    """A node of a response, and the job that it runs; ServiceError if a field is missing or invalid."""
     node = ResponseObject.of(data, "the node")
     return Node(
         id=node.text("nodeId"),

@@ -50,20 +50,12 @@ _EXPIRED_TOKENS = ("ExpiredAuthenticationToken", "InvalidAuthenticationToken", "
 
 @dataclass(frozen=True)
 class WorkspaceInfo:
-    """The facts of a workspace.
+    """The facts of a workspace."""
 
-    Attributes:
-        location: The region of its computes, quotas and prices.
-        discovery_url: Where the address of its run history is found.
-        storage_account: The ARM id of its storage account.
-        created: When it was created, in UTC.
-        tags: Its tags.
-    """
-
-    location: str
-    discovery_url: str
-    storage_account: str
-    created: datetime
+    location: str  # the region of its computes, quotas and prices
+    discovery_url: str  # where the address of its run history is found
+    storage_account: str  # the ARM id of its storage account
+    created: datetime  # when it was created, in UTC
     tags: Mapping[str, str]
 
     @classmethod
@@ -137,11 +129,7 @@ class Connection(ArmClient):
 
     @cached_property
     def workspace(self) -> WorkspaceInfo:
-        """The facts of the workspace, read once.
-
-        Raises:
-            NotFoundError: It does not exist.
-        """
+        """The facts of the workspace, read once; NotFoundError if it does not exist."""
         return WorkspaceInfo.from_wire(self.request_json(self.request("GET")))
 
     @cached_property
@@ -156,8 +144,7 @@ class Connection(ArmClient):
     def history_json(self, path: str) -> Mapping[str, Any]:
         """The JSON of the run history at a path below the workspace, such as `runs/resnet/details`.
 
-        Raises:
-            NotFoundError: There is no such run.
+        Raises NotFoundError if there is no such run.
         """
         url = f"{self.history_url}/history/v1.0{self.address.path}/{path}"
         response = self.send(ArmRequest("GET", url, version=""))
@@ -184,9 +171,7 @@ class Connection(ArmClient):
     def read_text(self, url: str, headers: Mapping[str, str]) -> str:
         """The text of an answer of the storage.
 
-        Raises:
-            ServiceError: The storage refuses it.
-            UnreachableError: The storage does not respond.
+        Raises ServiceError if the storage refuses it, UnreachableError if the storage does not respond.
         """
         return str(self._storage_response("GET", url, headers).text())
 
@@ -195,9 +180,8 @@ class Connection(ArmClient):
     ) -> BlobRange | None:
         """At most `limit` bytes of a blob from `offset`, in one request; None where there is no blob.
 
-        Raises:
-            StorageError: The signed address has expired (code `SasExpired`).
-            UnreachableError: The storage does not respond.
+        Raises StorageError if the signed address has expired (code `SasExpired`), UnreachableError if the
+        storage does not respond.
         """
         wanted = f"bytes={offset}-{offset + max(1, limit) - 1}"
         headers = {"x-ms-range": wanted, **(authorization or {})}

@@ -104,9 +104,8 @@ class JobCreation:
     def check(self, spec: JobSpec) -> None:
         """Checks all that needs no request.
 
-        Raises:
-            CapabilityError: The job asks for what the service cannot do; it names the first such field.
-            SpecError: A variable or time limit is too long, or its processes do not spread evenly.
+        Raises CapabilityError if the job asks for what the service cannot do; it names the first such field;
+        SpecError if a variable or time limit is too long, or its processes do not spread evenly.
         """
         cluster = ResourceId.parse(spec.cluster.id)
         has_consent = self._own.visible_secrets == "yes"
@@ -124,11 +123,9 @@ class JobCreation:
     def create(self, id: ResourceId, spec: JobSpec, records: Mapping[str, str]) -> JobResource:
         """Creates a job, or returns an identical one; until all is checked, requests only read.
 
-        Raises:
-            CapabilityError: It asks for what the service cannot do.
-            ConflictError: A different job has this name, or its nodes exceed the quota.
-            NotFoundError: Its cluster or VM size does not exist.
-            SpecError: A value is impossible here.
+        Raises CapabilityError if it asks for what the service cannot do; ConflictError if a different job has
+        this name, or its nodes exceed the quota; NotFoundError if its cluster or VM size does not exist;
+        SpecError if a value is impossible here.
         """
         self.check(spec)
         generation, existing = self._jobs.existing(id)

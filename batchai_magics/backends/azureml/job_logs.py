@@ -69,11 +69,7 @@ class JobLogs:
         self._watched = TtlCache[WatchedLogs](lambda _: inf, max_size=_MAX_JOBS)
 
     def watched(self, job: ResourceId) -> WatchedLogs:
-        """What is known of a job's logs.
-
-        Raises:
-            NotFoundError: The job does not exist.
-        """
+        """What is known of a job's logs; NotFoundError if the job does not exist."""
         run = self._jobs.run_of(job)  # another one once a job of this name was deleted
         made = partial(WatchedLogs, self._connection, self._jobs, run, self.intervals, clock=self.clock)
         return self._watched.get(run, made)
@@ -124,9 +120,7 @@ class Schedule:
 class WatchedLogs:
     """The logs of the run of one job. Thread-safe: readers of one job wait for each other.
 
-    Attributes:
-        run: The name of the run.
-        has_ended: Whether the job is known to have ended: its files do not grow any more.
+    `has_ended` is whether the job is known to have ended: its files do not grow any more.
     """
 
     def __init__(
@@ -344,21 +338,13 @@ def _spans(pieces: Sequence[Piece]) -> Iterator[Span]:
 
 @dataclass(frozen=True)
 class Piece:
-    """Bytes of one process in the common log.
+    """Bytes of one process in the common log."""
 
-    Attributes:
-        start: Their offset in the common log.
-        end: The offset after them.
-        log: The process's own log.
-        source: Their offset in that log.
-        time: When they were written, in seconds since 1970; 0 if unknown.
-    """
-
-    start: int
-    end: int
-    log: RankLog
-    source: int
-    time: float = 0.0
+    start: int  # their offset in the common log
+    end: int  # the offset after them
+    log: RankLog  # the process's own log
+    source: int  # their offset in that log
+    time: float = 0.0  # when they were written, in seconds since 1970; 0 if unknown
 
     def clipped(self, start: int, end: int) -> Piece:
         """The part between two offsets of the common log."""
@@ -367,11 +353,9 @@ class Piece:
 
 
 class LogJournal:
-    """The pieces of a common log. Lines of several processes are never mixed.
+    """The pieces of a common log of `end` bytes. Lines of several processes are never mixed.
 
-    Attributes:
-        generation: Identifies this composition: another process may have read the logs in another order.
-        end: The size of the common log.
+    `generation` identifies this composition: another process may have read the logs in another order.
     """
 
     def __init__(self) -> None:

@@ -72,8 +72,7 @@ def _below(path: str) -> str:
 def distribution(spec: JobSpec, plan: Plan) -> Mapping[str, Any]:
     """How the service starts the processes of a plan; empty for a single one.
 
-    Raises:
-        SpecError: They cannot be spread evenly over the nodes.
+    Raises SpecError if they cannot be spread evenly over the nodes.
     """
     count = len(plan.processes)
     if count == 1 and plan.launcher is LaunchMode.DIRECT:
@@ -142,25 +141,16 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True)
 class JobAssets:
-    """What a job refers to in its workspace.
+    """What a job refers to in its workspace."""
 
-    Attributes:
-        code: The id of its code.
-        environment: The id of its environment.
-        compute: The id of its compute; empty for none.
-        size: The VM size of a job without a compute.
-        is_spot: Whether its nodes may be preempted.
-        datastores: The datastore of each mount, by its path below the mount root.
-        share: The path of the default share there.
-    """
-
-    code: str
-    environment: str
-    compute: str = ""
-    size: str = ""
-    is_spot: bool = False
+    code: str  # the id of its code
+    environment: str  # the id of its environment
+    compute: str = ""  # the id of its compute; empty for none
+    size: str = ""  # the VM size of a job without a compute
+    is_spot: bool = False  # whether its nodes may be preempted
+    # the datastore of each mount, by its path below the mount root
     datastores: Mapping[str, str] = field(default_factory=dict)
-    share: str = "autoafs"
+    share: str = "autoafs"  # the path of the default share there
 
 
 def job_body(
@@ -173,8 +163,7 @@ def job_body(
 ) -> Body:
     """The body that creates a job.
 
-    Raises:
-        SpecError: The description is too long for a variable, or its processes do not spread evenly.
+    Raises SpecError if the description is too long for a variable, or its processes do not spread evenly.
     """
     outputs = _outputs(spec, plan.guid, assets, settings)
     inputs = {

@@ -50,12 +50,9 @@ class AzureJob(JobResource):
     """A job as the service returns it, each field of which is read on demand.
 
     What only its run tells costs a request of its own, when it is read: a list of jobs needs few of them.
-
-    Attributes:
-        properties: Its properties as JSON.
     """
 
-    properties: Mapping[str, Any]
+    properties: Mapping[str, Any]  # its properties as JSON
     _data: Mapping[str, Any]
     _workspace: ResourceId
     _read_status: Callable[[AzureJob], RunStatus]
@@ -213,11 +210,7 @@ class Jobs:
         self._runs: dict[str, str] = {}  # key of a job → name of its run
 
     def show(self, id: ResourceId) -> JobResource:
-        """The current job.
-
-        Raises:
-            NotFoundError: It does not exist, or was deleted.
-        """
+        """The current job; NotFoundError if it does not exist, or was deleted."""
         job = self.find(id)
         _ = job.run_status, job.waiting  # read now, so that errors are raised here
         return job
@@ -225,8 +218,7 @@ class Jobs:
     def find(self, id: ResourceId) -> AzureJob:
         """The job in the service: one of ours by the name of its run, else one that has this name there.
 
-        Raises:
-            NotFoundError: It does not exist, or was deleted.
+        Raises NotFoundError if it does not exist, or was deleted.
         """
         known = self._runs.get(id.key)
         service_job = self._get(id, known) if known else None
@@ -241,19 +233,11 @@ class Jobs:
         return service_job
 
     def run_of(self, id: ResourceId) -> str:
-        """The name of a job's run, which is looked up once.
-
-        Raises:
-            NotFoundError: The job does not exist.
-        """
+        """The name of a job's run, which is looked up once; NotFoundError if the job does not exist."""
         return self._runs.get(id.key) or self.find(id).run
 
     def details(self, run: str) -> RunDetails:
-        """What the run history knows of a run, asked each time.
-
-        Raises:
-            NotFoundError: There is no such run.
-        """
+        """What the run history knows of a run, asked each time; NotFoundError if there is no such run."""
         return RunDetails.from_wire(self._connection.history_json(f"runs/{run}/details"))
 
     def all(self, workspace: ResourceId) -> list[AzureJob]:

@@ -43,17 +43,11 @@ class BlobAccess:
 
 @dataclass(frozen=True)
 class BlobFolder:
-    """A folder of a blob datastore.
+    """A folder of a blob datastore."""
 
-    Attributes:
-        datastore: The name of the datastore.
-        url: The address of its container.
-        path: The folder's path in the container, without slashes at its ends.
-    """
-
-    datastore: str
-    url: str
-    path: str
+    datastore: str  # the name of the datastore
+    url: str  # the address of its container
+    path: str  # the folder's path in the container, without slashes at its ends
 
     def name_of(self, path: str) -> str:
         """The name of the blob at a path below the folder."""
@@ -171,8 +165,7 @@ class OutputFiles:
     def list(self, job: AzureJob, directory_id: str, path: str, limit: int | None) -> Sequence[OutputFile]:
         """One level of an output directory, sorted by name.
 
-        Raises:
-            NotFoundError: There is no such output directory or folder.
+        Raises NotFoundError if there is no such output directory or folder.
         """
         folder = self._folder(job, directory_id)
         entries = sorted(self._datastores.entries(folder, path), key=lambda entry: entry.path)
@@ -187,8 +180,7 @@ class OutputFiles:
     def read(self, job: AzureJob, directory_id: str, path: str, offset: int, limit: int) -> Chunk:
         """A piece of a file; an empty chunk if it does not exist.
 
-        Raises:
-            NotFoundError: There is no such output directory, or the path is a folder.
+        Raises NotFoundError if there is no such output directory, or the path is a folder.
         """
         folder = self._folder(job, directory_id)
         blob = self._datastores.read(folder, path, offset, limit)
@@ -201,8 +193,7 @@ class OutputFiles:
     def _folder(self, job: AzureJob, directory_id: str) -> BlobFolder:
         """Where the service keeps an output directory.
 
-        Raises:
-            NotFoundError: The job has no such directory, or it is only on its nodes.
+        Raises NotFoundError if the job has no such directory, or it is only on its nodes.
         """
         uri = self._uri(job, directory_id)
         folder = self._datastores.folder(uri) if uri else None
@@ -251,8 +242,7 @@ def output_uri(job: AzureJob, output: OutputDirectory) -> str:
 def list_log_files(watched: WatchedLogs, path: str, limit: int | None) -> Sequence[OutputFile]:
     """One level of the directory, sorted by name; each file costs a request for its size.
 
-    Raises:
-        NotFoundError: There is no such folder.
+    Raises NotFoundError if there is no such folder.
     """
     names = list(watched.details().log_files)
     folder = path.strip("/")

@@ -26,11 +26,7 @@ class Quota:
         self._clusters, self._location = clusters, clusters.location
 
     def list(self, location: str) -> Sequence[Usage]:
-        """The usage of each quota in a location.
-
-        Raises:
-            ServiceError: The service is not there.
-        """
+        """The usage of each quota in a location; ServiceError if the service is not there."""
         return [Usage.from_wire(item) for item in self._location.usages(location)]
 
     def node_price(self, cluster: Cluster) -> Price | None:
@@ -49,10 +45,8 @@ class Quota:
     def nodes_for(self, job: JobSpec) -> tuple[Cluster, SizeFacts]:
         """The cluster with the nodes that a job gets, and their size; reads only.
 
-        Raises:
-            ConflictError: They exceed the quota, whatever ends.
-            NotFoundError: There is no such cluster or VM size.
-            SpecError: The cluster never has so many nodes, or its nodes never so much time.
+        Raises ConflictError if they exceed the quota, whatever ends; NotFoundError if there is no such
+        cluster or VM size; SpecError if the cluster never has so many nodes, or its nodes never so much time.
         """
         id = ResourceId.parse(job.cluster.id)
         try:

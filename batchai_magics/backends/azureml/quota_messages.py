@@ -17,31 +17,19 @@ _LOW_PRIORITY = "/lowprioritycores/"  # in the type of the one quota of all fami
 
 @dataclass(frozen=True)
 class SizeFacts:
-    """A VM size in a location.
-
-    Attributes:
-        name: Its name.
-        family: The family, which has a quota.
-        cores: The cores of one node.
-        gpus: The GPUs of one node.
-        prices: Dollars, or whatever `currency` is, for one hour by tier in lower case; empty if unknown.
-        currency: The currency of the prices.
-    """
+    """A VM size in a location."""
 
     name: str
-    family: str
-    cores: int
-    gpus: int
+    family: str  # which has a quota
+    cores: int  # the cores of one node
+    gpus: int  # the GPUs of one node
+    # dollars, or whatever `currency` is, for one hour by tier in lower case; empty if unknown
     prices: Mapping[str, float] = field(default_factory=dict)
-    currency: str = "USD"
+    currency: str = "USD"  # the currency of the prices
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> SizeFacts:
-        """Reads an item of `vmSizes`.
-
-        Raises:
-            ServiceError: A field is missing or invalid.
-        """
+        """Reads an item of `vmSizes`; ServiceError if a field is missing or invalid."""
         size = ResponseObject.of(data, "the VM size")
         listed = size.object("estimatedVMPrices")
         is_hourly = listed.text("unitOfMeasure", "OneHour").lower() == _HOUR
@@ -84,12 +72,9 @@ class CoreQuota:
 
 
 def core_quota(items: Iterable[Mapping[str, Any]], family: str, *, is_spot: bool) -> CoreQuota | None:
-    """The quota that limits nodes of a family most tightly; None if the service lists none for it.
+    """The quota among `usages` that limits nodes of a family most tightly; None if there is none for it.
 
-    Args:
-        items: The items of `usages`. A workspace may have a part of the subscription's quota.
-        family: The family of a VM size.
-        is_spot: Whether the nodes may be preempted: all families share one quota for these.
+    A workspace may have a part of the subscription's. Nodes of all families that may be preempted share one.
     """
     quotas = []
     for item in items:
@@ -105,21 +90,13 @@ def core_quota(items: Iterable[Mapping[str, Any]], family: str, *, is_spot: bool
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a job is going to cost, and whether it has to wait for quota.
-
-    Attributes:
-        node_count: Its nodes.
-        size: Their size.
-        new_node_count: Those that the service has to allocate.
-        quota: The quota for these; None if unknown.
-        is_spot: Whether they may be preempted.
-    """
+    """What a job is going to cost, and whether it has to wait for quota."""
 
     node_count: int
     size: SizeFacts
-    new_node_count: int
-    quota: CoreQuota | None = None
-    is_spot: bool = False
+    new_node_count: int  # nodes that the service has to allocate
+    quota: CoreQuota | None = None  # the quota for these; None if unknown
+    is_spot: bool = False  # whether they may be preempted
 
     @property
     def will_queue(self) -> bool:
@@ -164,13 +141,7 @@ _COMING = (ProvisioningState.CREATING, ProvisioningState.UPDATING)
 
 
 def queue_reason(cluster: Cluster, node_count: int, estimate: Estimate | None = None) -> str:
-    """Why a job waits for its nodes, without a period; the most important reasons first.
-
-    Args:
-        cluster: The job's cluster.
-        node_count: The nodes that the job needs.
-        estimate: What the quota says about them, where that is known.
-    """
+    """Why a job waits for its nodes, without a period; the most important reasons first."""
     return "; ".join(_reasons(cluster, node_count, estimate)) or "the service has queued it"
 
 

@@ -26,31 +26,18 @@ _MAX_DEPTH = 8  # of inner errors
 
 @dataclass(frozen=True)
 class RunDetails:
-    """What run history knows of a run.
+    """What run history knows of a run. Times are in UTC."""
 
-    Attributes:
-        status: Its status, as the service writes it: `Running`, `Completed`.
-        log_files: The name of each log file → its signed address.
-        started: When it started, in UTC.
-        ended: When it ended, in UTC.
-        errors: Why it failed, as JSON of error details.
-        warnings: What the service warns of, in the same form; no reason for a failure.
-    """
-
-    status: str
-    log_files: Mapping[str, str] = field(default_factory=dict, repr=False)  # signed addresses
+    status: str  # as the service writes it: `Running`, `Completed`
+    log_files: Mapping[str, str] = field(default_factory=dict, repr=False)  # name → signed address
     started: datetime | None = None
     ended: datetime | None = None
-    errors: tuple[dict[str, Any], ...] = ()
-    warnings: tuple[dict[str, Any], ...] = ()
+    errors: tuple[dict[str, Any], ...] = ()  # why it failed, as JSON of error details
+    warnings: tuple[dict[str, Any], ...] = ()  # in the same form; no reason for a failure
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> RunDetails:
-        """Reads the JSON of run history.
-
-        Raises:
-            ServiceError: A field is missing or invalid.
-        """
+        """Reads the JSON of run history; ServiceError if a field is missing or invalid."""
         run = ResponseObject.of(data, "the run")
         error = run.object("error").object("error")
         return cls(
@@ -120,18 +107,12 @@ _OTHER = re.compile(rf"{_FOLDER}mpi_log\.txt|logs/batchai/stdouterr/[^/]+")
 
 @dataclass(frozen=True)
 class RankLog:
-    """A log file of one process in one attempt.
+    """A log file of one process in one attempt."""
 
-    Attributes:
-        name: The service's name.
-        attempt: The number of retries before it.
-        rank: The rank of the process.
-        label: What distinguishes its own log in the job's folder, `wk-0`, `3`; empty for a single process.
-    """
-
-    name: str
-    attempt: int
-    rank: int
+    name: str  # the service's name
+    attempt: int  # the number of retries before it
+    rank: int  # the rank of the process
+    # what distinguishes its own log in the job's folder, `wk-0`, `3`; empty for a single process
     label: str = ""
 
     @property
@@ -146,11 +127,9 @@ class RankLog:
 
 
 def parse_log_name(name: str, worker_count: int = 1) -> RankLog | None:
-    """The process of a log file; None for a file of the service.
+    """The process of a log file by its name; None for a file of the service.
 
-    Args:
-        name: The service's name.
-        worker_count: The workers of TensorFlow, whose ranks precede those of the parameter servers.
+    `worker_count` is of TensorFlow's workers, whose ranks precede those of the parameter servers.
     """
     match = _NAME.fullmatch(name)
     if not match:

@@ -240,10 +240,7 @@ class RunTelemetry:
         """The samples taken after `after` (seconds since 1970), in order of time.
 
         A running job's files are read in turns, one in some seconds, and shown as far as all are known; those
-        of an ended job are read to their ends.
-
-        Raises:
-            NotFoundError: The job does not exist.
+        of an ended job are read to their ends. Raises NotFoundError if the job does not exist.
         """
         watched = self._logs.watched(job)
         run = self._runs.get(watched.run, _RunSamples)

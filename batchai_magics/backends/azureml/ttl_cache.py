@@ -13,10 +13,7 @@ _Value = TypeVar("_Value")
 class TtlCache(Generic[_Value]):
     """Values by key, of which the `max_size` used last are kept. Thread-safe; a read does not block others.
 
-    Args:
-        life_s: For how many seconds a value is used.
-        max_size: How many values are kept.
-        clock: The time in seconds.
+    `life_s` says for how many seconds a value is used.
     """
 
     def __init__(

@@ -29,11 +29,7 @@ class WorkspaceAddress:
 
     @classmethod
     def of(cls, settings: Settings) -> WorkspaceAddress:
-        """The workspace of the settings.
-
-        Raises:
-            UsageError: They name no subscription.
-        """
+        """The workspace of the settings; UsageError if they name no subscription."""
         if settings.subscription == Settings.subscription:
             raise UsageError("the azureml backend has no workspace", hint=_HOW)
         return cls(settings.subscription, settings.resource_group, settings.workspace)
@@ -58,10 +54,8 @@ class WorkspaceAddress:
 def with_workspace_file(settings: Settings, folder: Path) -> Settings:
     """The settings with what they do not name themselves from the nearest `config.json`.
 
-    It is searched for in `folder` and those above, as Azure's SDK does.
-
-    Raises:
-        UsageError: The file is no such file.
+    It is searched for in `folder` and those above, as Azure's SDK does. Raises UsageError if the file is no
+    such file.
     """
     if settings.subscription != Settings.subscription:
         return settings

@@ -49,9 +49,7 @@ _OF_SUBMITTER = (
 def inherited(environ: Mapping[str, str], patterns: str = "") -> dict[str, str]:
     """The variables of an environment that a job inherits; none that looks like a secret.
 
-    Args:
-        environ: The environment.
-        patterns: More names, with `*` and `?`, separated by commas or blanks: the setting `pass_env`.
+    `patterns` are more names, with `*` and `?`, separated by commas or blanks: the setting `pass_env`.
     """
     from batchai_magics.models.secret_masking import is_secret_name, is_secret_text  # supervisors need none
 

@@ -123,29 +123,17 @@ class ClusterSetup(Protocol):
 
 
 class Launcher(Protocol):
-    """Starts the processes of plans on the nodes of an attempt; an engine derives its own from it.
+    """Starts the processes of plans on the nodes of an attempt; an engine derives its own from it."""
 
-    Attributes:
-        files: The files of the run.
-        env: The environment of processes, with the job's secrets.
-        signal_pipe: The signals that this program gets.
-        address: Where programs on the nodes reach this one.
-        registry_password: For the registry of the job's image.
-        setup: The setup task of its cluster, if the attempt runs it.
-        number: Of the attempt: the first of a run is 1.
-        previous_end: Why the attempt before ended.
-        left_behind: What could not be collected from the nodes at the end, in sentences.
-    """
-
-    files: JobLayout
-    env: Mapping[str, str]
-    signal_pipe: SignalPipe
-    address: str = LOOPBACK
-    registry_password: str = ""
-    setup: ClusterSetup | None = None
-    number: int = 1
-    previous_end: str = ""
-    left_behind: Sequence[str] = ()
+    files: JobLayout  # the files of the run
+    env: Mapping[str, str]  # the environment of processes, with the job's secrets
+    signal_pipe: SignalPipe  # the signals that this program gets
+    address: str = LOOPBACK  # where programs on the nodes reach this one
+    registry_password: str = ""  # for the registry of the job's image
+    setup: ClusterSetup | None = None  # the setup task of its cluster, if the attempt runs it
+    number: int = 1  # of the attempt: the first of a run is 1
+    previous_end: str = ""  # why the attempt before ended
+    left_behind: Sequence[str] = ()  # what could not be collected from the nodes at the end, in sentences
 
     @abstractmethod
     def processes(
@@ -175,17 +163,11 @@ class Launcher(Protocol):
 
 
 class Report(Protocol):
-    """What an attempt is told by its engine, and tells it; an engine derives its own from it.
+    """What an attempt is told by its engine, and tells it; an engine derives its own from it."""
 
-    Attributes:
-        engine: The engine's name in messages.
-        gives_notice: Whether processes are warned before their attempt is ended for another one.
-        deadline: When the attempt has to end.
-    """
-
-    engine: str = "the engine"
-    gives_notice: bool = False
-    deadline: Deadline
+    engine: str = "the engine"  # the engine's name in messages
+    gives_notice: bool = False  # whether processes are warned before their attempt is ended for another one
+    deadline: Deadline  # when the attempt has to end
 
     @abstractmethod
     def stop_request(self, *, is_signalled: bool) -> Outcome | None:

@@ -41,11 +41,7 @@ class NotHereError(DeliveryError):
 
 
 def deliver(channel: Channel, notification: Notification) -> None:
-    """Sends a notification.
-
-    Raises:
-        DeliveryError: It was not delivered, or nobody knows.
-    """
+    """Sends a notification; DeliveryError if it was not delivered, or nobody knows."""
     send = {
         ChannelKind.WEBHOOK: _post,
         ChannelKind.COMMAND: _run,

@@ -43,9 +43,8 @@ class RayGateway:
     def connect(self) -> None:
         """Connects to the cluster, unless that is done.
 
-        Raises:
-            CapabilityError: There is no Ray here, or it has another version than the cluster.
-            ServiceError: No cluster answers.
+        Raises CapabilityError if there is no Ray here, or it has another version than the cluster;
+        ServiceError if no cluster answers.
         """
         with self._lock:
             self._refused = -REFUSED_S
@@ -174,9 +173,7 @@ def _exchange(
 ) -> dict[str, Any]:
     """The program's answer to a request, or its greeting.
 
-    Raises:
-        EOFError: It has ended.
-        OSError: It cannot be asked, or has not answered in time.
+    Raises EOFError if it has ended, OSError if it cannot be asked, or has not answered in time.
     """
     assert program.stdin
     assert program.stdout

@@ -105,10 +105,8 @@ class Runs:
     def submit(self, run: Run, placement: Placement, *, attempt: int = 1, after: str = "") -> None:
         """Submits an attempt; ServiceError with Slurm's message if it is refused.
 
-        A run whose predecessor has failed ends instead.
-
-        Raises:
-            NotFoundError: A predecessor of a new run has just been deleted.
+        A run whose predecessor has failed ends instead. Raises NotFoundError if a predecessor of a new run
+        has just been deleted.
         """
         submit_options = self._prepared([run], placement, after=after, is_new=attempt == 1)
         if submit_options is None:
@@ -134,8 +132,7 @@ class Runs:
     ) -> SubmitOptions | None:
         """The sbatch options of attempts; None if a predecessor has failed, with which the runs have ended.
 
-        Raises:
-            NotFoundError: A predecessor of new runs was deleted while they were prepared.
+        Raises NotFoundError if a predecessor of new runs was deleted while they were prepared.
         """
         run = runs[0]
         with self.batched([run]) if AFTER in run.state else contextlib.nullcontext():

@@ -46,8 +46,7 @@ class Authenticator:
     def authenticate(self, authorization: str) -> User:
         """The user whose token is in `Authorization: Bearer …`.
 
-        Raises:
-            ApiError: 401 for a missing or unknown token.
+        Raises ApiError (401) for a missing or unknown token.
         """
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
@@ -82,8 +81,7 @@ class Users:
     def add(self, name: str) -> str:
         """Adds a user and returns the token, which is not stored.
 
-        Raises:
-            UsageError: for an invalid name, or one that exists in any letter case.
+        Raises UsageError for an invalid name, or one that exists in any letter case.
         """
         if not _NAME.fullmatch(name):
             raise UsageError(f"{name!r} is not a user name", hint="Use letters, digits and . _ - @")

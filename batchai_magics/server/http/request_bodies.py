@@ -39,11 +39,9 @@ class RequestBodies:
         """The call with its body, which keeps its room in memory or on disk until the block ends.
 
         With `spooled_bytes`, a body that may be too large for memory can have so many, in a file. `user` is
-        the name or the storage credential of the sender.
-
-        Raises:
-            ApiError: 413 for a body that is too large, 503 if it would exceed a quota or with too many
-                unfinished bodies, 408 for one that arrives too slowly.
+        the name or the storage credential of the sender. Raises ApiError (413) for a body that is too large,
+        503 if it would exceed a quota or with too many unfinished bodies, 408 for one that arrives too
+        slowly.
         """
         with contextlib.ExitStack() as stack:
             spool = None

@@ -16,8 +16,7 @@ _VERSION = re.compile(r"\d{4}-\d\d-\d\d(-[a-z]+)?", re.IGNORECASE)
 def parse_head(request: Request) -> ApiCall:
     """The request without its body, which is not read, and as yet of nobody.
 
-    Raises:
-        ApiError: 400 for a path or query that is not UTF-8.
+    Raises ApiError (400) for a path or query that is not UTF-8.
     """
     path = raw_path(request)
     decode_url_text(path, "The path of the request")

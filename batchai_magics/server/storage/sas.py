@@ -154,19 +154,12 @@ _SCOPES: Mapping[str, tuple[str, str]] = {"file": ("f", "s"), "blob": ("b", "c")
 
 @dataclass(frozen=True)
 class SasRule:
-    """The authorization that an operation requires.
+    """The authorization that an operation requires."""
 
-    Attributes:
-        any_of: Permissions of which one suffices.
-        resource_type: The resource type an account SAS must have in `srt`: s, c or o.
-        scopes: The values of `sr` that suffice in a service SAS.
-        to_replace: Permissions that are all required to overwrite an existing file.
-    """
-
-    any_of: str
-    resource_type: str
-    scopes: str = ""
-    to_replace: str = ""
+    any_of: str  # permissions of which one suffices
+    resource_type: str  # the resource type an account SAS must have in `srt`: s, c or o
+    scopes: str = ""  # the values of `sr` that suffice in a service SAS
+    to_replace: str = ""  # permissions that are all required to overwrite an existing file
 
 
 _IN_SHARE, _ANY_SCOPE = "sc", "fbsc"

@@ -96,8 +96,7 @@ _MAX_BYTES = 8 << 10  # names and values of one resource, as in Azure
 def parse_metadata(call: ApiCall) -> dict[str, str]:
     """The metadata in a request, with names in lower case.
 
-    Raises:
-        StorageApiError: 400 for a name that is not a C# identifier, and above 8 KiB.
+    Raises StorageApiError (400) for a name that is not a C# identifier, and above 8 KiB.
     """
     headers = [header for header in call.headers if header.startswith(_HEADER)]
     metadata = {header.removeprefix(_HEADER): call.headers[header].strip() for header in headers}
@@ -126,18 +125,12 @@ def metadata_element(call: ApiCall, metadata: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True)
 class StorageRecord:
-    """What the server stores about a share, container, file or blob.
+    """What the server stores about a share, container, file or blob."""
 
-    Attributes:
-        metadata: The client's names and values.
-        properties: Content headers, by response header name.
-        revision: Of a blob, a random value that changes with each write and makes its ETag unique.
-        changed: Of a blob, when the record changed, in seconds since the epoch; its content may be newer.
-    """
-
-    metadata: Mapping[str, str] = field(default_factory=dict)
-    properties: Mapping[str, str] = field(default_factory=dict)
-    revision: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)  # the client's names and values
+    properties: Mapping[str, str] = field(default_factory=dict)  # content headers, by response header name
+    revision: str = ""  # of a blob, a random value that changes with each write and makes its ETag unique
+    # of a blob, when the record changed, in seconds since the epoch; its content may be newer
     changed: float = 0.0
 
     def revised(self, *, changed: float = 0.0) -> StorageRecord:

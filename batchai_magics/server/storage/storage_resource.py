@@ -207,8 +207,7 @@ def written_span(call: ApiCall) -> ByteSpan:
 def check_path(path: str) -> str:
     """A normalized path on a share.
 
-    Raises:
-        StorageError: for a path that escapes the share, or that no file can have.
+    Raises StorageError for a path that escapes the share, or that no file can have.
     """
     if _IMPOSSIBLE.search(path):
         raise StorageError(f"{path!r} is not a valid path: it is not valid UTF-8, or contains NUL")

@@ -25,10 +25,8 @@ def content_response(
 ) -> ApiResponse:
     """The response with the requested range of a file, or the whole; a short one is read at once.
 
-    `read` gets an offset and a number of bytes, `mask` the offset of bytes that it may change.
-
-    Raises:
-        StorageApiError: 416 for a range that starts at or beyond the end, also in an empty file.
+    `read` gets an offset and a number of bytes, `mask` the offset of bytes that it may change. Raises
+    StorageApiError (416) for a range that starts at or beyond the end, also in an empty file.
     """
     span = parse_span(call)
     if span and span.start >= size:

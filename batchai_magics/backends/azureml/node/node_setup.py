@@ -24,19 +24,13 @@ SHARE_OUTPUT = "batchai"  # the output that stands for the default share
 
 
 class SetupBarrier(NamedTuple):
-    """What the processes of a node wait for.
+    """What the processes of a node wait for."""
 
-    Attributes:
-        folder: The folder in which the service starts processes.
-        share: Where the default share is mounted, below the mount root.
-        mounts: The path of each other mount below the mount root, with the name of its output.
-        paths: The paths of the service's inputs and outputs: `in:ID`, `out:ID`.
-    """
-
-    folder: Path
-    share: str
+    folder: Path  # the folder in which the service starts processes
+    share: str  # where the default share is mounted, below the mount root
+    # the path of each other mount below the mount root, with the name of its output
     mounts: Mapping[str, str]
-    paths: Mapping[str, str]
+    paths: Mapping[str, str]  # the paths of the service's inputs and outputs: `in:ID`, `out:ID`
 
     def run_once(self, prepare: Callable[[], Outcome | None]) -> Outcome | None:
         """Runs `prepare` in the first process of this node; the others wait for its result."""

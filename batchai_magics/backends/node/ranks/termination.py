@@ -58,12 +58,8 @@ def end(
 ) -> None:
     """Ends the processes of a plan and everything they started; keeps their last output.
 
-    Args:
-        ranks: The processes.
-        find: What finds them, and everything they started.
-        patience_s: How long a full disk may take to have room for that output.
-        grace_s: How long the processes may take to exit after SIGTERM.
-        is_hurried: Whether they are to be killed at once.
+    `patience_s` is how long a full disk may take to have room for that output, `grace_s` how long the
+    processes may take to exit after SIGTERM, `is_hurried` whether they are to be killed at once.
     """
     left = partial(find, ranks)
     send(left(), signal.SIGTERM)

@@ -62,8 +62,7 @@ def main() -> None:
 def connect(address: str) -> None:
     """Connects to the cluster.
 
-    Raises:
-        ConnectionRefused: There is no Ray here, no cluster, or one of another version.
+    Raises ConnectionRefused if there is no Ray here, no cluster, or one of another version.
     """
     try:
         import ray

@@ -88,8 +88,7 @@ class RunCopies:
     def send(self, stop_request: Callable[[], Outcome | None]) -> Outcome | None:
         """Sends what the processes need; the outcome if the attempt was stopped meanwhile.
 
-        Raises:
-            CopyError: That is too much, or does not fit there.
+        Raises CopyError if that is too much, or does not fit there.
         """
         import ray
 
