@@ -218,6 +218,7 @@ class AccountKeys:
 
     def __init__(self, file: Path, backend: Backend) -> None:
         self._file, self._backend = file, backend
+        self._known: tuple[tuple[int, int], tuple[str, str]] | None = None  # version of the file, its keys
 
     def of(self, account: str) -> tuple[str, str]:
         """The two keys of an account; NotFoundError if it does not exist."""
@@ -235,10 +236,15 @@ class AccountKeys:
         self._write(keys)
 
     def _server_keys(self) -> tuple[str, str]:
+        """The keys in the file, which is read again once it has been replaced."""
         if not self._file.exists():
             self._write([_new_key(), _new_key()])
-        first, second = json.loads(self._file.read_text(encoding="ascii"))
-        return first, second
+        status = self._file.stat()
+        version = status.st_ino, status.st_mtime_ns
+        if self._known is None or self._known[0] != version:
+            first, second = json.loads(self._file.read_text(encoding="ascii"))
+            self._known = version, (first, second)
+        return self._known[1]
 
     def _write(self, keys: list[str]) -> None:
         write(self._file, json.dumps(keys))
