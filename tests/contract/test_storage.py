@@ -43,9 +43,10 @@ def test_a_share_keeps_files_and_lists_them(storage: Storage) -> None:
     assert storage.digest("data", "a.txt") in ("", hashlib.sha256(b"22").hexdigest())
     storage.delete("data", "b")
     assert names(storage) == ["a.txt"]
-    assert "data" in storage.shares()
+    assert ("data" in storage.shares(), storage.has("data")) == (True, True)
     storage.remove("data")
-    assert "data" not in storage.shares()
+    assert ("data" in storage.shares(), storage.has("data")) == (False, False)
+    assert not storage.has("no valid name")
 
 
 def test_a_share_that_a_job_uses_is_not_deleted_under_it(place: Place) -> None:

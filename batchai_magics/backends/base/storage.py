@@ -75,6 +75,10 @@ class Storage(Protocol):
     def shares(self) -> Sequence[str]:
         """The names of all shares, sorted; those of other accounts than `local` as `account/name`."""
 
+    def has(self, share: str) -> bool:
+        """Whether there is a share of that name; False for an invalid one."""
+        return share in self.shares()
+
     def upload(self, share: str, files: Mapping[str, bytes]) -> None:
         """Writes files (path → content) and the folders they are in, each file atomically."""
 

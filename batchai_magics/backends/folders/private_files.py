@@ -117,7 +117,8 @@ def read_ahead(
 
 def append(file: Path, text: str) -> None:
     """Appends to a file."""
-    make_folder(file.parent)
+    if not file.exists():
+        make_folder(file.parent)
     with open(file, "a", encoding="utf-8", opener=opener) as stream:
         stream.write(text)
 

@@ -24,7 +24,7 @@ from batchai_magics.backends.folders.copying import CopyPaths
 from batchai_magics.backends.folders.entries import Entry, open_regular, read_slice, resolve_inside
 from batchai_magics.backends.folders.private_files import is_remote
 from batchai_magics.config import DEFAULT_ACCOUNT
-from batchai_magics.errors import FileChangedError
+from batchai_magics.errors import FileChangedError, SpecError
 from batchai_magics.models.file_names import name_of
 from batchai_magics.models.job_execution import FileKind
 from batchai_magics.models.resource_ids import check_share_name
@@ -60,6 +60,13 @@ class FolderStorage:
         accounts = [path for path in self._root.iterdir() if path.is_dir()] if self._root.exists() else []
         names = [f"{account.name}/{share.name}" for account in accounts for share in account.iterdir()]
         return sorted(name.removeprefix(f"{DEFAULT_ACCOUNT}/") for name in names)
+
+    def has(self, share: str) -> bool:
+        """Whether there is a share of that name; False for an invalid one."""
+        try:
+            return self._folder(share).is_dir()
+        except SpecError:
+            return False
 
     def upload(self, share: str, files: Mapping[str, bytes]) -> None:
         """Writes files, each atomically; here, only those that the share does not have already."""

@@ -54,7 +54,7 @@ class Bucket:
     @property
     def is_there(self) -> bool:
         """Whether the bucket exists."""
-        return self.name in self.storage.shares()
+        return self.storage.has(self.name)
 
     def file(self, path: str) -> ShareFile:
         """The file or folder at `path`; raises NotFoundError if it does not exist."""

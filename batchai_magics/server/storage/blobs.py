@@ -242,7 +242,7 @@ def copy(request: StorageRequest) -> ApiResponse:
     """Copies a file or blob; complete when the response is sent."""
     source = resource_of_url(request.call.headers[COPY_SOURCE], request.resource.service)
     is_of_account = source.account == request.resource.account and source.path
-    if not is_of_account or source.backend_share not in request.storage.shares():
+    if not is_of_account or not request.storage.has(source.backend_share):
         raise source_error(request.call)
     request.check_share()
     check_target(request)

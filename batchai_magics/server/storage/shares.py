@@ -29,7 +29,7 @@ _EPOCH = datetime(2018, 5, 1, tzinfo=timezone.utc)
 def create(request: StorageRequest) -> ApiResponse:
     """Creates a share or container."""
     check_share_name(request.share)
-    if request.share in request.storage.shares():
+    if request.storage.has(request.share):
         code = f"{request.noun.capitalize()}AlreadyExists"
         raise StorageApiError(409, code, f"The specified {request.noun} already exists.")
     new_metadata = storage_metadata.parse_metadata(request.call)

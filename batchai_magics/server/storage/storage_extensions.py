@@ -103,7 +103,7 @@ def _storage_of(context: HandlerContext, call: ApiCall, share: str) -> Storage:
     """The backend's shares or containers; raises if the share does not exist."""
     service = _service_of(call)
     storage = storage_of(context.backend, service)
-    if share not in storage.shares():
+    if not storage.has(share):
         raise api_errors.share_not_found(share, "container" if service == "blob" else "share")
     return storage
 

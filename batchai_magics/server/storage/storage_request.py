@@ -187,7 +187,7 @@ class StorageRequest:
 
     def check_share(self) -> None:
         """Raises StorageApiError (404) unless the share or container exists."""
-        if self.share not in self.storage.shares():
+        if not self.storage.has(self.share):
             message = f"The specified {self.noun} does not exist."
             raise StorageApiError(404, f"{self.noun.capitalize()}NotFound", message)
 

@@ -246,7 +246,7 @@ class StorageRouter:
 
 
 def _has_share(storage: Storage | None, name: str) -> bool:
-    return storage is not None and name in storage.shares()
+    return storage is not None and storage.has(name)
 
 
 def _find_action(
