@@ -15,7 +15,6 @@ from pathlib import Path
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state import database_errors
-from batchai_magics.backends.local.state.database_errors import opener_in
 from batchai_magics.backends.local.state.job_table import NEEDS_PROCESS
 from batchai_magics.errors import StorageError
 from batchai_magics.launch.plan import OTHER_VERSION_HINT, VERSION
@@ -86,7 +85,7 @@ def _connect(path: Path, *, may_make: bool, busy_s: float) -> sqlite3.Connection
 @contextlib.contextmanager
 def _exclusive(folder: Path, busy_s: float) -> Iterator[None]:
     """Locks the folder for creating a database; StorageError on timeout."""
-    wait = database_errors.LockWait(folder, busy_s, opener_in)
+    deadline_s = time.monotonic() + busy_s
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         while True:
@@ -94,9 +93,8 @@ def _exclusive(folder: Path, busy_s: float) -> Iterator[None]:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if wait.is_over:
-                    raise database_errors.locked(folder, opener_in(folder)) from None
-            wait.warn_if_stopped()
+                if time.monotonic() >= deadline_s:
+                    raise database_errors.locked(folder) from None
             time.sleep(PAUSE_S)
         yield
     finally:

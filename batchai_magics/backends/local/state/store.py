@@ -10,6 +10,7 @@ import contextlib
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -17,7 +18,7 @@ from typing import TypeVar
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.local import process
 from batchai_magics.backends.local.state import database_errors, job_table, node_table
-from batchai_magics.backends.local.state.database_errors import DISK_FULL, translate_errors, writer_of
+from batchai_magics.backends.local.state.database_errors import DISK_FULL, translate_errors
 from batchai_magics.backends.local.state.database_file import BUSY_S, DatabaseFile
 from batchai_magics.errors import StorageError
 
@@ -227,7 +228,7 @@ class Store:
         """Begins a transaction; calls `unlock` while another process holds the lock for long."""
         self._roll_back_interrupted()
         connection.execute(f"PRAGMA synchronous = {synchronous}")
-        wait = database_errors.LockWait(self.path, self._busy_s, writer_of)
+        deadline_s = time.monotonic() + self._busy_s
         busy_timeout = "PRAGMA busy_timeout = {:.0f}"  # in milliseconds
         connection.execute(busy_timeout.format(1000 * min(self._stuck_s, self._busy_s)))
         try:
@@ -236,10 +237,9 @@ class Store:
                     connection.execute("BEGIN IMMEDIATE")
                     return
                 except sqlite3.OperationalError as error:
-                    if not database_errors.is_locked_error(error) or wait.is_over:
+                    if not database_errors.is_locked_error(error) or time.monotonic() >= deadline_s:
                         raise
                 self.unlock(connection)
-                wait.warn_if_stopped()
         finally:
             connection.execute(busy_timeout.format(1000 * self._busy_s))
 
