@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import batchai_magics
-from batchai_magics.backends.machines.machine import LocalMachine
+from batchai_magics.backends.machines.machine import Machine
 from batchai_magics.backends.slurm import client
 from batchai_magics.backends.slurm.settings import SlurmSettings
 
@@ -55,7 +55,7 @@ def test_network_variables_that_are_said_to_reach_jobs_do(monkeypatch: pytest.Mo
     for name in names:
         monkeypatch.setenv(name, "x")
     assert len(names) >= 8
-    assert set(names) <= set(client.command_environment(LocalMachine(), sys.executable))
+    assert set(names) <= set(client.command_environment(Machine(), sys.executable))
 
 
 def test_auto_scale_is_not_refused_on_one_page_and_explained_on_the_same() -> None:

@@ -236,7 +236,7 @@ class LocalRunner(Runner):
 
     def _output(self, guid: str, command: NodeCommand) -> CommandOutput:
         from batchai_magics.backends.base import CommandEnd
-        from batchai_magics.backends.machines.machine import CommandLine, LocalMachine
+        from batchai_magics.backends.machines.machine import CommandLine, Machine
 
         mark = f"exec-{uuid.uuid4()}"
         env = {
@@ -248,7 +248,7 @@ class LocalRunner(Runner):
         words = process.start_command(sys.executable, RUN_COMMAND.partition(".")[2], ["", command.command])
         line = CommandLine(words, env, str(self.layout.node(guid, command.node)))
         try:
-            code = yield from LocalMachine().stream(line, tick_s=command.tick_s)
+            code = yield from Machine().stream(line, tick_s=command.tick_s)
         except FileNotFoundError:  # it was removed meanwhile
             raise api_errors.node_not_found(command.node) from None
         except BaseException:  # what still writes when the program has ended, or was killed

@@ -1,4 +1,4 @@
-"""A machine that a backend runs commands on: the protocol, this machine, and the output of commands."""
+"""A machine that a backend runs commands on: this one, and what another one overrides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import IO, NamedTuple, Protocol
+from typing import IO, NamedTuple
 
 from batchai_magics.backends.base import CommandBytes
 
@@ -52,34 +52,47 @@ class CommandLine:
     folder: str = ""
 
 
-class Machine(Protocol):
-    """A machine. All methods of a remote one may raise UnreachableError."""
+EXIT_TIMEOUT_S = 10.0  # from the end of standard input to SIGKILL
+
+
+class Machine:
+    """The machine that this process runs on; a class for another one overrides all of it.
+
+    All methods of a remote one may raise UnreachableError.
+    """
 
     @property
     def name(self) -> str:
         """The name for messages: `this machine`, or the host that `ssh` is given."""
+        return "this machine"
 
     @property
     def user(self) -> int:
         """The uid that commands run as."""
+        return os.getuid()
 
     @property
     def environ(self) -> Mapping[str, str]:
         """The default environment of commands."""
+        return os.environ
 
     @property
     def python(self) -> str:
         """The interpreter: of this process, or the one found on the remote machine."""
+        return sys.executable
 
     @property
     def path_prefix(self) -> str:
         """The folder to put first on PATH so that `python` is found; empty if it already is."""
+        return str(Path(sys.executable).parent)
 
     def resolve(self, path: PurePath) -> Path:
         """An absolute path on the machine; `~` is the user's home directory."""
+        return Path(path).expanduser().absolute()
 
     def has_program(self, program: str) -> bool:
         """Whether a program is on PATH."""
+        return shutil.which(program) is not None
 
     def run(
         self, line: CommandLine, *, timeout_s: float, result_folder: Path | None = None
@@ -97,58 +110,6 @@ class Machine(Protocol):
             TimeoutError: The command took longer than `timeout_s`.
             FileNotFoundError: The program is not on PATH.
         """
-
-    def stream(self, line: CommandLine, *, tick_s: float) -> Generator[CommandBytes, None, int]:
-        """Runs a command; yields its output as it arrives, and returns its exit code.
-
-        Closing the generator closes the standard input of the command, which must then exit. With `tick_s`,
-        yields empty output after that many seconds without any.
-        """
-
-    def close(self) -> None:
-        """Closes connections."""
-
-
-EXIT_TIMEOUT_S = 10.0  # from the end of standard input to SIGKILL
-
-
-class LocalMachine:
-    """The machine that this process runs on."""
-
-    name = "this machine"
-
-    @property
-    def user(self) -> int:
-        """The uid of this process."""
-        return os.getuid()
-
-    @property
-    def environ(self) -> Mapping[str, str]:
-        """The environment of this process."""
-        return os.environ
-
-    @property
-    def python(self) -> str:
-        """The interpreter of this process."""
-        return sys.executable
-
-    @property
-    def path_prefix(self) -> str:
-        """The folder of the interpreter of this process."""
-        return str(Path(sys.executable).parent)
-
-    def resolve(self, path: PurePath) -> Path:
-        """An absolute path."""
-        return Path(path).expanduser().absolute()
-
-    def has_program(self, program: str) -> bool:
-        """Whether a program is on PATH."""
-        return shutil.which(program) is not None
-
-    def run(
-        self, line: CommandLine, *, timeout_s: float, result_folder: Path | None = None
-    ) -> CompletedCommand:
-        """Runs a command and waits for it."""
         program = shutil.which(line.arguments[0])
         if program is None:
             raise FileNotFoundError(line.arguments[0])
@@ -167,7 +128,11 @@ class LocalMachine:
         return CompletedCommand(done.returncode, done.stdout, done.stderr)
 
     def stream(self, line: CommandLine, *, tick_s: float) -> Generator[CommandBytes, None, int]:
-        """Runs a command; yields its output as it arrives, and returns its exit code."""
+        """Runs a command; yields its output as it arrives, and returns its exit code.
+
+        Closing the generator closes the standard input of the command, which must then exit. With `tick_s`,
+        yields empty output after that many seconds without any.
+        """
         child = subprocess.Popen(
             line.arguments,
             cwd=line.folder or None,
@@ -190,4 +155,4 @@ class LocalMachine:
                     child.kill()
 
     def close(self) -> None:
-        """No-op."""
+        """Closes connections; those of this machine are none."""

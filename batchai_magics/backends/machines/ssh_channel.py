@@ -122,7 +122,6 @@ class SshChannel:
         self._failed_attempts, self._retry_at = 0, 0.0
         self._failure: ServiceError | None = None
         self._control_path: str | None = None
-        self._configuration = ""  # output of `ssh -G HOST`
         self._pipeline = RequestPipeline()
 
     def request(
@@ -257,10 +256,7 @@ class SshChannel:
         path = self._control_path
         master = ["-o", "ControlMaster=yes", "-o", f"ControlPath={path}", "-fN"] if path else []
         login = shlex.join([*self._ssh, *master, self.host])
-        forget = ssh_connection.forget_key_command(self.host, self._configuration)
-        return ssh_connection.connection_error(
-            self.host, stderr, python=self._python, login=login, forget=forget
-        )
+        return ssh_connection.connection_error(self.host, stderr, python=self._python, login=login)
 
     def _lost_error(self) -> UnreachableError:
         text = f"the connection to {self.host} was lost, and lost again"
@@ -273,7 +269,6 @@ class SshChannel:
             done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         except FileNotFoundError:
             return ""
-        self._configuration = done.stdout
         if os.name != "posix" or ssh_connection.has_control_path(done.stdout):
             return ""
         return str(_socket_folder() / "%C")

@@ -110,10 +110,10 @@ _NO_PYTHON = re.compile(
 )
 
 
-def connection_error(host: str, stderr: str, *, python: str, login: str, forget: str) -> ServiceError:
+def connection_error(host: str, stderr: str, *, python: str, login: str) -> ServiceError:
     """The error for a failed connection, from ssh's stderr.
 
-    `login` and `forget` are command lines for hints: to log in, and to remove the host's key.
+    `login` is the command line that logs in, for hints.
     """
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     last = lines[-1] if lines else ""
@@ -122,7 +122,7 @@ def connection_error(host: str, stderr: str, *, python: str, login: str, forget:
         return UnreachableError(f"there is no host {host!r}: {last}", code="HostUnknown", hint=hint)
     if _KEY_CHANGED in stderr:
         text = f"{host} has another host key than before"
-        hint = f"Ask its administrator whether it was changed; if so: {forget}, then {login} once."
+        hint = f"Ask its administrator whether it was changed; if so, do what ssh says in a terminal: {login}"
         return ServiceError(text, code="HostKeyChanged", hint=hint)
     if _KEY_UNKNOWN in stderr:
         text = f"the host key of {host} is not known here"
@@ -147,22 +147,8 @@ def connection_error(host: str, stderr: str, *, python: str, login: str, forget:
 
 def has_control_path(configuration: str) -> bool:
     """Whether the user's own configuration (from `ssh -G`) multiplexes connections."""
-    return _settings(configuration).get("controlpath", "none").lower() != "none"
-
-
-def forget_key_command(host: str, configuration: str) -> str:
-    """The command line that removes a host's key from known_hosts, by the name and port of `ssh -G`."""
-    values = _settings(configuration)
-    name, port = values.get("hostname", host), values.get("port", "22")
-    name = values.get("hostkeyalias") or (name if port == "22" else f"[{name}]:{port}")
-    file = values.get("userknownhostsfile", "").partition(" ")[0]
-    own = ["-f", file] if file and not file.endswith("/.ssh/known_hosts") else []
-    return shlex.join(["ssh-keygen", *own, "-R", name])
-
-
-def _settings(configuration: str) -> dict[str, str]:
-    """The output of `ssh -G` by option."""
-    return dict(line.partition(" ")[::2] for line in configuration.splitlines())
+    settings = dict(line.partition(" ")[::2] for line in configuration.splitlines())
+    return settings.get("controlpath", "none").lower() != "none"
 
 
 LOGIN_TIMEOUT_S = 60.0  # for the profile of the login shell

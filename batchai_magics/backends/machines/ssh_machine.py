@@ -16,7 +16,7 @@ from typing import IO, Any, BinaryIO, ClassVar, cast
 from urllib.parse import quote
 
 from batchai_magics.backends.base import CommandBytes
-from batchai_magics.backends.machines.machine import CommandLine, CompletedCommand
+from batchai_magics.backends.machines.machine import CommandLine, CompletedCommand, Machine
 from batchai_magics.backends.machines.ssh_channel import SshChannel
 from batchai_magics.backends.machines.ssh_connection import Response
 from batchai_magics.backends.machines.stat_cache import DirectoryEntry, FileStatus, StatCache
@@ -27,7 +27,7 @@ READ_AHEAD_BYTES = 1 << 20
 _MISSING = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # errors of paths that do not exist
 
 
-class SshMachine:
+class SshMachine(Machine):
     """The host of a channel. All methods may raise UnreachableError."""
 
     def __init__(self, channel: SshChannel) -> None:

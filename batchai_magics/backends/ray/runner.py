@@ -14,7 +14,7 @@ from batchai_magics.backends.base import Capabilities, CommandEnd, CommandOutput
 from batchai_magics.backends.folders import installed_programs, private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import read_end, read_predecessors, write_predecessors
-from batchai_magics.backends.machines.machine import CommandLine, LocalMachine
+from batchai_magics.backends.machines.machine import CommandLine, Machine
 from batchai_magics.backends.node.job_environment import of_submitter
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.outcome import TERMINATE, dependency_failed, failed_with, stopped
@@ -262,7 +262,7 @@ class RayRunner(Runner):
     def _output(self, words: Sequence[str], tick_s: float) -> CommandOutput:
         """The output of a command, and finally its exit code."""
         line = CommandLine(words, os.environ)
-        code = yield from LocalMachine().stream(line, tick_s=tick_s)
+        code = yield from Machine().stream(line, tick_s=tick_s)
         yield CommandEnd(code)
 
     def close(self) -> None:

@@ -242,9 +242,9 @@ class SlurmSettings:
     def machine(self) -> Machine:
         """The machine that these folders and commands belong to."""
         if not self.ssh:
-            from batchai_magics.backends.machines.machine import LocalMachine
+            from batchai_magics.backends.machines.machine import Machine
 
-            return LocalMachine()
+            return Machine()
         from batchai_magics.backends.machines.ssh_channel import SshChannel
         from batchai_magics.backends.machines.ssh_machine import SshMachine
 
