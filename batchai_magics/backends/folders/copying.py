@@ -25,7 +25,7 @@ from batchai_magics.errors import StorageError, is_disk_full
 from batchai_magics.models.job_execution import FileKind
 from batchai_magics.untrusted_files import open_file
 
-SMALL_BYTES = 1 << 18  # files up to this size are read at once, and not resumed
+SMALL_BYTES = 1 << 18  # files up to this size are not resumed
 BLOCK_BYTES = 1 << 18  # fits into the CPU cache between reading and comparing
 
 
@@ -46,10 +46,7 @@ def copy_file(source: str, part: str, *, mode: int) -> Generator[int, None, os.s
         source_fd, part_fd = file.fileno(), _open_part(part, mode)
         status = os.fstat(source_fd)
         try:
-            if status.st_size <= SMALL_BYTES:
-                yield from _copy_small(source_fd, part_fd, status.st_size)
-            else:
-                yield from _copy_large(source_fd, part_fd, status.st_size)
+            yield from _copy_blocks(source_fd, part_fd, status.st_size)
             after = os.fstat(source_fd)
             if (status.st_size, status.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
                 raise ChangedError
@@ -61,22 +58,11 @@ def copy_file(source: str, part: str, *, mode: int) -> Generator[int, None, os.s
             os.close(part_fd)
 
 
-def _copy_small(source_fd: int, part_fd: int, size: int) -> Iterator[int]:
-    data = os.pread(source_fd, size + 1, 0)
-    if len(data) != size:
-        raise ChangedError
-    _write(part_fd, data, 0)
-    if os.pread(part_fd, size + 1, 0) != data:
-        os.ftruncate(part_fd, size)  # an earlier attempt may have left a larger file
-        if os.pread(part_fd, size + 1, 0) != data:
-            raise DamagedError
-    yield size
-
-
-def _copy_large(source_fd: int, part_fd: int, size: int) -> Iterator[int]:
+def _copy_blocks(source_fd: int, part_fd: int, size: int) -> Iterator[int]:
     """Copies what is missing from `part` or differs: each block is read back and compared."""
     os.ftruncate(part_fd, min(size, os.fstat(part_fd).st_size))
-    block, buffer = bytearray(BLOCK_BYTES), bytearray(BLOCK_BYTES)
+    block_bytes = max(1, min(size, BLOCK_BYTES))
+    block, buffer = bytearray(block_bytes), bytearray(block_bytes)
     at = 0
     while count := os.preadv(source_fd, [block], at):
         if not _is_same(part_fd, at, block, buffer, count):

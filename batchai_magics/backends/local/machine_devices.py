@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from batchai_magics.models.cluster_spec import ClusterSpec
+from typing import NamedTuple
 
 
 class MachineDevices(NamedTuple):
@@ -57,27 +54,3 @@ def visible(count: int, said: str | None) -> tuple[str, ...]:
     from batchai_magics.backends.node.ranks.gpus import device_names  # it loads ctypes
 
     return tuple(name for name in device_names(said) if name in everything or not name.isdecimal())
-
-
-def hardware_notes(spec: ClusterSpec, here: MachineDevices) -> tuple[str, ...]:
-    """A sentence about a node's actual hardware if it differs from its VM size."""
-    from batchai_magics.models.vm_sizes import lookup
-
-    auto = spec.scale_settings.auto_scale if spec.scale_settings else None
-    count = auto.maximum_node_count if auto else spec.target_node_count
-    size = lookup(spec.vm_size)
-    is_so = here.core_share(count) == size.vcpus and len(here.gpus) == size.gpus * count
-    if not count or is_so:
-        return ()
-    nodes = f"{'up to ' if auto else ''}{count} nodes"
-    who = f"each of {nodes}" if count > 1 else "the node"
-    has = f"This machine has {_count(here.core_count, 'core')} and {_count(len(here.gpus), 'GPU')}"
-    share = _count(here.core_count // count, "core") if here.core_count >= count else "a share of a core"
-    if here.gpus:
-        gpus = _count(len(here.gpus) // count, "GPU") if len(here.gpus) >= count else "a share of a GPU"
-        share = f"{share} and {gpus}"
-    return (f"{has}: {who} of {spec.vm_size} gets {share}.",)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number or 'no'} {noun}{'s' * (number > 1)}"

@@ -72,8 +72,7 @@ def create(context: Context, arguments: Namespace) -> ValueWithNotes:
         notes = (*notes, *created_notes)
     spec = described.checked(ClusterSpec, body)
     context.ensure_workspace(id)
-    created = context.backend.create(id, spec)
-    return ValueWithNotes(created, (*notes, *created.notes) if isinstance(created, Cluster) else notes)
+    return ValueWithNotes(context.backend.create(id, spec), notes)
 
 
 def show(context: Context, arguments: Namespace) -> Resource:

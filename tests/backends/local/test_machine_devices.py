@@ -1,4 +1,4 @@
-"""A node's share of this machine: counted over its cluster, and said when a cluster is made."""
+"""A node's share of this machine, counted over its cluster."""
 
 from __future__ import annotations
 
@@ -8,56 +8,8 @@ import pytest
 
 from batchai_magics.backends.base.backend_registry import default_vm_size
 from batchai_magics.backends.local import machine_devices, supervisor
-from batchai_magics.backends.local.machine_devices import MachineDevices
 from batchai_magics.config import Settings
-from batchai_magics.models.cluster_spec import ClusterSpec
 from tests.backends.local.still import Still, has_devices
-from tests.contract.place import auto
-from tests.wire_bodies import manual, plain_cluster
-
-
-def spec(size: str, count: int, most: int | None = None) -> ClusterSpec:
-    scale = manual(count) if most is None else auto(count, most)
-    return ClusterSpec.from_wire(plain_cluster(vmSize=size, scaleSettings=scale))
-
-
-@pytest.mark.parametrize(
-    ("asked", "machine", "told"),
-    [
-        (
-            spec("STANDARD_NC6", 2),
-            MachineDevices(2),
-            "This machine has 2 cores and no GPU: each of 2 nodes of STANDARD_NC6 gets 1 core.",
-        ),
-        (
-            spec("STANDARD_NC24", 2),
-            MachineDevices(16, ("0", "1", "2", "3")),
-            "This machine has 16 cores and 4 GPUs: each of 2 nodes of STANDARD_NC24 gets 8 cores and 2 GPUs.",
-        ),
-        (
-            spec("Standard_NC6", 4),
-            MachineDevices(2, ("0",)),
-            "This machine has 2 cores and 1 GPU: each of 4 nodes of Standard_NC6 gets a share of a core and a"
-            " share of a GPU.",
-        ),
-        (
-            spec("Standard_D3", 1),
-            MachineDevices(2),
-            "This machine has 2 cores and no GPU: the node of Standard_D3 gets 2 cores.",
-        ),
-        (
-            spec("Standard_D2", 0, 4),
-            MachineDevices(4),
-            "This machine has 4 cores and no GPU: each of up to 4 nodes of Standard_D2 gets 1 core.",
-        ),
-        (spec("Standard_D2", 2), MachineDevices(4), ""),
-        (spec("Standard_NC6", 0), MachineDevices(2), ""),
-    ],
-)
-def test_what_a_node_has_is_said_where_its_size_promises_something_else(
-    asked: ClusterSpec, machine: MachineDevices, told: str
-) -> None:
-    assert "".join(machine_devices.hardware_notes(asked, machine)) == told
 
 
 @pytest.mark.parametrize(
