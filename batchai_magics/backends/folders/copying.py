@@ -27,75 +27,6 @@ from batchai_magics.untrusted_files import open_file
 
 SMALL_BYTES = 1 << 18  # files up to this size are not resumed
 BLOCK_BYTES = 1 << 18  # fits into the CPU cache between reading and comparing
-
-
-class ChangedError(Exception):
-    """The source changed while it was read."""
-
-
-class DamagedError(Exception):
-    """The data written differs from the data read."""
-
-
-def copy_file(source: str, part: str, *, mode: int) -> Generator[int, None, os.stat_result]:
-    """Copies a file to `part`; yields the number of bytes of each step, and returns the status of the copy.
-
-    Raises ChangedError or DamagedError after deleting `part`.
-    """
-    with open_file(source, may_be_link=True) as file:
-        source_fd, part_fd = file.fileno(), _open_part(part, mode)
-        status = os.fstat(source_fd)
-        try:
-            yield from _copy_blocks(source_fd, part_fd, status.st_size)
-            after = os.fstat(source_fd)
-            if (status.st_size, status.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-                raise ChangedError
-            return os.fstat(part_fd)
-        except (ChangedError, DamagedError):
-            Path(part).unlink(missing_ok=True)
-            raise
-        finally:
-            os.close(part_fd)
-
-
-def _copy_blocks(source_fd: int, part_fd: int, size: int) -> Iterator[int]:
-    """Copies what is missing from `part` or differs: each block is read back and compared."""
-    os.ftruncate(part_fd, min(size, os.fstat(part_fd).st_size))
-    block_bytes = max(1, min(size, BLOCK_BYTES))
-    block, buffer = bytearray(block_bytes), bytearray(block_bytes)
-    at = 0
-    while count := os.preadv(source_fd, [block], at):
-        if not _is_same(part_fd, at, block, buffer, count):
-            _write(part_fd, memoryview(block)[:count], at)
-            if not _is_same(part_fd, at, block, buffer, count):
-                raise DamagedError
-        at += count
-        yield count
-
-
-def _is_same(descriptor: int, at: int, block: bytearray, buffer: bytearray, count: int) -> bool:
-    """Whether a file has the first `count` bytes of a block at `at`; `buffer` is reused."""
-    if os.preadv(descriptor, [buffer], at) < count:
-        return False
-    return block == buffer if count == len(block) else block[:count] == buffer[:count]
-
-
-def _write(descriptor: int, data: bytes | memoryview, at: int) -> None:
-    view = memoryview(data)
-    while view:
-        count = os.pwrite(descriptor, view, at)
-        view, at = view[count:], at + count
-
-
-def _open_part(part: str, mode: int) -> int:
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        return os.open(part, flags, mode)
-    except FileNotFoundError:
-        Path(part).parent.mkdir(parents=True, exist_ok=True)
-        return os.open(part, flags, mode)
-
-
 GROUP_FILES, GROUP_BYTES = 500, 64 << 20  # are flushed to the disk together
 DEFAULT_MODE = 0o666  # restricted by the process's umask
 
@@ -208,12 +139,63 @@ def _identity(share: str, copy: Copy, source: str, download_id: str) -> str:
 
 
 def _copied(route: CopyPaths, mode: int) -> Generator[int, None, os.stat_result]:
+    """Copies a file to its part; yields the number of bytes of each step, and returns the copy's status.
+
+    StorageError, after deleting the part, if the source changed meanwhile or the copy differs from it.
+    """
+    with open_file(route.source, may_be_link=True) as file:
+        source_fd, part_fd = file.fileno(), _open_part(route.part, mode)
+        status = os.fstat(source_fd)
+        try:
+            yield from _copy_blocks(source_fd, part_fd, route.copy)
+            after = os.fstat(source_fd)
+            if (status.st_size, status.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+                raise transfer_error(route.copy, is_changed=True)
+            return os.fstat(part_fd)
+        except StorageError:
+            Path(route.part).unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(part_fd)
+
+
+def _copy_blocks(source_fd: int, part_fd: int, copy: Copy) -> Iterator[int]:
+    """Copies what is missing from `part` or differs: each block is read back and compared."""
+    size = os.fstat(source_fd).st_size
+    os.ftruncate(part_fd, min(size, os.fstat(part_fd).st_size))
+    block_bytes = max(1, min(size, BLOCK_BYTES))
+    block, buffer = bytearray(block_bytes), bytearray(block_bytes)
+    at = 0
+    while count := os.preadv(source_fd, [block], at):
+        if not _is_same(part_fd, at, block, buffer, count):
+            _write(part_fd, memoryview(block)[:count], at)
+            if not _is_same(part_fd, at, block, buffer, count):
+                raise transfer_error(copy, is_changed=False)
+        at += count
+        yield count
+
+
+def _is_same(descriptor: int, at: int, block: bytearray, buffer: bytearray, count: int) -> bool:
+    """Whether a file has the first `count` bytes of a block at `at`; `buffer` is reused."""
+    if os.preadv(descriptor, [buffer], at) < count:
+        return False
+    return block == buffer if count == len(block) else block[:count] == buffer[:count]
+
+
+def _write(descriptor: int, data: bytes | memoryview, at: int) -> None:
+    view = memoryview(data)
+    while view:
+        count = os.pwrite(descriptor, view, at)
+        view, at = view[count:], at + count
+
+
+def _open_part(part: str, mode: int) -> int:
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        return (yield from copy_file(route.source, route.part, mode=mode))
-    except ChangedError:
-        raise transfer_error(route.copy, is_changed=True) from None
-    except DamagedError:
-        raise transfer_error(route.copy, is_changed=False) from None
+        return os.open(part, flags, mode)
+    except FileNotFoundError:
+        Path(part).parent.mkdir(parents=True, exist_ok=True)
+        return os.open(part, flags, mode)
 
 
 @contextlib.contextmanager

@@ -4,7 +4,6 @@ Output of the login shell or its background processes between frames is skipped.
 """
 
 import json
-import select
 import struct
 import threading
 import zlib
@@ -32,10 +31,6 @@ class FrameStream:
         with self._lock:
             self._writer.write(b"".join((self._mark, sizes, text, data)))
             self._writer.flush()
-
-    def wait_readable(self, timeout_s: float) -> bool:
-        """Whether data or EOF arrives within the timeout; the reader must be unbuffered."""
-        return bool(select.select([self._reader], [], [], timeout_s)[0])
 
     def receive(self) -> "tuple[dict[str, Any], bytes]":
         """The next frame; raises BrokenStreamError at the end of the stream."""

@@ -32,16 +32,9 @@ def has(program: str) -> "Any":
     return shutil.which(program) is not None, b""
 
 
-def environment(own: "Any", more: "dict[str, str]") -> "dict[str, str]":
-    """The variables of the agent's own environment that `own` names (None: all), updated with `more`."""
-    kept = {name: text for name, text in os.environ.items() if own is None or name in own}
-    return dict(kept, **more)
-
-
 def run(
     words: "list[str]",
-    own: "Any",
-    more: "dict[str, str]",
+    env: "dict[str, str]",
     folder: str,
     timeout_s: float,
     answer: "Any" = None,
@@ -51,7 +44,6 @@ def run(
     With `answer`, a folder to create for the result, the command runs once: a repeated request returns the
     saved result.
     """
-    env = environment(own, more)
     if answer is None:
         return _run_to_end(words, env, folder, timeout_s)
     file = os.path.join(answer, "answer")
@@ -162,9 +154,6 @@ def _forward(pipe: "Any", is_error: bool, forward: "Callable[[bool, bytes], None
 
 
 MAX_CONCURRENT = 16
-IDLE_TIMEOUT_S = (
-    900.0  # without requests or running ones, the agent exits; the client starts another when it needs one
-)
 OPERATIONS = {
     operation.__name__: operation for operation in (*READ_OPERATIONS, *WRITE_OPERATIONS, hello, has, run)
 }
@@ -177,13 +166,11 @@ class RequestServer:
     def __init__(self, frames: "FrameStream") -> None:
         self._frames, self._commands = frames, RunningCommands()
         self._pool = ThreadPoolExecutor(MAX_CONCURRENT)
-        self._busy = 0
-        self._lock = threading.Lock()
 
     def run(self) -> None:
         """Serves until the connection closes; requests that were received are completed."""
         try:
-            while self._wait_for_request():
+            while True:
                 head, data = self._frames.receive()
                 number, name = head.pop("number"), head.pop("ask")
                 if name == "end":
@@ -197,26 +184,13 @@ class RequestServer:
         self._commands.end_all()
         self._pool.shutdown()
 
-    def _wait_for_request(self) -> bool:
-        """Waits for a request; False after the idle timeout with nothing running."""
-        while not self._frames.wait_readable(IDLE_TIMEOUT_S):
-            if not self._busy:
-                return False
-        return True
-
     def _respond(self, number: int, act: "Any", arguments: "Any") -> None:
-        with self._lock:
-            self._busy += 1
         try:
-            try:
-                value, data = act(*arguments)
-                head = {"number": number, "value": value}
-            except Exception as error:  # noqa: BLE001 sent to the client
-                head, data = dict(_error_head(error), number=number), b""
-            self._send(head, data)
-        finally:
-            with self._lock:
-                self._busy -= 1
+            value, data = act(*arguments)
+            head = {"number": number, "value": value}
+        except Exception as error:  # noqa: BLE001 sent to the client
+            head, data = dict(_error_head(error), number=number), b""
+        self._send(head, data)
 
     def _perform(self, name: str, head: "dict[str, Any]", data: bytes) -> "Any":
         if name == "several":
@@ -240,12 +214,10 @@ class RequestServer:
         return results, b"".join(pieces)
 
     def _start(self, number: int, head: "dict[str, Any]") -> "Any":
-        env = environment(head["own"], head["more"])
-
         def forward(is_error: bool, data: bytes) -> None:
             self._send({"number": number, "error": is_error}, data)
 
-        return self._commands.start(number, head["words"], env, head["folder"], forward), b""
+        return self._commands.start(number, head["words"], head["env"], head["folder"], forward), b""
 
     def _send(self, head: "dict[str, Any]", data: bytes) -> None:
         with contextlib.suppress(OSError, ValueError):  # the client has gone

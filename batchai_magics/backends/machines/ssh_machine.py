@@ -110,11 +110,7 @@ class SshMachine(Machine):
         self._channel.close()
 
     def _run_arguments(self, line: CommandLine) -> dict[str, Any]:
-        """The request of a command; variables that have the same value on the host are sent by name only."""
-        environ = self.environ
-        own = [name for name, text in line.env.items() if environ.get(name) == text]
-        more = {name: text for name, text in line.env.items() if environ.get(name) != text}
-        return {"words": list(line.arguments), "own": own, "more": more, "folder": line.folder}
+        return {"words": list(line.arguments), "env": dict(line.env), "folder": line.folder}
 
 
 class RemoteFile(io.RawIOBase):

@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any
 
 from batchai_magics.backends.base import Chunk, CommandBytes, CommandEnd, RedactedSpan, Seal, Span, WriteTime
 from batchai_magics.models.response_object import ResponseObject, unreadable
@@ -62,27 +62,9 @@ def _parse_file_line(line: bytes) -> tuple[str, int, str]:
             raise ValueError("a file of a pack has a path, a size and a digest")
 
 
-class _Annotations(TypedDict, total=False):
-    spans: list[tuple[int, int, int]]  # start, end, rank
-    times: list[tuple[int, float]]  # start, seconds since 1970
-    hidden: list[tuple[int, int]]  # start, end
-    generation: str
-    before: str  # base64
-    seal: tuple[int, str, int]  # bytes, SHA-256, lost bytes
-
-
-class ChunkWire(_Annotations):
-    """The JSON of a chunk; what is empty is left out."""
-
-    offset: int
-    size: int
-    isComplete: bool
-    data: str  # base64
-
-
-def chunk_to_wire(chunk: Chunk) -> ChunkWire:
-    """The JSON of a chunk."""
-    wire: ChunkWire = {
+def chunk_to_wire(chunk: Chunk) -> dict[str, Any]:
+    """The JSON of a chunk, with bytes in base64; what is empty is left out."""
+    wire: dict[str, Any] = {
         "offset": chunk.offset,
         "size": chunk.size,
         "isComplete": chunk.is_complete,

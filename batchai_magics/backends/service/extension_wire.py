@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Final, TypedDict
+from typing import Any, Final
 
 from batchai_magics import errors
 from batchai_magics.backends.base import FACETS, Backend, Capabilities, Pace
@@ -53,14 +53,7 @@ class ServerInfo:
     facets: Collection[str]
 
 
-class ServerInfoWire(TypedDict):
-    """The JSON of what a server supports: the fields of its capabilities, and the names of its facets."""
-
-    capabilities: Mapping[str, Any]
-    facets: list[str]
-
-
-def info_to_wire(backend: Backend, pace: Pace) -> ServerInfoWire:
+def info_to_wire(backend: Backend, pace: Pace) -> dict[str, Any]:
     """The JSON of what a backend supports; `pace` is the server's own rate limit."""
     known = {**asdict(backend.capabilities), "pace": asdict(pace)}
     facets = [facet.attribute for facet in FACETS if getattr(backend, facet.attribute)]
@@ -95,24 +88,10 @@ SHARE_FULL = "ShareSizeLimitReached"  # Azure Files' code for a full disk
 _INVALID = "InvalidRequest"  # the code for errors without one
 
 
-class _ErrorAdditions(TypedDict, total=False):
-    batchaiHint: str
-    batchaiKind: str
-    batchaiWhat: str
-    details: list[dict[str, str]]
-
-
-class ErrorWire(_ErrorAdditions):
+def error_to_wire(error: BatchAIError) -> dict[str, Any]:
     """The JSON of an error: Azure's code and message, and our additions where they have a value."""
-
-    code: str
-    message: str
-
-
-def error_to_wire(error: BatchAIError) -> ErrorWire:
-    """The JSON of an error; classes that `errors` does not define are not named."""
     code = error.code if isinstance(error, ServiceError) else ""
-    wire: ErrorWire = {"code": code or _INVALID, "message": error.message}
+    wire: dict[str, Any] = {"code": code or _INVALID, "message": error.message}
     if error.hint:
         wire[HINT] = error.hint
     if isinstance(error, SpecError):

@@ -155,7 +155,7 @@ def test_a_program_there_that_is_killed_is_started_again(own_sshd):
 
 
 def test_what_is_to_run_once_runs_once_however_often_it_is_asked(sshd, tmp_path):
-    line = {"words": ["sh", "-c", f"sleep 1; echo x >> {tmp_path}/runs; echo done"], "own": None, "more": {}}
+    line = {"words": ["sh", "-c", f"sleep 1; echo x >> {tmp_path}/runs; echo done"], "env": dict(os.environ)}
     asked = {**line, "folder": "", "timeout_s": 60.0, "answer": str(tmp_path / "answer")}
     channel = sshd.channel()
     with contextlib.closing(channel), ThreadPoolExecutor(3) as pool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from batchai_magics.backends.machines.machine import CommandLine, CompletedCommand, LocalMachine
+from batchai_magics.backends.machines.machine import CommandLine, CompletedCommand, Machine
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.parse import SEPARATOR, NodeLine, SlurmJob
 from batchai_magics.backends.slurm.settings import SlurmSettings
@@ -46,7 +46,7 @@ class Job:
 
 
 @dataclass(eq=False)
-class ScriptedSlurm(LocalMachine):
+class ScriptedSlurm(Machine):
     """A login node of a Slurm whose nodes and jobs are what a test says."""
 
     nodes: dict[str, str] = field(default_factory=lambda: {"n1": "idle", "n2": "idle", "n3": "idle"})
@@ -135,7 +135,7 @@ class ScriptedClient(SlurmClient):
     """A client of Slurm that accepts every job, reports scripted states, and may be down."""
 
     def __init__(self) -> None:
-        super().__init__(LocalMachine())
+        super().__init__(Machine())
         self.lines: dict[str, SlurmJob] = {}
         self.submitted: list[list[str]] = []
         self.cancelled: list[str] = []

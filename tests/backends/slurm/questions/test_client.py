@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.machines.machine import CommandLine, CompletedCommand, LocalMachine
+from batchai_magics.backends.machines.machine import CommandLine, CompletedCommand, Machine
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.queries import NEW_JOB_INTERVAL_S
 from batchai_magics.backends.slurm.runner import SlurmBackend
@@ -24,15 +24,15 @@ JOBS = 20
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     """How often each command has been run."""
-    run, counts = LocalMachine.run, Counter[str]()
+    run, counts = Machine.run, Counter[str]()
 
     def counted(
-        machine: LocalMachine, line: CommandLine, *, timeout_s: float, result_folder: Path | None = None
+        machine: Machine, line: CommandLine, *, timeout_s: float, result_folder: Path | None = None
     ) -> CompletedCommand:
         counts[line.arguments[0]] += 1
         return run(machine, line, timeout_s=timeout_s, result_folder=result_folder)
 
-    monkeypatch.setattr(LocalMachine, "run", counted)
+    monkeypatch.setattr(Machine, "run", counted)
     return counts
 
 
@@ -46,7 +46,7 @@ def test_a_configuration_that_is_not_there_is_named_before_any_command_waits_for
 ):
     missing = tmp_path / "slurm.conf"
     monkeypatch.setenv("SLURM_CONF", variable.format(missing))
-    slurm = SlurmClient(LocalMachine(), conf.format(missing))
+    slurm = SlurmClient(Machine(), conf.format(missing))
     for _ in range(2):
         with pytest.raises(CapabilityError, match=rf"{named}: {missing} does not exist"):
             slurm.nodes()
