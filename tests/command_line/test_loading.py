@@ -29,10 +29,7 @@ def loaded_by(words, home):
     return set(printed_by(words, home).split())
 
 
-FACETS = {
-    "batchai_magics.backends.service.home_subscription",
-    "batchai_magics.backends.local.home_cleaning",
-}
+FACETS = {"batchai_magics.backends.service.home_subscription"}
 
 
 @pytest.mark.slow

@@ -336,8 +336,8 @@ class Backend(Protocol):
 
         Returns:
             Path → chunk, without the logs that have no new byte and those of single processes
-                (`stdout-wk-0.txt`),
-            whose lines are in another log too. The chunk of a log that was truncated starts at 0.
+            (`stdout-wk-0.txt`), whose lines are in another log too. The chunk of a log that was truncated
+            starts at 0.
 
         Raises:
             NotFoundError: The job does not exist.

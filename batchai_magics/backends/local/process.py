@@ -86,11 +86,6 @@ def is_alive(name: str) -> bool:
     return bool(pid) and identity(int(pid)) == name
 
 
-def is_of_another_boot(name: str) -> bool:
-    """Whether the process of that identity ran before the last reboot."""
-    return name.rpartition(":")[2] != _boot()
-
-
 def pid_of(name: str) -> int:
     """The pid in an identity."""
     return int(name.partition(":")[0])

@@ -140,12 +140,9 @@ def _lost_outcome(layout: Layout, job: JobRow) -> Outcome:
         return stopped(REQUEUE)  # the process that assigned the nodes died before starting it
     if tail:
         return failed_with("JobLaunchFailed", f"The job's supervisor could not start: {tail}")
-    if process.is_of_another_boot(job.supervisor):
-        text = "The machine was restarted before the job began"
-    else:
-        who = f"The job's supervisor (process {process.pid_of(job.supervisor)})"
-        text = f"{who} exited without a message before the job started: it was killed, or memory ran out"
-    return failed_with("JobLaunchFailed", f"{text}; nothing of it ran: submit it again")
+    who = f"The job's supervisor (process {process.pid_of(job.supervisor)})"
+    text = f"{who} exited without a message before the job started: it was killed, the machine was restarted"
+    return failed_with("JobLaunchFailed", f"{text}, or memory ran out; nothing of it ran: submit it again")
 
 
 def _continued(layout: Layout, job: JobRow, lost: Outcome) -> Outcome:

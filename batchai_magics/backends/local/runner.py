@@ -23,7 +23,7 @@ from batchai_magics.backends.folders.layout import TMPDIR, Layout
 from batchai_magics.backends.local import process, reconciler, scheduler
 from batchai_magics.backends.local.process import Secrets, clean_environment
 from batchai_magics.backends.local.reconciler import Children
-from batchai_magics.backends.local.state import database_errors, job_table, node_table
+from batchai_magics.backends.local.state import database_file, job_table, node_table
 from batchai_magics.backends.local.state.run_status import LOOPBACK, run_statuses
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.node.job_environment import RUN_SCRIPT, without_logins
@@ -307,7 +307,7 @@ class LocalRunner(Runner):
         try:
             store_rebuild.write_backup(db, row, self.layout.job(run.guid))
         except OSError as error:
-            raise database_errors.no_room(self.layout.jobs, error) from error
+            raise database_file.no_room(self.layout.jobs, error) from error
 
     def status(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
         """The status of each run; one whose supervisor is gone has the end that `reconcile` will record."""
@@ -397,7 +397,7 @@ class LocalRunner(Runner):
                 self._started += started
                 self._reconciled, self._reconciled_s = version, began_s
         except StorageError as error:  # ending a job must not fail since others cannot start
-            if new or error.code != database_errors.DISK_FULL:
+            if new or error.code != database_file.DISK_FULL:
                 raise
 
     def reap(self) -> int:

@@ -8,11 +8,11 @@ import fnmatch
 import io
 import os
 import stat
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path, PurePath, PurePosixPath
-from typing import IO, Any, BinaryIO, ClassVar, cast
+from typing import Any, BinaryIO, ClassVar, cast
 from urllib.parse import quote
 
 from batchai_magics.backends.base import CommandBytes
@@ -114,13 +114,13 @@ class SshMachine(Machine):
 
 
 class RemoteFile(io.RawIOBase):
-    """A read-only file with read-ahead; `read` returns its status and a range (offset, limit) of it."""
+    """A regular file of a host, with read-ahead."""
 
-    def __init__(self, read: Callable[[int, int], tuple[FileStatus, bytes]]) -> None:
+    def __init__(self, path: SshPath) -> None:
         super().__init__()
-        self._read, self._position = read, 0
+        self._path, self._position = path, 0
         self._start = 0
-        status, self._buffer = read(0, READ_AHEAD_BYTES)
+        status, _, self._buffer = path.read_slice(0, READ_AHEAD_BYTES)
         self._size = status.st_size
 
     def readable(self) -> bool:
@@ -156,7 +156,7 @@ class RemoteFile(io.RawIOBase):
             if is_end and len(self._buffer) < READ_AHEAD_BYTES:
                 return b""
             self._start, inside = self._position, 0
-            _, self._buffer = self._read(self._position, READ_AHEAD_BYTES)
+            _, _, self._buffer = self._path.read_slice(self._position, READ_AHEAD_BYTES)
         return self._buffer[inside : inside + count]
 
 
@@ -248,41 +248,29 @@ class SshPath(PurePosixPath):
 
     # -- reading
 
-    def open(self, mode: str = "r", buffering: int = -1) -> IO[bytes]:
-        """Opens the file; mode "rb" only."""
-        if mode != "rb":
-            raise ValueError(f"{self} is elsewhere: it can be opened to read its bytes alone")
-        cached = self.cache.lookup(str(self), follow=True)
-        if cached and cached.data is not None:
-            return io.BytesIO(cached.data)
-        file = RemoteFile(self.read_from)
-        return cast("IO[bytes]", file if buffering == 0 else io.BufferedReader(file))
-
     def read_bytes(self) -> bytes:
         """The content of the file."""
-        cached = self.cache.lookup(str(self), follow=True)
-        if cached and cached.data is not None:
-            return cached.data
-        with RemoteFile(self.read_from) as file:
-            return file.readall()
+        with self._opened() as file:
+            return file.read()
 
     def read_text(self, encoding: str = "utf-8", errors: str = "strict") -> str:
         """The content of the file as text."""
         return self.read_bytes().decode(encoding, errors)
 
-    def read_from(self, offset: int, limit: int) -> tuple[FileStatus, bytes]:
-        """The status of the file, and a range of it."""
-        found, _, data = self.read_slice(offset, limit)
-        return found, data
-
     def open_regular(self) -> BinaryIO:
         """Opens a regular file to read its bytes."""
         try:
-            return cast("BinaryIO", self.open("rb", buffering=0))
+            return self._opened()
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise NotRegularError(str(self), self._mode(follow=False)) from None
             raise
+
+    def _opened(self) -> BinaryIO:
+        cached = self.cache.lookup(str(self), follow=True)
+        if cached and cached.data is not None:
+            return io.BytesIO(cached.data)
+        return cast("BinaryIO", RemoteFile(self))
 
     def read_ahead(
         self, folders: Collection[Path], files: Collection[Path], listed: Collection[Path]

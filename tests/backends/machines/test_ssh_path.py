@@ -105,7 +105,7 @@ def test_a_large_file_is_read_from_anywhere(far, tmp_path):
     data = os.urandom((5 << 20) + 7)
     (tmp_path / "large").write_bytes(data)
     assert (far / "large").read_bytes() == data
-    with (far / "large").open("rb", buffering=0) as file:
+    with (far / "large").open_regular() as file:
         assert file.seek(0, os.SEEK_END) == len(data)
         for at in (0, 3 << 20, 17, len(data) - 3, len(data)):
             file.seek(at)

@@ -1,4 +1,4 @@
-"""The store's file with its tables: private, checked for replacement, copied on a read-only disk."""
+"""The store's file: private, checked for replacement, copied on a read-only disk; its tables and errors."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import warnings
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.local.state import database_errors
 from batchai_magics.backends.local.state.job_table import NEEDS_PROCESS
 from batchai_magics.errors import StorageError
 from batchai_magics.launch.plan import OTHER_VERSION_HINT, VERSION
@@ -25,6 +25,13 @@ PAUSE_S = 0.02  # between attempts to lock the folder
 _WAL = "-wal"
 WAL_BYTES = 9 << 19  # SQLite restarts its WAL at 4 MB, so it rarely grows beyond this
 _TRIES = 5  # attempts to copy a database in use
+DISK_FULL = "DiskFull"  # error code
+DAMAGED = "StoreDamaged"
+MISSING = "StoreMissing"
+READ_ONLY = "StoreReadOnly"
+_LOCKED = "database is locked"
+FULL_BYTES = 1 << 20  # with less free space, an I/O error counts as a full disk
+_FREE_SPACE = "Free some space and try again; what was saved before is intact."
 
 
 class DatabaseFile:
@@ -46,7 +53,7 @@ class DatabaseFile:
         except BaseException as error:
             _remove(folder)
             if isinstance(error, OSError):
-                raise database_errors.unusable(path, error.strerror or str(error)) from error
+                raise unusable(path, error.strerror or str(error)) from error
             raise
         self.close = weakref.finalize(self, _close, self.connection, self.pid, folder)
 
@@ -72,7 +79,7 @@ def _connect(path: Path, *, may_make: bool, busy_s: float) -> sqlite3.Connection
     """A connection to a database with tables; StorageError if it is missing or of another version."""
     if not may_make:
         if not path.exists():
-            raise database_errors.missing(path)
+            raise missing(path)
         return _set_up(path, may_make=False, busy_s=busy_s)
     private_files.make_home(path.parent)
     with _exclusive(path.parent, busy_s):
@@ -94,7 +101,7 @@ def _exclusive(folder: Path, busy_s: float) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() >= deadline_s:
-                    raise database_errors.locked(folder) from None
+                    raise locked(folder) from None
             time.sleep(PAUSE_S)
         yield
     finally:
@@ -107,7 +114,7 @@ def _set_up(path: Path, *, may_make: bool, busy_s: float) -> sqlite3.Connection:
         connection.row_factory = sqlite3.Row
         is_new = not _has_tables(connection, path)  # before anything is written
         if is_new and not may_make:
-            raise database_errors.missing(path)
+            raise missing(path)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         found = create_tables(connection, path) if is_new else 0
@@ -325,3 +332,97 @@ def create_tables(connection: sqlite3.Connection, path: Path) -> int:
             connection.execute("ROLLBACK")
         raise
     return found
+
+
+# -- errors
+
+
+@contextlib.contextmanager
+def translate_errors(path: Path) -> Iterator[None]:
+    """Raises SQLite errors of the block as StorageError about the file at `path`."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise_translated(path, error)
+
+
+def raise_translated(path: Path, error: sqlite3.Error) -> NoReturn:
+    """Raises an SQLite error as StorageError about the file at `path`; a bug (a duplicate key) as it is."""
+    if isinstance(error, sqlite3.OperationalError):
+        raise _operational_error(path, str(error)) from error
+    if type(error) is sqlite3.DatabaseError:
+        raise damaged(path, str(error)) from error
+    raise error
+
+
+def is_locked_error(error: sqlite3.OperationalError) -> bool:
+    """Whether SQLite timed out waiting for another process's transaction."""
+    return str(error) == _LOCKED
+
+
+def damaged(path: Path, words: str) -> StorageError:
+    """The file is not a valid database, or its WAL belongs to another one."""
+    text = f"{path} is damaged: {words}"
+    hint = (
+        f"Move it away, with {path.name}-wal and {path.name}-shm, and try again: it"
+        f" is then rebuilt from {path.with_name('jobs')}."
+    )
+    return StorageError(text, code=DAMAGED, hint=hint)
+
+
+def unusable(path: Path, words: str) -> StorageError:
+    """The file cannot be opened, read or written."""
+    return StorageError(f"{path} cannot be used: {words}", code="StoreUnavailable")
+
+
+def locked(path: Path) -> StorageError:
+    """Another process holds the write lock for longer than any transaction takes."""
+    hint = f"`fuser -v {path}` lists its users. End the one that hangs, then try again: nothing was written."
+    text = f"{path} cannot be changed: another process has locked it"
+    return StorageError(text, code="StoreUnavailable", hint=hint)
+
+
+def missing(path: Path) -> StorageError:
+    """The file was deleted while in use."""
+    hint = (
+        "Running jobs continue. The next thing you create starts a new one, rebuilt from"
+        f" {path.with_name('jobs')}."
+    )
+    return StorageError(f"{path} was deleted while it was in use", code=MISSING, hint=hint)
+
+
+def no_room(folder: Path, error: OSError) -> StorageError:
+    """The disk is full, or the folder is not writable."""
+    hint = "Free some space and try again; nothing was written."
+    return StorageError(f"{folder} cannot be used: {error.strerror}", code=DISK_FULL, hint=hint)
+
+
+def replaced(path: Path) -> StorageError:
+    """Another file has replaced it."""
+    hint = "Try again to go on with the file that is there now."
+    return StorageError(f"{path} was replaced while it was in use", code="StoreReplaced", hint=hint)
+
+
+def read_only(folder: Path) -> StorageError:
+    """The disk is read-only."""
+    hint = "What is there can be listed and read. Set BATCHAI_HOME to a folder that you can write."
+    return StorageError(f"{folder} is read-only", code=READ_ONLY, hint=hint)
+
+
+def _operational_error(path: Path, words: str) -> StorageError:
+    if "full" in words or ("disk I/O" in words and has_no_room(path.parent)):
+        return StorageError(f"{path} cannot be used: {words}", code=DISK_FULL, hint=_FREE_SPACE)
+    if words == _LOCKED:
+        return locked(path)
+    if "disk I/O" in words or "malformed" in words:
+        return damaged(path, words)
+    return unusable(path, words)
+
+
+def has_no_room(folder: Path) -> bool:
+    """Whether the disk of a folder is full; False if that is unknown."""
+    try:
+        room = os.statvfs(folder)
+    except OSError:
+        return False
+    return room.f_bavail * room.f_frsize < FULL_BYTES

@@ -17,9 +17,13 @@ from typing import TypeVar
 
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.local import process
-from batchai_magics.backends.local.state import database_errors, job_table, node_table
-from batchai_magics.backends.local.state.database_errors import DISK_FULL, translate_errors
-from batchai_magics.backends.local.state.database_file import BUSY_S, DatabaseFile
+from batchai_magics.backends.local.state import database_file, job_table, node_table
+from batchai_magics.backends.local.state.database_file import (
+    BUSY_S,
+    DISK_FULL,
+    DatabaseFile,
+    translate_errors,
+)
 from batchai_magics.errors import StorageError
 
 RESERVE_BYTES = 1 << 20
@@ -106,7 +110,7 @@ class Store:
             try:
                 yield self._open().connection
             except sqlite3.Error as error:
-                database_errors.raise_translated(self.path, error)
+                database_file.raise_translated(self.path, error)
             except KeyboardInterrupt:
                 # The traceback may keep a half-read cursor alive, which would block writers.
                 if not (self._file and self._file.connection.in_transaction):  # else the rollback releases it
@@ -147,7 +151,7 @@ class Store:
             self.leave_snapshot()
             file = self._open()
             if file.is_copy:
-                raise database_errors.read_only(self.path.parent)
+                raise database_file.read_only(self.path.parent)
             connection, level = file.connection, "FULL" if waits_for_disk else "NORMAL"
             try:
                 self._begin(connection, level)  # a pending KeyboardInterrupt is raised here
@@ -200,12 +204,12 @@ class Store:
         self.check_version()
         private_files.make_home(self.path.parent)
         if private_files.is_read_only(self.path.parent):
-            raise database_errors.read_only(self.path.parent)
+            raise database_file.read_only(self.path.parent)
         self._is_lost = False
         try:
             self.reserve.allocate()
         except OSError as error:
-            raise database_errors.no_room(self.path.parent, error) from error
+            raise database_file.no_room(self.path.parent, error) from error
 
     def close(self) -> None:
         """Closes the file; the next use reopens it."""
@@ -237,7 +241,7 @@ class Store:
                     connection.execute("BEGIN IMMEDIATE")
                     return
                 except sqlite3.OperationalError as error:
-                    if not database_errors.is_locked_error(error) or time.monotonic() >= deadline_s:
+                    if not database_file.is_locked_error(error) or time.monotonic() >= deadline_s:
                         raise
                 self.unlock(connection)
         finally:
@@ -257,10 +261,10 @@ class Store:
             self.close()
             if not file.is_copy:
                 self._is_lost = not self.path.exists()
-                error = database_errors.missing if self._is_lost else database_errors.replaced
+                error = database_file.missing if self._is_lost else database_file.replaced
                 raise error(self.path)
         if self._is_lost and not self.path.exists():
-            raise database_errors.missing(self.path)
+            raise database_file.missing(self.path)
         self._is_lost = False
 
         def opened() -> DatabaseFile:
