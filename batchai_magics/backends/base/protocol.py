@@ -461,6 +461,8 @@ def ignoring_existing(backend: Backend, id: ResourceId) -> Iterator[None]:
 
 def _exists(backend: Backend, id: ResourceId) -> bool:
     try:
+        if id.kind is Kind.CLUSTER:  # to show it, all of its nodes would be read
+            return id.name.lower() in map(str.lower, backend.names(id.parent, id.kind, id.name))
         backend.show(id)
     except NotFoundError:
         return False

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.base import JobNeeds
+from batchai_magics.backends.base.protocol import missing
 from batchai_magics.backends.folders import mounts
 from batchai_magics.backends.service import resource_changes
 from batchai_magics.backends.service.job_admission import AdmittedJob
@@ -24,6 +25,7 @@ from batchai_magics.records.record_files import LABELS
 from tests.backends.service.descriptions import CLUSTER, EXPERIMENT, WORKSPACE, cluster_spec, job_spec
 from tests.backends.slurm.runs.test_runner import World, fixed
 from tests.backends.slurm.scripted_slurm import ScriptedSlurm
+from tests.calls import calls_of
 
 __all__ = ["fixed"]
 JOB = EXPERIMENT.child(Kind.JOB, "j")
@@ -63,6 +65,14 @@ def test_nothing_is_made_for_a_job_that_the_engine_refuses_on_the_cluster_made_f
         fixed.backend.ensure(needs)
     assert fixed.backend.names(WORKSPACE, Kind.CLUSTER) == [CLUSTER.name]
     assert "scripts" not in fixed.backend.storage.shares()
+
+
+def test_a_cluster_that_exists_is_found_without_its_nodes(fixed: World) -> None:
+    new = EXPERIMENT.parent.child(Kind.EXPERIMENT, "new")
+    needed = [(new, ExperimentSpec()), (replace(CLUSTER, name=CLUSTER.name.upper()), cluster_spec())]
+    with calls_of(type(fixed.backend.context.runner).nodes) as reads:
+        assert [id for id, _ in missing(fixed.backend, JobNeeds(JOB, needed))] == [new]
+    assert reads.count == 0
 
 
 @pytest.mark.parametrize(("is_made", "missing"), [(False, "cluster c"), (True, "file server f")])
