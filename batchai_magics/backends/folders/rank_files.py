@@ -21,24 +21,6 @@ MAX_LINE_BYTES = 1 << 20
 SCAN_BYTES = 1 << 14  # ranges up to this size are read, not searched
 
 
-class LoggedParameters:
-    """Follows the parameters that rank 0 of a run logs now and then with `log(params=…)`."""
-
-    def __init__(self, file: Path) -> None:
-        self._file, self._modified = file, 0
-
-    def changed(self) -> dict[str, Parameter]:
-        """All of them if there are others than last time; else none."""
-        try:
-            modified = self._file.stat().st_mtime_ns
-        except OSError:  # it has logged none
-            return {}
-        if modified == self._modified:
-            return {}
-        self._modified = modified
-        return logged_in(self._file)
-
-
 def logged_in(file: Path) -> dict[str, Parameter]:
     """The parameters in a file, without secrets; empty if it is missing or unreadable."""
     try:

@@ -29,7 +29,7 @@ from batchai_magics.backends.folders.outbox import (
     traceback_notification,
     watch_request,
 )
-from batchai_magics.backends.folders.rank_files import LoggedParameters, read_telemetry
+from batchai_magics.backends.folders.rank_files import logged_in, read_telemetry
 from batchai_magics.backends.folders.run_end import StopIfRequest
 from batchai_magics.backends.folders.run_measures import RunMeasures, unreadable_files
 from batchai_magics.backends.node import output_records, stack_dumps
@@ -48,6 +48,7 @@ from batchai_magics.metrics.runs.run_metrics import RunMetrics
 from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
 from batchai_magics.models.prices import NodeTime, Price
 from batchai_magics.models.runs.notifications import Notification, NotificationKind
+from batchai_magics.models.runs.parameters import Parameter
 from batchai_magics.models.runs.scalar_export import (
     ExportedRun,
     ExportKind,
@@ -415,7 +416,7 @@ class LiveExport:
     ) -> None:
         """`folder` has the logs, `logged` is the file with the parameters that the run logs."""
         self._target, self._writer = target, _writer(target, run, folder, env)
-        self._parameters = LoggedParameters(logged)
+        self._logged, self._parameters = logged, dict[str, Parameter]()
         self._points: list[ScalarPoint] = []
         self._dropped, self._problem, self._due_s = 0, "", 0.0
 
@@ -432,8 +433,9 @@ class LiveExport:
         now_s = time.monotonic()
         if not self._points or (now_s < self._due_s and not is_last):
             return
-        found = self._parameters.changed()
-        self._writer.add_parameters({name: str(value) for name, value in found.items()})
+        if (logged := logged_in(self._logged)) != self._parameters:
+            self._parameters = logged
+            self._writer.add_parameters({name: str(value) for name, value in logged.items()})
         try:
             self._writer.write(self._points)
         except OSError as error:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from batchai_magics.backends.base import Backend, Listing, NewJob, Page, StatusSnapshot, check_supported
 from batchai_magics.backends.base.protocol import ignoring_existing, on_first_use, runs
@@ -304,7 +304,8 @@ class Service(Backend):
         """The folder of one of a job's output directories."""
         layout = self.context.layout
         if directory_id.lower() == STDOUTERR:
-            return layout.home / _logs_folder(job.id, job.guid, job.more[OUTPUT_ROOT])
+            root: str = job.more[OUTPUT_ROOT]
+            return layout.home / root / output_segment(job.resource_id, job.guid) / STDOUTERR
         from batchai_magics.backends.service import resource_views  # loads the models
 
         cluster = resource_views.cluster_spec(job.more[CLUSTER_SPEC])
@@ -335,12 +336,6 @@ class Service(Backend):
         cluster = cluster_of(record)
         nodes = self.context.runner.nodes(cluster, self.context.busy_nodes(record.guid))
         return resource_views.cluster(record, nodes, self.context.facts.warnings(cluster))
-
-
-@lru_cache(maxsize=1024)
-def _logs_folder(id: str, guid: str, output_root: str) -> str:
-    """The folder of a run's logs, relative to the home or absolute; cached for polling."""
-    return f"{output_root}/{output_segment(ResourceId.parse(id), guid)}/{STDOUTERR}"
 
 
 @contextlib.contextmanager
@@ -386,69 +381,65 @@ def _groups(context: HomeContext, accounts: Accounts | None) -> Groups:
     return HomeGroups(context.repository.groups, partial(delete_in_group, context, accounts))
 
 
-class ServiceNodeCommands:
+class ServiceNodeCommands(NamedTuple):
     """Commands on the nodes of clusters and jobs."""
 
-    def __init__(self, context: HomeContext) -> None:
-        self._context = context
+    context: HomeContext
 
     def execute(self, id: ResourceId, node_id: str, command: str, *, tick_s: float = 0.0) -> CommandOutput:
         """Runs a shell command on a node, in its folder and environment; yields output as it arrives."""
         from batchai_magics.backends.base import api_errors
 
-        record = self._context.repository.get(id)
+        record = self.context.repository.get(id)
         if id.kind is Kind.JOB:
             cluster = ClusterRef(record.more[CLUSTER_GUID], "", "", Scale(0, 0), record.more)
         else:
             cluster = cluster_of(record)
-        runs = [(run_of(job), status) for job, status in self._context.open_jobs(cluster.guid)]
+        runs = [(run_of(job), status) for job, status in self.context.open_jobs(cluster.guid)]
         on_node = NodeCommand(node_id, command, runs, tick_s)
         if id.kind is Kind.JOB and on_node.busy.get(node_id) != record.guid:
             raise api_errors.node_not_found(node_id)
-        return self._context.runner.execute(cluster, on_node)
+        return self.context.runner.execute(cluster, on_node)
 
 
-class ServiceSetupLogs:
+class ServiceSetupLogs(NamedTuple):
     """The output of clusters' setup tasks on mounted shares."""
 
-    def __init__(self, context: HomeContext) -> None:
-        self._context = context
+    context: HomeContext
 
     def files(self, cluster: ResourceId, path: str = "", *, expiry_min: int = 60) -> Sequence[OutputFile]:
         """Lists a folder of a setup task's output, sorted by name."""
         from batchai_magics.backends.base import api_errors
         from batchai_magics.backends.service import resource_views
 
-        spec = resource_views.cluster_spec(self._context.repository.get(cluster).spec)
-        logs = mounts.setup_logs(self._context.layout, spec)
+        spec = resource_views.cluster_spec(self.context.repository.get(cluster).spec)
+        logs = mounts.setup_logs(self.context.layout, spec)
         if logs is None:
             raise api_errors.no_setup_logs()
         return run_output.output_listing(logs, path)
 
 
-class ServiceTelemetry:
+class ServiceTelemetry(NamedTuple):
     """Telemetry of jobs' processes."""
 
-    def __init__(self, context: HomeContext) -> None:
-        self._context = context
+    context: HomeContext
 
     def read(self, job: ResourceId, *, after: float = 0.0) -> TelemetryRecord:
         """The samples taken after the time `after`, in seconds since 1970."""
         from batchai_magics.backends.folders import rank_files
 
-        record = self._context.repository.get(job)
-        return rank_files.read_telemetry(self._context.layout.job(record.guid).telemetry, after)
+        record = self.context.repository.get(job)
+        return rank_files.read_telemetry(self.context.layout.job(record.guid).telemetry, after)
 
 
-class ServiceUsages:
+class ServiceUsages(NamedTuple):
     """The quotas of a home."""
 
-    def __init__(self, context: HomeContext) -> None:
-        self._context = context
+    context: HomeContext
 
     def list(self, location: str) -> Sequence[Usage]:
         """The usage of each quota, the same in every location."""
         from batchai_magics.backends.service.home_subscription import Nodes, quota_usages
 
-        nodes = map(Nodes.of, self._context.repository.clusters())
-        return quota_usages(nodes, self._context.core_quota)
+        nodes = map(Nodes.of, self.context.repository.clusters())
+        return quota_usages(nodes, self.context.core_quota)

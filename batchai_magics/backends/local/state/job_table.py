@@ -85,12 +85,9 @@ class JobRow(NamedTuple):
 COLUMNS = ", ".join(f"job.{name}" for name in JobRow._fields)
 
 
-_DECODER = json.JSONDecoder()  # `json.loads` looks for blanks around each of thousands of texts
-
-
 def json_items(text: str) -> tuple[Any, ...]:
     """The items of a column that has a JSON list."""
-    return () if text == "[]" else tuple(_DECODER.raw_decode(text)[0])
+    return () if text == "[]" else tuple(json.loads(text))
 
 
 def awaited(text: str) -> tuple[Predecessor, ...]:
