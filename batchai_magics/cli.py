@@ -43,14 +43,7 @@ def program() -> NoReturn:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line.
-
-    Args:
-        argv: The arguments; by default those of the process.
-
-    Returns:
-        The exit code.
-    """
+    """Run a command line, by default that of the process; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         return _run_safely(words)
@@ -223,20 +216,17 @@ def _confirm(invocation: Invocation) -> None:
 
 
 def _carry_out(invocation: Invocation) -> int:
-    import shlex
-
     from batchai_magics.backends.base.backend_registry import load_settings
     from batchai_magics.commands.command_context import Context
     from batchai_magics.commands.command_runner import run
-    from batchai_magics.commands.handlers.backend_commands import chosen_variables
     from batchai_magics.config import config_path
     from batchai_magics.errors import UsageError
 
     context = Context(load_settings())
-    if invocation.command.words == "use" and (words := chosen_variables(context, invocation.arguments)):
+    if invocation.command.words == "use":
         chosen = cast("Result", run(invocation, context))  # what is chosen is checked here too
         if chosen.value.settings != context.settings:
-            hint = f"In the shell, `export {shlex.join(words)}`, or edit {config_path()}."
+            hint = f"In the shell, set variables such as BATCHAI_BACKEND, or edit {config_path()}."
             text = "`use` keeps a choice in a notebook's session only"
             raise UsageError(text, hint="\n".join((*chosen.notes, hint)))
         return _display(chosen, invocation)
@@ -288,30 +278,18 @@ def _display(result: Result | Stream | PendingCommand, invocation: Invocation) -
 
 
 def _print_result(result: Result, invocation: Invocation) -> None:
-    from batchai_magics.commands.output.command_result import colored
-
     output = invocation.arguments.output
     if output is None and not (result.query or invocation.is_az):
         from batchai_magics.commands.output.shell_output import print_text
 
-        return print_text(result, sys.stdout, scope=_scope_of(invocation))
+        return print_text(result, sys.stdout)
     output = output or "json"
-    is_colored = output == "jsonc" and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     is_empty = True
     for piece in filter(None, result.text_pieces(output)):
-        sys.stdout.write(colored(piece) if is_colored else piece)
+        sys.stdout.write(piece)
         is_empty = False
     if not is_empty:
         print()
-
-
-def _scope_of(invocation: Invocation) -> str:
-    """The options of the line that say where its resource is, for a hint's command."""
-    import shlex
-
-    flags = {"experiment": "-e", "workspace": "-w", "resource_group": "-g"}
-    values = ((flag, getattr(invocation.arguments, name, None)) for name, flag in flags.items())
-    return "".join(f" {flag} {shlex.quote(value)}" for flag, value in values if value)
 
 
 def _print_notes(notes: Sequence[str]) -> None:

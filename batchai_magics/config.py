@@ -185,10 +185,7 @@ def _full_name(name: str, backend: str) -> str:
 
 
 def save(values: Mapping[str, Any], env: Mapping[str, str] | None = None, *, backends: Backends) -> Path:
-    """Save settings to the file that `load` reads, keeping its other contents.
-
-    Returns:
-        The path of the file.
+    """Save settings to the file that `load` reads, whose path is returned, keeping its other contents.
 
     Raises:
         UsageError: The existing file cannot be read, or not be changed line by line; nothing is written then.

@@ -220,9 +220,7 @@ _JOB = Option(("JOB-NAME",), "name of the job", completes=NameKind.JOB)  # the f
 def cell_options(declared: Iterable[BackendOption] = ()) -> tuple[Option, ...]:
     """All options, with those that backends declare."""
     native = [
-        switch(each.flag, help=each.help)
-        if each.is_switch
-        else Option((each.flag,), each.help, each.metavar, elsewhere=each.elsewhere)
+        switch(each.flag, help=each.help) if each.is_switch else Option((each.flag,), each.help, each.metavar)
         for each in declared
     ]
     return (*JOB_OPTIONS, *with_declared(OPTIONS, native)[len(OPTIONS) :], *_OF_CELL)
@@ -245,12 +243,6 @@ def read_options(
     command: str = MAGIC,
 ) -> CellOptions:
     """Parses the words of the magic line.
-
-    Args:
-        words: The words, split as a shell does.
-        env: Source of secrets.
-        declared: The options of backends.
-        command: The command whose `--help` lists the options, for hints.
 
     Raises:
         UsageError: An option is unknown, lacks its value or has an invalid one; the message names it.

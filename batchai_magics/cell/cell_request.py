@@ -219,13 +219,6 @@ def parse_script(
 ) -> CellRequest:
     """Makes the request of a script that lies in a folder, whose files go along.
 
-    Args:
-        words: Options of a cell.
-        args: The arguments of the script.
-        script: The script.
-        settings: Supply what the options leave out.
-        notebook: The base of relative paths, the source of secrets and the default name.
-
     Raises:
         UsageError: An option is wrong, or is one for cells only.
         SpecError: A value is impossible; it lists every problem.

@@ -262,13 +262,7 @@ class _Source(NamedTuple):
 
 
 def definition_source(name: str, thing: Any, names: Mapping[str, Any]) -> Definition | None:
-    """The statement that defines a global name, with its decorators; None if it is not known.
-
-    Args:
-        name: The name.
-        thing: What it stands for.
-        names: The global names of the notebook or module.
-    """
+    """The statement that defines a global name, with its decorators; None if it is not known."""
     function = inspect.unwrap(thing) if callable(thing) else thing  # maybe in a decorator that names it
     is_named = isinstance(function, types.FunctionType) and function.__name__ == name
     if is_named and not function.__code__.co_freevars:

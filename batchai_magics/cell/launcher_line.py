@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -31,7 +30,6 @@ from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.models.secret_masking import is_secret_name, is_secret_text
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
-_LIKELY_SCRIPTS = ("train.py", "main.py", "run.py")  # of a folder that is given in place of a script
 _PYTHON = re.compile(r"python(\d+(\.\d+)?)?")
 # Switches of Python as the variables that mean the same.
 _PYTHON_SWITCHES: Mapping[str, Mapping[str, str]] = {
@@ -98,14 +96,7 @@ def is_launcher(words: Sequence[str]) -> bool:
 def unknown_launcher(word: str) -> UsageError:
     """The error for a line that starts with another word; it lists the launchers."""
     if Path(word).is_dir():
-        folder = Path(word)
-        if (folder / "__main__.py").is_file() and not folder.is_absolute():
-            start = f"-m {'.'.join(folder.parts)}"
-        else:
-            scripts = sorted(file.name for file in folder.glob("*.py") if file.name != "__init__.py")
-            likely = [name for name in _LIKELY_SCRIPTS if name in scripts]
-            start = shlex.quote(str(folder / next(iter([*likely, *scripts]), "train.py")))
-        return UsageError(f"{folder} is a folder; a job runs a script", hint=f"Write: batchai run {start}")
+        return UsageError(f"{word} is a folder; a job runs a script", hint="Name a Python file in it.")
     hint = f"Known are {NAMES}, after `env NAME=VALUE` where needed."
     return UsageError(f"{word}: no such file, and no launcher that is translated", hint=hint)
 

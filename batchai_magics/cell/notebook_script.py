@@ -106,10 +106,6 @@ def checked_parameter(word: str) -> str:
 def check_modules(options: Iterable[str], *, is_here: bool) -> None:
     """Checks that the ranks' Python has what notebooks need, where that is this Python.
 
-    Args:
-        options: The options of the job, as `--flag=value`.
-        is_here: Whether jobs run on this machine.
-
     Raises:
         UsageError: Something is missing; the hint has the options that install it.
     """

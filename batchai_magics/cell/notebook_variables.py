@@ -168,13 +168,7 @@ def _of_value(name: str, value: object) -> str:
 def variables_of_submitter(
     scripts: Iterable[str], environ: Mapping[str, str], given: Collection[str]
 ) -> dict[str, str]:
-    """The remedies for environment variables that only the submitter has, of those that scripts may read.
-
-    Args:
-        scripts: The texts of the scripts.
-        environ: The submitter's environment.
-        given: The names of the variables that the job has.
-    """
+    """The remedies for environment variables that only the submitter has, of those that scripts may read."""
     quoted = {name for script in scripts for name in _QUOTED.findall(script)}
     remedies: dict[str, str] = {}
     for name in sorted(quoted & environ.keys() - {*given}):
@@ -184,13 +178,7 @@ def variables_of_submitter(
 
 
 def local_modules(folder: Path, script: str, sent: Collection[str]) -> dict[str, str]:
-    """The remedies for the user's own modules that are not sent, or not where Python looks for them.
-
-    Args:
-        folder: The folder of the notebook or project.
-        script: The path of the script.
-        sent: The paths of all files that are sent.
-    """
+    """The remedies for the user's own modules that are not sent, or not where Python looks for them."""
     home = PurePosixPath(script).parent
     remedies: dict[str, str] = {}
     paths = [PurePosixPath(path) for path in sent if path.endswith(".py")]

@@ -76,12 +76,6 @@ class SweepRequest:
 def parse_sweep(line: str, body: str, *, settings: Settings, notebook: Notebook) -> SweepRequest:
     """Parses the cell of a sweep.
 
-    Args:
-        line: The magic line after `%%batchai_job`.
-        body: The rest of the cell.
-        settings: Supply what the line leaves out.
-        notebook: What surrounds the cell.
-
     Raises:
         UsageError: The line or the cell is wrong.
         SpecError: A value of a trial's job is impossible.

@@ -94,12 +94,3 @@ def thread_variables(
     else:
         count = str(thread_share(core_count, processes_per_node))
     return {**dict.fromkeys(THREADS, count), **{name: given[name] for name in THREADS if name in given}}
-
-
-def describe_threads(said: Mapping[str, str], processes_per_node: int) -> str:
-    """The description of the thread counts in a dry run."""
-    chosen = [f"{name}={said[name]}" for name in THREADS if name in said]
-    if chosen:
-        return f"threads of a process: {', '.join(chosen)}, as the job says"
-    among = f", shared by {processes_per_node} processes" if processes_per_node > 1 else ""
-    return f"threads of a process: its node's cores{among} (OMP_NUM_THREADS and its like; --env sets another)"

@@ -38,16 +38,7 @@ _SCRATCH = reference(ReferenceKind.SCRATCH, 0)
 
 
 def plan(job: JobSpec, nodes: Sequence[PlanNode], site: JobSite) -> Plan:
-    """Plan a job.
-
-    Args:
-        job: The spec of the job.
-        nodes: Its nodes, as many as the description asks for: their names and folders.
-        site: Where it runs.
-
-    Returns:
-        The commands, environments, logs and mounts of every node.
-    """
+    """Plan a job: the commands, environments, logs and mounts of each of its nodes."""
     texts = SharedTexts()
     site = replace(site, hosts=tuple(map(texts.shared, host_lists(site.addresses))), texts=texts)
     launcher, processes = topology(job, site)

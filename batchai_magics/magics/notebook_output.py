@@ -52,11 +52,6 @@ def print_stream(stream: Stream) -> None:
 def wait_for_job(job: Job, show: Callable[[Job], None], *, prints_log: bool) -> None:
     """Show a job and block until it has ended.
 
-    Args:
-        job: The job to wait for.
-        show: Displays the job.
-        prints_log: Print state changes and the log as text.
-
     Raises:
         JobFailedError: The job failed.
     """

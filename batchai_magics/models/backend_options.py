@@ -28,7 +28,6 @@ class BackendOption:
         metavar: Names the option's text in help.
         check: Raises ValueError that names what is wrong with a text, before anything is written.
         is_switch: It takes no text on a line; its text is then `yes`.
-        elsewhere: Flags of the engine's own commands that belong in its text: `--mem` of sbatch.
     """
 
     name: str
@@ -36,7 +35,6 @@ class BackendOption:
     metavar: str = "OPTIONS"
     check: Callable[[str], object] = str
     is_switch: bool = False
-    elsewhere: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -62,10 +60,6 @@ def declared_by(sections: Iterable[object]) -> tuple[BackendOption, ...]:
 
 def given_options(arguments: Mapping[str, Any], declared: Iterable[BackendOption]) -> dict[str, str]:
     """The texts of native options on a line: name → text.
-
-    Args:
-        arguments: The line's parsed arguments, by name.
-        declared: The options that the backends declare.
 
     Raises:
         UsageError: The engine does not accept a text; the message names the option.

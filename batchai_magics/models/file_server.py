@@ -84,11 +84,7 @@ class FileServer:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> FileServer:
-        """Reads the service's JSON.
-
-        Raises:
-            ServiceError: A field is missing or invalid; the message has its path.
-        """
+        """Reads the service's JSON; ServiceError names the path of a field that is missing or invalid."""
         response = ResponseObject.of(data, "the file server")
         properties = response.object("properties")
         return cls(

@@ -75,11 +75,7 @@ class ExecutionInfo:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> ExecutionInfo:
-        """Reads the service's JSON.
-
-        Raises:
-            ServiceError: A field is missing or invalid.
-        """
+        """Reads the service's JSON; raises ServiceError if a field is missing or invalid."""
         from batchai_magics.models.error_details import ErrorDetail  # slow; lists of jobs do not need it
 
         info = ResponseObject.of(data, "executionInfo")
@@ -127,11 +123,7 @@ class Attempt:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Attempt:
-        """Reads the JSON of `to_wire`.
-
-        Raises:
-            ServiceError: A field is missing or invalid.
-        """
+        """Reads the JSON of `to_wire`; raises ServiceError if a field is missing or invalid."""
         response = ResponseObject.of(data, "the attempt")
         return cls(
             number=response.number("attempt"),
@@ -183,11 +175,7 @@ class RankExit:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> RankExit:
-        """Reads the JSON of `to_wire`.
-
-        Raises:
-            ServiceError: A field is missing or invalid.
-        """
+        """Reads the JSON of `to_wire`; raises ServiceError if a field is missing or invalid."""
         response = ResponseObject.of(data, "the rank")
         return cls(
             rank=response.number("rank"),
@@ -301,11 +289,7 @@ class OutputFile:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any], *, folder: str = "") -> OutputFile:
-        """Reads the service's JSON; `folder` is the listed folder, relative to the output directory.
-
-        Raises:
-            ServiceError: A field is missing or invalid.
-        """
+        """Reads the service's JSON, as those above; `folder` is the listed one in the output directory."""
         response = ResponseObject.of(data, "the file")
         properties = response.object("properties")
         word = response.text("fileType", "file")

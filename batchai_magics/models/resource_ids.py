@@ -200,11 +200,7 @@ def cluster_named_in(properties: Mapping[str, Any]) -> str | None:
 
 
 def of_kind(id: ResourceId, kind: Kind) -> ResourceId:
-    """Returns the id if it is of that kind.
-
-    Raises:
-        UsageError: It is of another kind.
-    """
+    """Returns the id if it is of that kind; raises UsageError if it is of another kind."""
     if id.kind is not kind:
         raise UsageError(f"{id} is the id of {id.kind.with_article}, not of {kind.with_article}")
     return id

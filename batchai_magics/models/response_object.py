@@ -40,11 +40,7 @@ class ResponseObject:
 
     @classmethod
     def of(cls, data: object, path: str) -> ResponseObject:
-        """Wraps a JSON object.
-
-        Raises:
-            ServiceError: It is not an object.
-        """
+        """Wraps a JSON object; raises ServiceError if it is not an object."""
         if not isinstance(data, Mapping):
             raise unreadable(path, f"expected an object, got {type(data).__name__}")
         return cls({str(key): value for key, value in data.items() if value is not None}, path)

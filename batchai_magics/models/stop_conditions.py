@@ -99,7 +99,7 @@ def stop_condition(text: str) -> StopCondition:
         return StopCondition(written, PROGRESS, Predicate.MISSING, held_s=held_s)
     match = _CONDITION.fullmatch(text)
     if not match or (match["percent"] and metric_name(match["metric"]) not in PERCENT):
-        raise ValueError(f"{quoted(text)} is not a valid condition{_guess(text)}; {FORM}")
+        raise ValueError(f"{quoted(text)} is not a valid condition; {FORM}")
     word, bound = match["word"], float(match["bound"] or 0)
     test = Predicate(f"is {' '.join(word.lower().split())}" if word else match["sign"])
     return StopCondition(written, metric_name(match["metric"]), test, bound, _seconds(match))
@@ -151,30 +151,7 @@ def metric_name(text: str) -> str:
     return re.sub(r"[-./\s]+", "_", text.replace("/", "_per_")).replace("%", "percent").lower()
 
 
-def _guess(text: str) -> str:
-    """The probable mistake in a condition; empty if unknown."""
-    if not text.strip():
-        return ""
-    if re.search(r"(?<![<>=!])=(?!=)", text):
-        return ": use == to compare, not ="
-    if re.search(r"\bnot\s+(nan|inf)\b", text, re.IGNORECASE):
-        return ": a finite value is no reason to stop"
-    if re.match(r"\s*no\s+progress\s*$", text, re.IGNORECASE):
-        return ": it needs a duration"
-    if "%" in text.partition("for")[0]:
-        return f": only {' and '.join(PERCENT)} are in percent"
-    if re.search(r"\bfor\b", text) and not re.search(r"\bfor\s+\d+(\.\d+)?\s*[smh]\s*$", text, re.IGNORECASE):
-        return ": its duration is a number followed by s, m or h"
-    if not re.search(r"[<>=]|\bis\b", text):
-        return ": it has no comparison"
-    return ""
-
-
 def checked(text: str) -> str:
-    """Returns the text of a valid condition.
-
-    Raises:
-        ValueError: It is invalid.
-    """
+    """Returns the text of a valid condition; raises ValueError if it is invalid."""
     stop_condition(text)
     return text

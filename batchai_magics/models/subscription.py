@@ -38,11 +38,7 @@ class ResourceGroup:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> ResourceGroup:
-        """Reads the JSON of Azure Resource Manager.
-
-        Raises:
-            ServiceError: A field is missing or invalid.
-        """
+        """Reads the JSON of Azure Resource Manager; raises ServiceError if a field is missing or invalid."""
         response = ResponseObject.of(data, "the resource group")
         subscription, group, _ = _parts(response)
         return cls(subscription, group, response.text("location", ""), response.object("tags").fields)
@@ -76,11 +72,7 @@ class StorageAccount:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> StorageAccount:
-        """Reads the JSON of Azure Resource Manager.
-
-        Raises:
-            ServiceError: A field is missing or invalid.
-        """
+        """Reads the JSON of Azure Resource Manager; raises ServiceError if a field is missing or invalid."""
         response = ResponseObject.of(data, "the storage account")
         subscription, group, name = _parts(response)
         if not name:
@@ -115,11 +107,7 @@ class Usage:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Usage:
-        """Reads the service's JSON.
-
-        Raises:
-            ServiceError: A field is missing or invalid.
-        """
+        """Reads the service's JSON; raises ServiceError if a field is missing or invalid."""
         response = ResponseObject.of(data, "the usage")
         name = response.object("name")
         return cls(

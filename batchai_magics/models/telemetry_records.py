@@ -110,11 +110,7 @@ class TelemetryRecord:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> TelemetryRecord:
-        """Reads the JSON of `to_wire`.
-
-        Raises:
-            ServiceError: A field is missing or invalid.
-        """
+        """Reads the JSON of `to_wire`; raises ServiceError if a field is missing or invalid."""
         try:
             samples = tuple(Sample.of(sample["time"], sample["machine"], sample) for sample in data["value"])
             nodes = {int(rank): str(node) for rank, node in data["nodes"].items()}

@@ -7,8 +7,8 @@ forever on a line of fifty letters.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Protocol, cast
+from collections.abc import Iterator
+from typing import TypeAlias, cast
 
 from batchai_magics.errors import UsageError
 from batchai_magics.log_lines import line_end, line_start
@@ -21,35 +21,8 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _LINE_ENDS = {"A": "^", "z": "$", "Z": "$"}
 
 
-class Match(Protocol):
-    """A match of an expression; groups as in Python's `re.Match[bytes]`."""
-
-    def __getitem__(self, group: int | str, /) -> bytes | None:
-        """The text of a group; None if it did not participate."""
-
-    def start(self) -> int:
-        """The start of the whole match."""
-
-    def end(self) -> int:
-        """The end of the whole match."""
-
-
-class Expression(Protocol):
-    """A compiled expression on bytes: the part of `re.Pattern[bytes]` that is used here."""
-
-    @property
-    def groups(self) -> int:
-        """The number of groups."""
-
-    @property
-    def groupindex(self) -> Mapping[bytes, int]:
-        """Group numbers by name."""
-
-    def search(self, text: bytes, start: int = 0, /) -> Match | None:
-        """The first match from `start` on."""
-
-    def finditer(self, text: bytes, /) -> Iterator[Match]:
-        """All matches, from left to right."""
+Expression: TypeAlias = "re.Pattern[bytes]"
+"""A compiled expression on bytes, of which RE2 has the same methods; its `groupindex` has names as bytes."""
 
 
 def compile_expression(source: str, *, option: str, ignores_case: bool = False) -> Expression:
@@ -72,7 +45,7 @@ def compile_expression(source: str, *, option: str, ignores_case: bool = False) 
     options.never_nl = True
     by_line = _ESCAPED.sub(lambda pair: _LINE_ENDS.get(pair[1], pair[0]), source)
     try:
-        return cast("Expression", re2.compile(f"(?m){by_line}".encode(), options))
+        return cast("re.Pattern[bytes]", re2.compile(f"(?m){by_line}".encode(), options))
     except (re2.error, UnicodeEncodeError) as error:
         raise UsageError(
             f"{option}: {source!r} is not a valid expression: {_reason(error)}", hint=_HINT
@@ -96,7 +69,7 @@ def _reason(error: Exception) -> str:
     return str(error.args[0].decode("utf-8", "replace")).replace("(?m)", "")
 
 
-def matching_lines(expression: Expression | re.Pattern[bytes], data: bytes) -> Iterator[int]:
+def matching_lines(expression: Expression, data: bytes) -> Iterator[int]:
     """The start positions of the lines that contain a match."""
     position = 0
     while position < len(data) and (match := expression.search(data, position)):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics.launch.job_site import THREADS, describe_threads
+from batchai_magics.launch.job_site import THREADS
 from batchai_magics.launch.plan import LaunchMode, LogPaths, Mount, Plan, Role
 from batchai_magics.launch.planning import plan, with_preparation
 from batchai_magics.launch.toolkits import port_count, process_count
@@ -233,14 +233,6 @@ def test_variables_and_secrets_of_the_job_go_before_those_of_its_processes() -> 
     assert not [process for process in made.processes if {"ROLE_NAME", "MASTER_PORT"} & process.env.keys()]
     assert not [node for node in made.nodes if "MASTER_PORT" in node.env]
     assert made.secrets == ("MASTER_PORT",)
-
-
-def test_a_dry_run_says_how_many_threads_a_process_has() -> None:
-    assert "its node's cores, shared by 4 processes (OMP_NUM_THREADS" in describe_threads({}, 4)
-    assert (
-        describe_threads({"MKL_NUM_THREADS": "2"}, 4)
-        == "threads of a process: MKL_NUM_THREADS=2, as the job says"
-    )
 
 
 def test_the_preparation_runs_once_on_every_node_with_logs_of_its_own() -> None:

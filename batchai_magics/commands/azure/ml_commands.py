@@ -41,9 +41,8 @@ def show_job(context: Context, arguments: Namespace) -> Job:
 def stream_job(context: Context, arguments: Namespace) -> Stream:
     """Streams the job's log until it has ended."""
     from batchai_magics.backends.base import FileRef
-    from batchai_magics.commands.handlers.job_commands import resume_command
     from batchai_magics.commands.handlers.output_file_commands import stream_parts
-    from batchai_magics.commands.output.command_progress import job_stream
+    from batchai_magics.commands.output.command_progress import job_stream, resume_command
 
     id = _find(context, arguments).id
     return job_stream(stream_parts(context.backend, FileRef(id, OUT)), resume_command(id, "logs -f"))

@@ -23,25 +23,10 @@ _NO_RESOURCE = "ResourceNotFound"
 _DEPTH = 64  # deeper nesting is a link cycle
 
 
-@dataclass(frozen=True)
-class BucketAddress:
-    """The `--destination` or `--source` of a batch: a bucket, a path in it, perhaps an account."""
-
-    name: str
-    path: str = ""
-    account: str = ""
-
-    @classmethod
-    def of(cls, text: str) -> BucketAddress:
-        """Parses `data`, `data/logs`, or the URL of either."""
-        scheme, sign, rest = text.partition("://")
-        host, _, address = rest.partition("/") if sign and scheme in ("http", "https") else ("", "", text)
-        name, _, path = address.partition("?")[0].strip("/").partition("/")
-        return cls(name, path, host.partition(".")[0])
-
-    def below(self, path: str | None) -> str:
-        """The path in the bucket joined with another one."""
-        return "/".join(part for part in (self.path, path) if part)
+def bucket_and_path(text: str, below: str | None) -> tuple[str, str]:
+    """The bucket of `data` or `data/logs`, and the path in it joined with another one."""
+    name, _, path = text.strip("/").partition("/")
+    return name, "/".join(filter(None, (path, below)))
 
 
 @dataclass(frozen=True)
@@ -103,12 +88,10 @@ class Bucket:
         return item is not None and item.is_directory is is_directory
 
 
-def open_bucket(
-    context: Context, arguments: Namespace, kind: BucketKind, name: str, *, account: str = ""
-) -> Bucket:
-    """The share or container of that name, in `account` or the account of the line."""
+def open_bucket(context: Context, arguments: Namespace, kind: BucketKind, name: str) -> Bucket:
+    """The share or container of that name, in the account of the line."""
     storage = context.storage if kind is BucketKind.SHARE else context.containers
-    account = account or account_of(context, arguments)
+    account = account_of(context, arguments)
     if account != DEFAULT_ACCOUNT:
         context.accounts.show(account)
         name = f"{account}/{name}"
@@ -133,22 +116,16 @@ def account_of(context: Context, arguments: Namespace) -> str:
 RESUME_HINT = "Run the same line again to resume."
 
 
-class DownloadFolder:
-    """A download folder that no file may leave, not even through a link."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path.expanduser()
-        self._real = self.path.resolve()
-        self._checked: set[str] = set()  # folders already checked
-
-    def path_of(self, path: str) -> Path:
-        """`folder/path`; raises StorageError if that is outside the folder."""
-        target, above = self.path / path, path.rpartition("/")[0]
-        if above not in self._checked or path.endswith(".."):
-            if ".." in path.split("/") or not target.parent.resolve().is_relative_to(self._real):
-                raise StorageError(f"{path!r} is outside {self.path}", hint="Nothing was written there.")
-            self._checked.add(above)
-        return target
+def check_inside(folder: Path, paths: Sequence[str]) -> None:
+    """Raises StorageError for a path that is outside the folder, also through a link."""
+    parents = {path.rpartition("/")[0]: path for path in paths}
+    real = folder.resolve()
+    outside = [path for path in paths if ".." in path.split("/")]
+    outside += [
+        path for above, path in parents.items() if not (folder / above).resolve().is_relative_to(real)
+    ]
+    if outside:
+        raise StorageError(f"{outside[0]!r} is outside {folder}", hint="Nothing was written there.")
 
 
 def file_upload(source: str, there: str) -> Copy:
@@ -211,12 +188,10 @@ def file_download(file: ShareFile, destination: str | None) -> Copy:
 
 def bucket_downloads(bucket: Bucket, destination: str, *, below: str, pattern: str | None) -> list[Copy]:
     """The downloads of the files below a path into a folder."""
-    folder = DownloadFolder(Path(destination))
-    return [
-        Copy(folder.path_of(file.path), file.path, file.size_bytes)
-        for file in bucket.files(below)
-        if matches(file.path, pattern)
-    ]
+    folder = Path(destination).expanduser()
+    files = [file for file in bucket.files(below) if matches(file.path, pattern)]
+    check_inside(folder, [file.path for file in files])
+    return [Copy(folder / file.path, file.path, file.size_bytes) for file in files]
 
 
 def upload_path(bucket: Bucket, path: str | None, source: str) -> str:

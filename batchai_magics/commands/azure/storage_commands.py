@@ -10,7 +10,7 @@ from pathlib import Path
 from batchai_magics.backends.base import ShareFile
 from batchai_magics.commands.azure.storage_bucket import (
     Bucket,
-    BucketAddress,
+    bucket_and_path,
     bucket_downloads,
     bucket_names,
     checked_file,
@@ -144,10 +144,9 @@ def upload_blob(context: Context, arguments: Namespace) -> Operation:
 
 def upload_batch(context: Context, arguments: Namespace, kind: BucketKind) -> Operation:
     """Uploads the files of a folder to a share or container."""
-    target = BucketAddress.of(arguments.destination)
-    below = target.below(arguments.destination_path)
+    name, below = bucket_and_path(arguments.destination, arguments.destination_path)
     copies = folder_uploads(arguments.source, below, arguments.pattern, place=kind.value)
-    bucket = open_bucket(context, arguments, kind, target.name, account=target.account)
+    bucket = open_bucket(context, arguments, kind, name)
     operation = bucket.upload(copies, arguments)
     return operation if kind is BucketKind.SHARE else _as_blobs(operation)
 
@@ -172,9 +171,9 @@ def download(context: Context, arguments: Namespace, kind: BucketKind) -> Operat
 
 def download_batch(context: Context, arguments: Namespace, kind: BucketKind) -> Operation:
     """Downloads the files of a share or container, or of one of its folders."""
-    address = BucketAddress.of(arguments.source)
-    bucket = open_bucket(context, arguments, kind, address.name, account=address.account)
-    below = relative_path(address.below(arguments.source_path), "--source-path", place=kind.value)
+    name, below = bucket_and_path(arguments.source, arguments.source_path)
+    bucket = open_bucket(context, arguments, kind, name)
+    below = relative_path(below, "--source-path", place=kind.value)
     copies = bucket_downloads(bucket, arguments.destination, below=below, pattern=arguments.pattern)
     return bucket.download(copies, arguments)
 

@@ -21,7 +21,6 @@ from batchai_magics.backends.base.backend_registry import (
 )
 from batchai_magics.commands.output.command_result import TableResult, ValueWithNotes
 from batchai_magics.commands.output.text_table import Table
-from batchai_magics.config import environment_variable
 from batchai_magics.errors import UsageError
 from batchai_magics.models.resource_ids import Kind, check_name, cluster_id, workspace_id
 from batchai_magics.records.preflight import size_text
@@ -90,15 +89,6 @@ def _with_backend(settings: Settings, arguments: Namespace) -> Settings:
 
 def _backend_options(arguments: Namespace) -> dict[str, str]:
     return {name: value for name in BACKEND_OPTIONS if (value := getattr(arguments, name))}
-
-
-def chosen_variables(context: Context, arguments: Namespace) -> list[str]:
-    """What the line chooses, as the environment's variables: `BATCHAI_BACKEND=slurm`."""
-    general = [environment_variable(name) for name in SETTING_NAMES]
-    backend = arguments.backend or context.settings.backend
-    own = [environment_variable(name, backend) for name in BACKEND_OPTIONS]
-    values = [getattr(arguments, name) for name in (*SETTING_NAMES, *BACKEND_OPTIONS)]
-    return [f"{name}={value}" for name, value in zip((*general, *own), values, strict=True) if value]
 
 
 def preview(context: Context, arguments: Namespace) -> TableResult:

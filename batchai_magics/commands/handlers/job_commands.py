@@ -5,7 +5,6 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.base.backend_registry import load_settings
 from batchai_magics.backends.base.protocol import run_names
 from batchai_magics.commands.handlers import resource_commands
 from batchai_magics.commands.output.command_progress import (
@@ -14,6 +13,7 @@ from batchai_magics.commands.output.command_progress import (
     Stream,
     StreamParts,
     job_stream,
+    resume_command,
 )
 from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.commands.output.job_list import JobList, NewestFirst
@@ -142,18 +142,6 @@ def delete(context: Context, arguments: Namespace) -> Operation | None:
         return job_submission.delete(context, arguments)
     resource_commands.delete(context, arguments, Kind.JOB)
     return None
-
-
-def resume_command(id: ResourceId, command: str) -> str:
-    """The command line that resumes watching the job; it leaves out what a shell's settings choose anyway."""
-    settings = load_settings()  # not those of `%batchai use`, which a shell does not know
-    scope = (
-        ("-e", id.experiment, settings.experiment),
-        ("-w", id.workspace, settings.workspace),
-        ("-g", id.group, settings.resource_group),
-    )
-    options = (f" {flag} {name}" for flag, name, default in scope if name.lower() != default.lower())
-    return f"batchai {command} {id.name}{''.join(options)}"
 
 
 def cancel(context: Context, arguments: Namespace) -> ValueWithNotes:

@@ -47,11 +47,7 @@ def watch_job(
 ) -> StreamParts:
     """Yields messages about state changes, the bytes of `logs`, and at the end the job's exit code.
 
-    Args:
-        backend: The backend of the job.
-        id: The job.
-        logs: The logs to print.
-        is_az: Whether a failure is told in the words of `az`.
+    With `is_az`, a failure is told in the words of `az`.
     """
     messages, error = StateMessages(), None
     paths = paths_of(Job(backend, id).show()) if logs else NO_PATHS

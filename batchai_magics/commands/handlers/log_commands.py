@@ -10,13 +10,14 @@ from dataclasses import replace
 from batchai_magics.backends.base import Backend, Chunk, FileRef
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import resource_commands
-from batchai_magics.commands.handlers.job_commands import later_run_notes, resume_command
+from batchai_magics.commands.handlers.job_commands import later_run_notes
 from batchai_magics.commands.output.command_progress import (
     LogOutput,
     Message,
     Stream,
     StreamParts,
     job_stream,
+    resume_command,
 )
 from batchai_magics.errors import UsageError, visible
 from batchai_magics.follow.job_errors import PREPARATION_LOG, paths_of

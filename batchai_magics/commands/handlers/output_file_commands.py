@@ -11,7 +11,6 @@ from typing import Any
 from batchai_magics.backends.base import SETUP_LOGS, Backend, Chunk, FileRef, fault_text
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import resource_commands
-from batchai_magics.commands.handlers.job_commands import resume_command
 from batchai_magics.commands.handlers.job_wait import job_exit
 from batchai_magics.commands.output.command_progress import (
     BYTES,
@@ -22,6 +21,7 @@ from batchai_magics.commands.output.command_progress import (
     Stream,
     StreamParts,
     job_stream,
+    resume_command,
 )
 from batchai_magics.commands.output.command_result import TableResult, ValueWithNotes
 from batchai_magics.commands.output.resource_json import format_time

@@ -10,7 +10,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 from batchai_magics.backends.base.backend_registry import (
@@ -27,7 +27,6 @@ from batchai_magics.cell.launchers import NAMES as LAUNCHERS
 from batchai_magics.cell.launchers import JobCounts
 from batchai_magics.cell.notebook_script import SUFFIX, check_modules
 from batchai_magics.commands.command_context import Context
-from batchai_magics.commands.handlers.job_commands import resume_command
 from batchai_magics.commands.handlers.job_wait import watch_job
 from batchai_magics.commands.output.command_progress import (
     CommandExit,
@@ -36,6 +35,7 @@ from batchai_magics.commands.output.command_progress import (
     Stream,
     StreamParts,
     job_stream,
+    resume_command,
 )
 from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError, UsageError, translate_file_errors
@@ -114,9 +114,6 @@ class PreparedRun:
 def prepare(words: Sequence[str]) -> PreparedRun | DisplayText:
     """Reads a line and the files that it sends; returns text for `--help` and `--dry-run`.
 
-    Args:
-        words: The words after `batchai run`.
-
     Raises:
         UsageError: The line is wrong, or the working directory is too large to send along.
         SpecError: A value of the job is impossible.
@@ -167,13 +164,13 @@ def read_line(words: Sequence[str], options: Sequence[Option]) -> RunLine:
     """Splits a line: options of the job stand before and after the script, its arguments after `--`.
 
     Raises:
-        UsageError: A word is no option of the job; behind the script, the hint is the corrected line.
+        UsageError: A word is no option of the job.
     """
     end = words.index("--") if "--" in words else len(words)
     run_words, after = _RunWords(options), words[end + 1 :]
     run_words.read(words[:end])
     if run_words.stray:
-        raise _stray_error(run_words, after)
+        raise _stray_error(run_words)
     if run_words.parameters and not (run_words.script and run_words.script[0].endswith(SUFFIX)):
         raise UsageError("-p is given, and no notebook", hint="Arguments of a script come after --.")
     command = (*run_words.script, *run_words.parameters, *after)
@@ -193,7 +190,6 @@ class _RunWords:
     Attributes:
         script: The script, if one stands before `--`.
         taken: The options of the job, as `--flag=value`.
-        typed: The same as they were written.
         switches: The first flags of the options without a value.
         spec: The value of `--spec`.
         parameters: Those of the notebook.
@@ -205,7 +201,6 @@ class _RunWords:
         self.known = {flag: option for option in options for flag in option.flags}
         self.script: tuple[str, ...] = ()
         self.taken: list[str] = []
-        self.typed: list[str] = []
         self.switches: set[str] = set()
         self.spec = ""
         self.parameters: list[str] = []
@@ -233,7 +228,6 @@ class _RunWords:
         """Takes an option with its values, which are removed from the rest."""
         flag, sign, value = word.partition("=")
         option = self.known[flag]
-        self.typed.append(word)
         if option.value_kind is ValueKind.NOTHING:
             self.switches.add(option.flags[0])
             self.taken += [] if option.flags[0] in _OF_COMMAND else [word]
@@ -242,14 +236,11 @@ class _RunWords:
         if not values:
             hint = missing_value_hint(flag, rest, _HINT)
             raise UsageError(f"{flag}: expected one argument", hint=hint)
-        self.typed += [] if sign else values
         if option is _SPEC:
             self.spec = values[-1]
         elif option is _MODULE:
             self.script = ("python", "-m", values[-1])
         elif option is _PARAMETER:
-            if "=" not in values[-1]:
-                raise self._parameter_error(values[-1], rest)
             self.parameters += values
         elif option is _FORMAT:
             if values[-1] not in _FORMAT.choices:
@@ -257,14 +248,6 @@ class _RunWords:
             self.is_json = True
         else:
             self.taken += [f"{flag}={value}" for value in values]
-
-    def _parameter_error(self, name: str, rest: Sequence[str]) -> UsageError:
-        """The error for `-p lr 0.2`, or for `-p gpu` as sbatch has it."""
-        is_value = (
-            bool(rest) and not rest[0].startswith("-") and PurePath(rest[0]).suffix not in (".py", SUFFIX)
-        )
-        text = f"-p {name}: a notebook takes parameters, as NAME=VALUE"
-        return UsageError(text, hint=f"Write: -p {name}={rest[0] if is_value else 'VALUE'}")
 
     def _values(self, option: Option, rest: list[str]) -> list[str]:
         """The next word, unless it is an option; behind the script, all values of an option with several."""
@@ -274,22 +257,16 @@ class _RunWords:
         return values
 
 
-def _stray_error(run_words: _RunWords, after: Sequence[str]) -> UsageError:
-    """The error for words behind the script that are no options; its hint is the line as it should be."""
-    word, guess = run_words.stray[0], None
-    is_module = len(run_words.script) > 1  # `-m` is among the typed words
-    if not is_module and is_launcher([*run_words.script, *run_words.stray]):
-        text = f"a command such as {run_words.script[0]} comes after --"
-        parts = [*run_words.typed, "--", *run_words.script, *run_words.stray, *after]
-    elif not is_module and PurePath(run_words.script[0]).suffix == "" and shutil.which(run_words.script[0]):
-        return unknown_launcher(run_words.script[0])
-    else:
-        text = f"{word} is not an option of `batchai run`; arguments of the script come after --"
-        script = () if is_module else run_words.script
-        parts = [*script, *run_words.typed, "--", *run_words.stray, *after]
-        guess = _guess(word.partition("=")[0], run_words.known.values())
-    line = f"batchai run {shlex.join(parts)}"
-    return UsageError(text, hint=f"{guess} Otherwise write: {line}" if guess else f"Write: {line}")
+def _stray_error(run_words: _RunWords) -> UsageError:
+    """The error for words behind the script that are no options."""
+    word, script = run_words.stray[0], run_words.script
+    example = f"For example: batchai run train.py -- --lr 0.1; {_HINT}"
+    if len(script) == 1 and is_launcher([*script, *run_words.stray]):
+        return UsageError(f"a command such as {script[0]} comes after --", hint=example)
+    if len(script) == 1 and not Path(script[0]).suffix and shutil.which(script[0]):
+        return unknown_launcher(script[0])
+    text = f"{word} is not an option of `batchai run`; arguments of the script come after --"
+    return UsageError(text, hint=_guess(word.partition("=")[0], run_words.known.values()) or example)
 
 
 def _guess(flag: str, known: Iterable[Option]) -> str:
@@ -330,12 +307,6 @@ def launched_request(
     command: Sequence[str], options: Sequence[str], settings: Settings, folder: Path
 ) -> tuple[CellRequest, str]:
     """The request of a command line, and how its launcher was translated.
-
-    Args:
-        command: The script, or the command line of a launcher, with its arguments.
-        options: Options of the job, as `--flag=value`.
-        settings: Supply what the options leave out.
-        folder: The working directory.
 
     Raises:
         UsageError: The line cannot be translated, or the files cannot be sent.
@@ -406,7 +377,8 @@ def _interpreter(
             raise UsageError(text, hint="Name one of the nodes: --python PATH.")
         return [f"--python={line.python}"]
     if where:
-        raise not_on_nodes(script.folder, where)
+        text = f"uv run: the environment of the project is on this machine, not {where}"
+        raise UsageError(text, hint="Leave uv run out, and name the packages: batchai run --with PACKAGE …")
     if "--with" in flags:
         raise UsageError(
             "uv run and --with are both given", hint="Leave uv run out, or add the package: uv add"
@@ -433,16 +405,6 @@ def project_python(folder: Path, env: Mapping[str, str] = os.environ) -> str:
     if not python.exists():
         raise UsageError(f"uv run: there is no environment {environment}", hint="Make it first: uv sync")
     return str(python)
-
-
-def not_on_nodes(folder: Path, where: str) -> UsageError:
-    """The error for a project whose environment the nodes do not have, with the packages to name instead."""
-    packages = _uv_table(_uv_workspace(folder)).get("project", {}).get("dependencies", [])
-    options = (
-        shlex.join(word for package in packages for word in ("--with", str(package))) or "--with PACKAGE"
-    )
-    text = f"uv run: the environment of the project is on this machine, not {where}"
-    return UsageError(text, hint=f"Leave uv run out, and name the packages: batchai run {options} …")
 
 
 def _uv_workspace(folder: Path) -> Path | None:

@@ -7,9 +7,12 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from batchai_magics.errors import interrupt_error
+
+if TYPE_CHECKING:
+    from batchai_magics.models.resource_ids import ResourceId
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,20 @@ class Stream:
 def job_stream(parts: StreamParts, resume_command: str) -> Stream:
     """The stream of a job, which interrupting does not affect; `resume_command` is shown to resume it."""
     return Stream(parts, f"Stopped watching; the job keeps running. To resume: {resume_command}")
+
+
+def resume_command(id: ResourceId, command: str) -> str:
+    """The command line that resumes watching the job; it leaves out what a shell's settings choose anyway."""
+    from batchai_magics.backends.base.backend_registry import load_settings  # slow
+
+    settings = load_settings()  # not those of `%batchai use`, which a shell does not know
+    scope = (
+        ("-e", id.experiment, settings.experiment),
+        ("-w", id.workspace, settings.workspace),
+        ("-g", id.group, settings.resource_group),
+    )
+    options = (f" {flag} {name}" for flag, name, default in scope if name.lower() != default.lower())
+    return f"batchai {command} {id.name}{''.join(options)}"
 
 
 BYTES = "B"

@@ -24,11 +24,6 @@ if TYPE_CHECKING:
 
 # Characters that are valid in JSON but invisible in a terminal.
 _HIDDEN_IN_JSON = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-_STRING = r'"(?:[^"\\]|\\.)*"'
-_TOKEN = re.compile(
-    rf"(?P<name>{_STRING}(?=\s*:))|(?P<text>{_STRING})|(?P<value>\b(?:true|false|null)\b|-?\d[\d.eE+-]*)"
-)
-_COLORS = {"name": 34, "text": 32, "value": 35}  # blue, green, magenta
 
 
 @dataclass(frozen=True, repr=False)
@@ -353,8 +348,3 @@ RENDERERS: dict[str, Callable[[Result], str]] = {
     "yaml": _yaml,
     "csv": _csv,
 }
-
-
-def colored(json: str) -> str:
-    """The JSON text with ANSI colors around names, strings and other values."""
-    return _TOKEN.sub(lambda token: f"\x1b[{_COLORS[str(token.lastgroup)]}m{token[0]}\x1b[0m", json)

@@ -18,7 +18,6 @@ from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs import submit
 from batchai_magics.jobs.predecessors import check_predecessors
 from batchai_magics.jobs.sweeps import sweep_submission
-from batchai_magics.launch import job_site
 from batchai_magics.launch import planning as launch
 from batchai_magics.launch.job_bounds import JobBounds
 from batchai_magics.launch.job_site import JobSite
@@ -53,15 +52,10 @@ def _text(request: CellRequest, settings: Settings, check: Callable[[Backend], o
     gpus = vm_sizes.lookup(default_vm_size(settings)).gpus if is_made_here else 0
     JobBounds.of(settings).check(request.spec, gpus_per_node=gpus)
     preparation = request.spec.job_preparation
-    variables = {item.name: item.value for item in request.spec.environment_variables or ()}
     lines = [
         describe(request),
-        *_process_lines(plan := _plan(request, gpus), preparation.command_line if preparation else ""),
-        job_site.describe_threads(variables, plan.processes_per_node),
+        *_process_lines(_plan(request, gpus), preparation.command_line if preparation else ""),
     ]
-    if order := plan.nodes[0].env.get("CUDA_DEVICE_ORDER"):
-        whose = "as the job says" if "CUDA_DEVICE_ORDER" in variables else "--env sets another"
-        lines.append(f"order of GPUs: CUDA_DEVICE_ORDER={order} ({whose})")
     if is_paid(settings) or request.spec.batchai_after or request.spec.batchai_after_any:
         lines += filter(None, [_cost_or_problem(request, settings, check)])
     if is_made_here and request.spec.node_count > settings.cluster_nodes:

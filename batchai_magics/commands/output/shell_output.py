@@ -14,6 +14,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
+from batchai_magics.commands.output.command_progress import resume_command
 from batchai_magics.commands.output.command_result import ResourceHandle, Result, TextResult
 from batchai_magics.commands.output.text_table import Table, Tabular
 from batchai_magics.errors import visible_lines
@@ -54,21 +55,15 @@ def console_for(stream: TextIO) -> Console:
     )
 
 
-def print_text(result: Result, stream: TextIO, scope: str = "") -> None:
-    """Prints a result as a table or short text.
-
-    Args:
-        result: The result.
-        stream: Where to print it.
-        scope: The options that the hints repeat: ` -e tries`.
-    """
+def print_text(result: Result, stream: TextIO) -> None:
+    """Prints a result as a table or short text."""
     value = result.value
     if value is None:
         return
     if isinstance(value, TextResult):
         print(value.terminal_text, file=stream)
     elif isinstance(value, ResourceHandle):
-        console_for(stream).print(job_text(read_overview(cast("Job", value)), scope), soft_wrap=True)
+        console_for(stream).print(job_text(read_overview(cast("Job", value))), soft_wrap=True)
     elif isinstance(value, (list, tuple, Tabular)):
         table = compact(result.table)
         if stream.isatty() and table.rows:
@@ -152,7 +147,7 @@ def read_overview(job: Job) -> JobOverview:
     return short_overview(job)
 
 
-def job_text(overview: JobOverview, scope: str = "") -> Text:
+def job_text(overview: JobOverview) -> Text:
     """A job in short text: state, nodes, headline metric, first failure, and how to see its log."""
     job = overview.job
     facts = {
@@ -168,16 +163,9 @@ def job_text(overview: JobOverview, scope: str = "") -> Text:
         *(Text(visible_lines(problem), "red") for problem in overview.problems),
         *(Text(visible_lines(f"  {line}")) for line in overview.failure_lines),
         *(Text(visible_lines(f"Warning: {warning}"), "yellow") for warning in overview.warnings),
-        Text(f"Log: {log_command(overview)}{scope}", "dim"),
+        Text(f"Log: {resume_command(job.id, 'logs')}{'' if job.state.is_final else ' -f'}", "dim"),
     ]
     return Text("\n").join(shown)
-
-
-def log_command(overview: JobOverview) -> str:
-    """The command that shows the log which is of interest now."""
-    if overview.job.state.is_final:
-        return f"batchai logs {overview.job.id.name}"
-    return f"batchai logs {overview.job.id.name} -f"
 
 
 def _facts(facts: Mapping[str, str]) -> Text:

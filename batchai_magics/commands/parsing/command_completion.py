@@ -5,11 +5,10 @@ from __future__ import annotations
 import threading
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batchai_magics.commands.parsing.dialect_2017 import legacy_flags, legacy_words, translate
+from batchai_magics.commands.parsing.dialect_2017 import translate
 from batchai_magics.commands.specs.command_table import COMMANDS
 from batchai_magics.commands.specs.shared_options import command_path, options_of, subcommands
 from batchai_magics.errors import visible
@@ -27,30 +26,18 @@ _TIMEOUT_S = 0.03  # TAB must respond within 50 ms
 
 def expected_in_line(words: Sequence[str], settings: Settings | None = None) -> Expected:
     """What may follow these words on a `batchai` line."""
-    flags = legacy_flags(words)
     words = translate(words).words
     path = command_path(words, COMMANDS)
     command = next((c for c in COMMANDS if c.parts == path), None)
     if command:
-        expected = candidates_after(words[len(path) :], options_of(command, settings))
-        unused = [old for old, now in flags.items() if old.startswith("--") and now not in words]
-        return replace(expected, legacy_words=tuple(unused))
-    return (
-        Expected(subcommands(path, COMMANDS), legacy_words=legacy_words(path))
-        if len(path) == len(words)
-        else Expected()
-    )
+        return candidates_after(words[len(path) :], options_of(command, settings))
+    return Expected(subcommands(path, COMMANDS)) if len(path) == len(words) else Expected()
 
 
 def candidates(expected: Expected, fragment: str, live_names: Sequence[str]) -> list[str]:
     """The candidates that start with `fragment`."""
-    old = expected.legacy_words if fragment.strip("-") else ()
-    words = [
-        *expected.words,
-        *live_names,
-        *(matching_paths(fragment) if expected.live is NameKind.PATH else ()),
-        *old,
-    ]
+    paths = matching_paths(fragment) if expected.live is NameKind.PATH else ()
+    words = (*expected.words, *live_names, *paths)
     fit = (word for word in dict.fromkeys(words) if word.startswith(fragment))
     return [word for word in fit if visible(word) == word]  # drop names with terminal control characters
 

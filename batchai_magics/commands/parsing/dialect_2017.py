@@ -65,13 +65,6 @@ def legacy_words(path: Sequence[str]) -> tuple[str, ...]:
     return tuple(word for *group, word in parts if group == list(path))
 
 
-def legacy_flags(words: Sequence[str]) -> Mapping[str, str]:
-    """The old options of this line's command by their current name; empty: ignored."""
-    if " ".join(words[:2]) in _COMMANDS:
-        return _COMMANDS[" ".join(words[:2])][1]
-    return _names(" ".join(words[:2]), words) or _names(" ".join(words[:3]), words)
-
-
 def translate(words: Sequence[str]) -> TranslatedLine:
     """Translates a line to current syntax."""
     old = " ".join(words[:2])

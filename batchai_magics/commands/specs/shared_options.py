@@ -235,12 +235,8 @@ def standard_commands(
 ) -> tuple[CommandSpec, ...]:
     """`show`, `list` and `delete` of a kind of resource.
 
-    Args:
-        kind: The kind.
-        one: Options that identify one resource.
-        several: Options that identify the parent of a list.
-        show: A command in place of the standard `show`.
-        list_all: A command in place of the standard `list`.
+    `one` are the options that identify one resource, `several` its parent; `show` and `list_all` are commands
+    in place of the standard ones.
     """
     noun, words = kind.noun, kind.noun.replace(" ", "-")
     a_noun = kind.with_article

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from batchai_magics.metrics.grammar.metric_names import TRAIN, split_phase
 from batchai_magics.metrics.measurement import Measurement
-from batchai_magics.options.regular_expressions import Expression, Match, compile_number, matching_lines
+from batchai_magics.options.regular_expressions import Expression, compile_number, matching_lines
 
 _MOST_LINE_CHARACTERS = 120  # of a quoted line
 
@@ -73,12 +73,12 @@ class _Pattern(NamedTuple):
     value_groups: Sequence[int]  # the first that matched holds the value
     step_group: int | None
 
-    def value_text(self, match: Match) -> bytes | None:
+    def value_text(self, match: re.Match[bytes]) -> bytes | None:
         """The text of the value; None if no group for it participated."""
         texts = (match[group] for group in self.value_groups)
         return next((text for text in texts if text is not None), None)
 
-    def step(self, match: Match) -> int | None:
+    def step(self, match: re.Match[bytes]) -> int | None:
         """The step, or None if it is not an integer or there is no `step` group."""
         step = None if self.step_group is None else _number(match[self.step_group])
         return int(step) if step is not None and step.is_integer() else None
@@ -86,7 +86,8 @@ class _Pattern(NamedTuple):
 
 def _compile(name: str, regex: str) -> _Pattern:
     expression = compile_number(regex, option=f"--metric {name}")
-    value, step = expression.groupindex.get(b"value"), expression.groupindex.get(b"step")
+    names = cast("Mapping[bytes, int]", expression.groupindex)  # as RE2 has them
+    value, step = names.get(b"value"), names.get(b"step")
     unnamed = [group for group in range(1, expression.groups + 1) if group != step]
     phase = split_phase(name)[0] or TRAIN
     return _Pattern(expression, phase, [value] if value else unnamed, step)

@@ -157,11 +157,7 @@ def load_file(
 ) -> Description:
     """Loads a job or cluster file, ignoring unknown keys as the old clients did.
 
-    Args:
-        model: The spec that the file contains.
-        path: The file.
-        source: Names the file in messages, by default its path.
-        account: Values of the storage placeholders.
+    Messages name it as `source`, by default its path; storage placeholders get the values of `account`.
 
     Raises:
         UsageError: The file cannot be read, or is neither JSON nor YAML.

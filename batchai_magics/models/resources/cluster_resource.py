@@ -65,11 +65,7 @@ class Cluster:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Cluster:
-        """Reads the service's JSON.
-
-        Raises:
-            ServiceError: A field is missing or invalid; the message has its path.
-        """
+        """Reads the service's JSON; ServiceError names the path of a field that is missing or invalid."""
         from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts
         from batchai_magics.models.error_details import ErrorDetail
 

@@ -184,11 +184,7 @@ class JobResource:
 
     @staticmethod
     def from_wire(data: Mapping[str, Any]) -> JobResource:
-        """Reads the service's JSON with its extensions.
-
-        Raises:
-            ServiceError: A field is missing or invalid; the message has its path.
-        """
+        """Reads the service's JSON; ServiceError names the path of a field that is missing or invalid."""
         response = ResponseObject.of(data, "the job")
         properties = response.object("properties")
         made = Provisioning.from_wire(properties.fields)

@@ -50,11 +50,7 @@ class Workspace:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Workspace:
-        """Reads the service's JSON.
-
-        Raises:
-            ServiceError: A field is missing or invalid.
-        """
+        """Reads the service's JSON; raises ServiceError if a field is missing or invalid."""
         response = ResponseObject.of(data, "the workspace")
         made = Provisioning.from_wire(response.object("properties").fields)
         return cls(response.id(), response.text("location", ""), made, response.object("tags").fields)
@@ -79,11 +75,7 @@ class Experiment:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Experiment:
-        """Reads the service's JSON.
-
-        Raises:
-            ServiceError: A field is missing or invalid.
-        """
+        """Reads the service's JSON; raises ServiceError if a field is missing or invalid."""
         response = ResponseObject.of(data, "the experiment")
         return cls(response.id(), Provisioning.from_wire(response.object("properties").fields))
 

@@ -71,11 +71,7 @@ class LabelChange(NamedTuple):
     patterns: Mapping[str, str] = {}
 
     def applied(self, labels: Labels) -> Labels:
-        """The changed labels.
-
-        Raises:
-            ValueError: There are too many tags, or the note is too long.
-        """
+        """The changed labels; raises ValueError if there are too many tags, or the note is too long."""
         gone = {tag.lower() for tag in self.remove}
         kept = [tag for tag in labels.tags if tag.lower() not in gone]
         present = {tag.lower() for tag in kept}
@@ -99,11 +95,7 @@ class LabelChange(NamedTuple):
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> LabelChange:
-        """Reads the JSON of `to_json`.
-
-        Raises:
-            ValueError: The tags are no list of texts.
-        """
+        """Reads the JSON of `to_json`; raises ValueError if the tags are no list of texts."""
         note, parameters = data.get("note"), data.get("parameters")
         return cls(
             _texts(data.get("add")),

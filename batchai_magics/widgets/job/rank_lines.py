@@ -112,7 +112,7 @@ ERROR_PATTERN = (
 """Matches the first error in a log."""
 
 
-def pattern_of(query: str, *, is_regex: bool) -> Pattern:
+def pattern_of(query: str, *, is_regex: bool) -> Expression:
     """Compiles a query of the page's search box; case matters only in plain text with capitals.
 
     Raises UsageError for an expression that cannot be searched in linear time.
@@ -122,13 +122,10 @@ def pattern_of(query: str, *, is_regex: bool) -> Pattern:
     return re.compile(re.escape(query.encode()), re.IGNORECASE if query == query.lower() else 0)
 
 
-Pattern = re.Pattern[bytes] | Expression
-
-
 class Search:
     """The matching lines of a log. Each `advance` scans more of it, including what was appended since."""
 
-    def __init__(self, read: Read, pattern: Pattern, *, rank: int | None = None) -> None:
+    def __init__(self, read: Read, pattern: Expression, *, rank: int | None = None) -> None:
         self._read = read
         self._pattern = pattern
         self._rank = rank

@@ -90,27 +90,6 @@ def test_a_job_may_start_after_one_that_the_same_line_creates_before_it(output_o
     assert "problem: no job can start after prepare" in text
 
 
-@pytest.mark.parametrize(
-    ("env", "words"),
-    [
-        ("", "order of GPUs: CUDA_DEVICE_ORDER=PCI_BUS_ID (--env sets another)"),
-        (
-            "--env CUDA_DEVICE_ORDER=FASTEST_FIRST",
-            "order of GPUs: CUDA_DEVICE_ORDER=FASTEST_FIRST (as the job says)",
-        ),
-    ],
-)
-def test_it_says_in_which_order_cuda_counts_gpus(context, env, words):
-    settings = replace(context.settings, cluster_vm_size="Standard_NC6")
-    request = parse(f"gpus {env}", "print()", settings=settings)
-    assert words in str(dry_run_text(request, settings)).splitlines()
-
-
-def test_it_says_nothing_of_gpus_where_there_are_none(context):
-    request = parse("none", "print()", settings=context.settings)
-    assert "order of GPUs" not in str(dry_run_text(request, context.settings))
-
-
 @pytest.mark.slow
 def test_a_job_after_one_that_does_not_exist_is_a_problem_and_one_that_exists_is_none(
     context, do, output_of, job_file

@@ -8,8 +8,7 @@ import pytest
 from batchai_magics.backends.base.backend_registry import load_settings, select_settings
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.command_runner import run
-from batchai_magics.commands.handlers.job_commands import resume_command
-from batchai_magics.commands.output.command_progress import CommandExit, LogOutput, Message
+from batchai_magics.commands.output.command_progress import CommandExit, LogOutput, Message, resume_command
 from batchai_magics.commands.parsing.command_parser import parse
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.models.resource_ids import Kind, workspace_id

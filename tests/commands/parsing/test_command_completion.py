@@ -46,16 +46,7 @@ def test_words_options_and_values_are_offered(text, offers):
 @pytest.mark.parametrize(
     ("text", "offers"),
     [
-        ("job list-", ["list-files", "list-nodes"]),
-        ("job str", ["stream-file"]),
-        ("cluster li", ["list", "list-nodes", "list-files"]),
-        ("job create --cluster-n", ["--cluster-name"]),
-        ("job create --cluster-name nc6 --cl", ["--cluster-resource-group"]),
-        ("job create --conf", ["--config-file", "--config"]),
-        ("cluster create --container-m", ["--container-mount-path"]),
         ("job stream-file --job-name x --output", ["--output-directory-id", "--output"]),
-        ("job file list --job-n", ["--job-name"]),
-        ("job list-files --exp", ["--expiry", "--experiment"]),
         ("job nonsense", []),
     ],
 )
