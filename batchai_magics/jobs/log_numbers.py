@@ -17,13 +17,13 @@ from batchai_magics.metrics.column import Column
 from batchai_magics.metrics.grammar.metric_names import TRAIN
 from batchai_magics.metrics.measurement import ATTEMPT, FIT, RATE_UNIT, Fact, MetricName, Record
 from batchai_magics.metrics.measurement_table import MeasurementTable, Rank, in_row_order, indices_by_rank
-from batchai_magics.metrics.runs.fits import Fit, FitHeadings, Segments
+from batchai_magics.metrics.runs.fits import Segments
 from batchai_magics.metrics.runs.log_runs import RUN_KEYS, opens_run
 from batchai_magics.metrics.runs.mean_rates import ProcessNumbers
 from batchai_magics.metrics.runs.metric_traits import MetricTraits, traits_of
 from batchai_magics.metrics.runs.positions import Positions
 from batchai_magics.metrics.runs.resource_usage import MeanUsage, ResourceUsage, UsageRates, reason_for
-from batchai_magics.metrics.runs.run_metrics import QUALIFIERS, axis_of
+from batchai_magics.metrics.runs.run_metrics import QUALIFIERS
 from batchai_magics.metrics.runs.timeline import Timeline, in_time_order, never_falls
 from batchai_magics.models.telemetry_records import TelemetryRecord
 
@@ -81,7 +81,6 @@ class LogNumbers:
 
     def _forget_log(self) -> None:
         self._start: float | None = None  # time of the first number
-        self._have_epochs: dict[tuple[str, Rank], bool] = {}  # the last values of metrics, by rank
         self.attempts: dict[int, int] = {}  # first steps by attempt, from the second one on
         self._attempt: Fact | None = None  # the latest one, until it has a step
         self._processes = ProcessNumbers()
@@ -93,8 +92,9 @@ class LogNumbers:
         self._timeline, self._positions = Timeline(), Positions()
         self._processes = ProcessNumbers(are_numbered=self._processes.are_several)
         self._run: list[Fact] = []  # the facts of the latest run
-        self._headings = FitHeadings()
-        self._segments = defaultdict[str, defaultdict[Rank, Segments]](lambda: defaultdict(Segments))
+        self._segments = defaultdict[str, defaultdict[Rank, Segments]](
+            lambda: defaultdict(lambda: Segments(self._timeline.fit_names))
+        )
         self._first_names: dict[str, str] = {}  # of the first segments of metrics
 
     def _mark_attempts(self, table: MeasurementTable) -> None:
@@ -124,42 +124,43 @@ class LogNumbers:
 
     @property
     def axis(self) -> str:
-        """The x axis that suits the run, as `RunMetrics` finds it."""
-        return axis_of(self._have_epochs.values(), has_steps=self._timeline.has_steps)
+        """The x axis that suits the run, as in its figures."""
+        return self._positions.axis
 
     def _add(self, table: MeasurementTable) -> None:
-        for part in self._positions.of(self._timeline.add(table)).parts(FIT, *RUN_KEYS):
+        for part in self._timeline.add(table).parts(*RUN_KEYS):
             for _, fact in part.facts:
-                self._headings.enter(fact)
                 if opens_run(fact, self._run) and (fact.key != ATTEMPT or int(fact.value) > 1):
                     # another run or attempt repeats steps of the one before
                     self._segments.clear()
                     self._processes.begin_run()
                     self._run.clear()
+                    if fact.key != ATTEMPT:
+                        self._positions.begin_run()
                 self._run.append(fact)
-            self._add_lines(self._processes.add(part))
+            self._add_lines(self._processes.add(self._positions.of(part)))
 
     def _add_lines(self, part: MeasurementTable) -> None:
-        """Adds lines that are below the same headings and of one run."""
+        """Adds lines of one run."""
         if self._start is None:
             rows = chain.from_iterable(zip(lines.rows, lines.times, strict=True) for lines in part.lines)
             self._start = min(((row, time) for row, time in rows if time is not None), default=(0, None))[1]
         grouped = _StepsByRank(Column(), Column(), ())
         for metric, pieces in self._pieces(part).items():
-            steps, ranks, values, epochs, seconds = in_row_order(pieces)[1:]
+            fits, steps, ranks, values, epochs, seconds = in_row_order(pieces)[1:]
             if steps is not grouped.steps or ranks is not grouped.ranks:  # metrics of a line share them
-                grouped = _StepsByRank.of(steps, ranks)
+                grouped = _StepsByRank.of(steps, ranks, fits)
             self._add_values(metric, grouped, [steps, ranks, values, epochs, seconds])
 
     def _pieces(self, part: MeasurementTable) -> Mapping[MetricName, Sequence[Sequence[Column]]]:
-        """The rows, steps, ranks, values, epochs and seconds of each metric that is drawn, in pieces."""
+        """The rows, then the columns of each metric that is drawn, in pieces."""
         series = defaultdict[MetricName, list[list[Column]]](list)
         metrics: dict[str, MetricName] = {}
         for lines in sorted(part.lines, key=lambda each: each.rows[0]):
             rest = [lines.epochs, self._seconds(lines.times)]
             for metric, steps, values in zip(lines.metrics, lines.steps, lines.values, strict=True):
                 if metric == BAND or (metric.name, metric.unit) not in QUALIFIERS:
-                    columns = [lines.rows, steps, lines.ranks, values, *rest]
+                    columns = [lines.rows, lines.fits, steps, lines.ranks, values, *rest]
                     series[metrics.setdefault(metric.name, metric)].append(columns)
         return series
 
@@ -176,15 +177,13 @@ class LogNumbers:
         `columns` are steps, ranks, values, epochs and seconds.
         """
         lines, segments_of = defaultdict[str, list[int]](list), self._segments[metric.name]
-        epochs = columns[3]
-        for rank, indices, positions, is_rising in grouped.of_each:
-            self._have_epochs[metric.name, rank] = epochs[indices[-1]] is not None
-            segments, fit = segments_of[rank], self._headings.of(rank)
+        for rank, indices, positions, fits, is_rising in grouped.of_each:
+            segments = segments_of[rank]
             if is_rising:
-                lines[self._line_of(metric.name, segments, positions[0], fit)] += indices
+                lines[self._line_of(metric.name, segments, positions[0], fits[0])] += indices
                 segments.follow(positions[-1])
                 continue
-            for index, position in zip(indices, positions, strict=True):
+            for index, position, fit in zip(indices, positions, fits, strict=True):
                 lines[self._line_of(metric.name, segments, position, fit)].append(index)
         in_order = sorted(lines.items(), key=lambda each: min(each[1])) if len(lines) > 1 else lines.items()
         for line, every in in_order:
@@ -194,7 +193,7 @@ class LogNumbers:
             own = columns if len(lines) == 1 else [each.take(sorted(every)) for each in columns]
             self.series[line].extend(*own)
 
-    def _line_of(self, name: str, segments: Segments, position: int, fit: Fit) -> str:
+    def _line_of(self, name: str, segments: Segments, position: int, fit: int) -> str:
         """The line of a metric that the next value belongs to: each segment has its own."""
         if segments.number < MAX_SEGMENTS:
             segments.add(position, fit)
@@ -208,11 +207,12 @@ class LogNumbers:
 
 
 class _RankSteps(NamedTuple):
-    """The steps of a rank's values, which stand at these indices; whether they never fall."""
+    """The steps and fits of a rank's values, at these indices; whether they rise within one fit."""
 
     rank: Rank
     indices: Sequence[int]
     steps: Sequence[int]
+    fits: Sequence[int]
     is_rising: bool
 
 
@@ -224,10 +224,14 @@ class _StepsByRank(NamedTuple):
     of_each: Sequence[_RankSteps]
 
     @classmethod
-    def of(cls, steps: Column, ranks: Column) -> _StepsByRank:
+    def of(cls, steps: Column, ranks: Column, fits: Column) -> _StepsByRank:
         """Groups steps by rank."""
-        own = ((rank, indices, steps.at(indices)) for rank, indices in indices_by_rank(ranks).items())
-        return cls(steps, ranks, [_RankSteps(*each, never_falls(each[-1])) for each in own])
+        every = []
+        for rank, indices in indices_by_rank(ranks).items():
+            own, own_fits = steps.at(indices), fits.at(indices)
+            is_rising = (fits.is_constant or len({*own_fits}) == 1) and never_falls(own)
+            every.append(_RankSteps(rank, indices, own, own_fits, is_rising))
+        return cls(steps, ranks, every)
 
 
 class NumberColumns:

@@ -30,6 +30,13 @@ class Column(Sequence[Any]):
         if numbers:
             self.extend(numbers)
 
+    @classmethod
+    def repeated(cls, number: float | None, count: int) -> Column:
+        """A number, `count` times."""
+        column = cls([number] if count else ())
+        column._count = count
+        return column
+
     def __len__(self) -> int:
         return self._count
 

@@ -59,11 +59,14 @@ class MeasurementTable(Collection[Record]):
         return len(self.facts) + sum(len(lines.rows) * len(lines.metrics) for lines in self.lines)
 
     def __iter__(self) -> Iterator[Record]:
+        return chain.from_iterable(records for _, records in self.rows())
+
+    def rows(self) -> Iterator[Row]:
+        """The facts, and the measurements of each line, in order."""
         for part in self.parts():
             rows: list[Row] = [(row, [fact]) for row, fact in part.facts]
             rows += chain.from_iterable(lines.measurements() for lines in part.lines)
-            for _, line in sorted(rows, key=itemgetter(0)):
-                yield from line
+            yield from sorted(rows, key=itemgetter(0))
 
     def __contains__(self, record: object) -> bool:
         return any(record == each for each in self)
@@ -159,6 +162,7 @@ class LineColumns:
     """The lines with these metrics in file order: their rows, positions and values.
 
     `steps` are those of each metric: they differ where one was placed elsewhere on the timeline of the run.
+    `fits` are the numbers of the headings above, as `FitHeadings` counts them; 0 before that.
     """
 
     metrics: tuple[MetricName, ...]
@@ -169,11 +173,13 @@ class LineColumns:
     ranks: Column = field(default_factory=Column)
     offsets: Column = field(default_factory=Column)
     times: Column = field(default_factory=Column)
+    fits: Column = field(default_factory=Column)
 
     def __post_init__(self) -> None:
         """Give each metric its columns."""
         self.steps = self.steps or [Column()] * len(self.metrics)
         self.values = self.values or [Column() for _ in self.metrics]
+        self.fits = self.fits or Column.repeated(0, len(self.rows))
 
     @classmethod
     def of(
@@ -227,7 +233,7 @@ class LineColumns:
         columns = [taken[id(column)] for column in self._columns]
         count = len(self.metrics)
         return LineColumns(
-            self.metrics, self.rows.take(indices), columns[:count], columns[count:-4], *columns[-4:]
+            self.metrics, self.rows.take(indices), columns[:count], columns[count:-5], *columns[-5:]
         )
 
     def extend(self, later: LineColumns, first_row: int = 0) -> None:
@@ -239,7 +245,7 @@ class LineColumns:
 
     @property
     def _columns(self) -> list[Column]:
-        return [*self.steps, *self.values, self.epochs, self.ranks, self.offsets, self.times]
+        return [*self.steps, *self.values, self.epochs, self.ranks, self.offsets, self.times, self.fits]
 
     def measurements(self) -> Iterator[Row]:
         """The numbers of each line."""

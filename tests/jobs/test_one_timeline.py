@@ -224,6 +224,12 @@ SCRIPTS = {
     ],
     "folds with bars": epochs_with_bars(3, 3, heading="Fold"),
     "folds of one epoch": folds_of_one_epoch(),
+    "fits below one heading": [
+        Print(OUT, 1_700_000_000.0 + place, text)
+        for place, text in enumerate(
+            ["Fold 1\n", "Epoch 1: loss=0.9\n", "Epoch 2: loss=0.8\n", "Epoch 1: loss=0.7\n"]
+        )
+    ],
     "folds of one epoch with bars": epochs_with_bars(1, 1, heading="Fold"),
     "seeds with folds, and a refit": nested_fits(),
     "resumed": resumed(),

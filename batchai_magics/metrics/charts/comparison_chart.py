@@ -28,7 +28,8 @@ from batchai_magics.metrics.runs.metric_traits import (
     find_metric,
     is_default,
 )
-from batchai_magics.metrics.runs.run_metrics import AXES, ORDER, RATE, Curve, RunMetrics
+from batchai_magics.metrics.runs.positions import AXES, ORDER
+from batchai_magics.metrics.runs.run_metrics import RATE, Curve, RunMetrics
 from batchai_magics.metrics.runs.run_summary import Summary
 
 if TYPE_CHECKING:

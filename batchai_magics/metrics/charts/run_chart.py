@@ -30,14 +30,8 @@ from batchai_magics.metrics.runs.metric_traits import (
     is_default,
 )
 from batchai_magics.metrics.runs.number_frames import records_of_frame
-from batchai_magics.metrics.runs.run_metrics import (
-    AXES,
-    ORDER,
-    RATE,
-    Curve,
-    Metric,
-    RunMetrics,
-)
+from batchai_magics.metrics.runs.positions import AXES, ORDER
+from batchai_magics.metrics.runs.run_metrics import RATE, Curve, Metric, RunMetrics
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,75 +2,121 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from operator import itemgetter
 
+from batchai_magics.metrics.column import Column
 from batchai_magics.metrics.grammar.headings import REFIT
 from batchai_magics.metrics.measurement import FIT, Fact
+from batchai_magics.metrics.measurement_table import MeasurementTable, Rank, indices_by_rank
 
+NO_FIT = 0
+"""The number of the fit above the first heading."""
 
-class Fit(NamedTuple):
-    """A fit by its heading: which one of its rank's it is, and its name with those of outer headings."""
-
-    number: int = 0
-    name: str = ""
-
-
-NO_FIT = Fit()
+_Change = tuple[int, int]  # a row, and the number of the fit from there on
 
 
 class FitHeadings:
-    """The headings above each number, as records come: those of its rank, else those of any rank."""
+    """Numbers the fits of a run by the headings above, as records come.
+
+    Attributes:
+        names: The name of each fit, with those of outer headings.
+    """
 
     def __init__(self) -> None:
-        self._names: dict[int | None, dict[str, str]] = {}  # of nested headings, by kind
-        self._fits: dict[int | None, Fit] = {}
+        self.names = [""]
+        self._numbers = {(0, ""): NO_FIT}  # by the count of its rank's headings, and its name
+        self._nested: dict[Rank, dict[str, str]] = {}  # the names of nested headings, by kind
+        self._counts: dict[Rank, int] = {}
+        self._fits: dict[Rank, int] = {}  # the latest of each rank
         self._latest = NO_FIT
 
-    def enter(self, fact: Fact) -> None:
-        """Enter a fact, which may be a heading. One that is printed again begins nothing."""
+    def marked(self, table: MeasurementTable) -> MeasurementTable:
+        """The next lines of the run with the fits of their ranks; those of any rank, if theirs has none."""
+        of_any: list[_Change] = [(-1, self._latest)]
+        of_ranks = {rank: [(-1, fit)] for rank, fit in self._fits.items()}
+        for row, fact in table.facts:
+            if self.enter(fact):
+                of_any.append((row, self._latest))
+                of_ranks.setdefault(fact.rank, []).append((row, self._latest))
+        if len(self.names) == 1:
+            return table
+        return table.with_lines(
+            replace(lines, fits=_fits_of(lines.rows, lines.ranks, of_any, of_ranks)) for lines in table.lines
+        )
+
+    def enter(self, fact: Fact) -> bool:
+        """Whether a fact is the heading of another fit: one that is printed again begins nothing."""
         if fact.key != FIT:
-            return
-        names = self._names.setdefault(fact.rank, {})
+            return False
+        names = self._nested.setdefault(fact.rank, {})
         kind = fact.value.partition(" ")[0]
         if [*names.values()][-1:] == [fact.value]:
-            return
+            return False
         outer = [] if REFIT in (kind, *names) else [*names]
         for inner in {*names}.difference(outer[: outer.index(kind)] if kind in outer else outer):
             del names[inner]
         names[kind] = fact.value
-        number = self._fits.get(fact.rank, NO_FIT).number + 1
-        self._latest = self._fits[fact.rank] = Fit(number, ", ".join(names.values()))
+        count = self._counts[fact.rank] = self._counts.get(fact.rank, 0) + 1
+        fit = count, ", ".join(names.values())
+        if fit not in self._numbers:
+            self._numbers[fit] = len(self.names)
+            self.names.append(fit[1])
+        self._latest = self._fits[fact.rank] = self._numbers[fit]
+        return True
 
-    def of(self, rank: int | None) -> Fit:
-        """The fit that a number of a rank belongs to."""
-        return self._fits.get(rank, self._latest) if self._fits else NO_FIT
+
+def fit_names(facts: Iterable[Fact]) -> Sequence[str]:
+    """The names of the fits of a run with these facts, by their numbers."""
+    headings = FitHeadings()
+    for fact in facts:
+        headings.enter(fact)
+    return headings.names
+
+
+def _fits_of(
+    rows: Column, ranks: Column, of_any: Sequence[_Change], of_ranks: dict[Rank, list[_Change]]
+) -> Column:
+    """The fit of each line, given where those of any rank and of each rank begin."""
+    fits = [NO_FIT] * len(rows)
+    for rank, indices in indices_by_rank(ranks).items():
+        own = of_ranks.get(rank, [])
+        before = of_any[: bisect_left(of_any, own[0][0], key=itemgetter(0))] if own else of_any
+        own_rows = rows.at(indices)
+        for (begin, fit), (end, _) in pairwise([*before, *own, (rows[-1] + 1, NO_FIT)]):
+            for place in range(bisect_left(own_rows, begin), bisect_left(own_rows, end)):
+                fits[indices[place]] = fit
+    return Column(fits)
 
 
 @dataclass(slots=True)
 class Segments:
-    """The segments of a metric of one rank, as its values come.
+    """The segments of a metric of one rank, as its values come; `fit_names` are those of its run.
 
     One begins where the position goes back, and where it repeats below another heading. It has the name of
     its heading; if it has none of its own, its number.
     """
 
+    fit_names: Sequence[str]
     number: int = 0
     name: str = ""
     _last: float = 0.0  # position
-    _fit: Fit = NO_FIT  # of the last value
-    _first_fit: Fit = NO_FIT  # of the first value of the segment
+    _fit: int = NO_FIT  # of the last value
+    _first_fit: int = NO_FIT  # of the first value of the segment
     _names: set[str] = field(default_factory=set)
 
-    def add(self, position: float, fit: Fit) -> bool:
+    def add(self, position: float, fit: int) -> bool:
         """Add the next value; whether a segment begins with it."""
-        is_repeated = position == self._last and fit.number != self._fit.number
+        is_repeated = position == self._last and fit != self._fit
         begins = not self.number or position < self._last or is_repeated
         self._last, self._fit = position, fit
         if begins:
             self.number += 1
-            has_own = self.number == 1 or fit.number != self._first_fit.number
-            name = fit.name if has_own else ""
+            has_own = self.number == 1 or fit != self._first_fit
+            name = self.fit_names[fit] if has_own else ""
             if not name and self.number > 1:
                 name = str(self.number)
             self.name = f"{name}, {self.number}" if name in self._names else name

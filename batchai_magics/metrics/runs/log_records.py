@@ -13,7 +13,7 @@ from batchai_magics.log_lines import Span, WriteTime
 from batchai_magics.metrics.measurement import ATTEMPT, Fact, Measurement, Record
 from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.reading.timestamps import WriteTimes
-from batchai_magics.metrics.runs.fits import FitHeadings
+from batchai_magics.metrics.runs.fits import NO_FIT
 from batchai_magics.metrics.runs.metric_traits import traits_of
 from batchai_magics.metrics.runs.number_frames import numbers
 from batchai_magics.metrics.runs.positions import Positions
@@ -127,28 +127,31 @@ class MetricPoints:
     def __init__(self, started: float) -> None:
         self._time = started
         self._timeline, self._positions = Timeline(), Positions()
-        self._headings = FitHeadings()
         self._shifts: dict[tuple[str, int | None], tuple[int, int, int]] = {}  # last step, what is added, fit
 
     def of(self, records: Iterable[Record]) -> Iterator[ScalarPoint]:
         """Yields the points of the next records."""
-        for record in self._positions.of(self._timeline.add(records)):
-            if isinstance(record, Fact):
-                self._headings.enter(record)
-                if record.key == ATTEMPT:
-                    self._shifts.clear()
-            for number in numbers([record]):
+        table = self._positions.of(self._timeline.add(records))
+        fits = dict(chain.from_iterable(zip(lines.rows, lines.fits, strict=True) for lines in table.lines))
+        for row, records_of_row in table.rows():
+            if isinstance(records_of_row[0], Fact) and records_of_row[0].key == ATTEMPT:
+                self._shifts.clear()
+            for number in numbers(records_of_row):
                 self._time = self._time if number.wall_time is None else number.wall_time
-                series = (number.name, number.rank)
-                step = self._positions.count(*series) if number.step is None else number.step
-                fit = self._headings.of(number.rank).number
-                last, shift, last_fit = self._shifts.get(series, (step, 0, fit))
-                if step > last:
-                    shift = 0  # the epoch of a counter that went back is known now
-                elif step + shift < last + (fit != last_fit):
-                    shift = last + 1 - step
-                self._shifts[series] = step + shift, shift, fit
-                yield ScalarPoint(number.name, number.value, step + shift, self._time, number.rank)
+                step = self._step_of(number, fits.get(row, NO_FIT))
+                yield ScalarPoint(number.name, number.value, step, self._time, number.rank)
+
+    def _step_of(self, number: Measurement, fit: int) -> int:
+        """The step of the next point of a series."""
+        series = (number.name, number.rank)
+        step = self._positions.count(*series) if number.step is None else number.step
+        last, shift, last_fit = self._shifts.get(series, (step, 0, fit))
+        if step > last:
+            shift = 0  # the epoch of a counter that went back is known now
+        elif step + shift < last + (fit != last_fit):
+            shift = last + 1 - step
+        self._shifts[series] = step + shift, shift, fit
+        return step + shift
 
     def now(self) -> None:
         """Gives numbers without a time the current one."""

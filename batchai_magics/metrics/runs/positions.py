@@ -6,16 +6,18 @@ import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from heapq import merge
-from itertools import repeat
-from operator import itemgetter
-from typing import Any
+from dataclasses import dataclass, field
+from itertools import chain
 
-from batchai_magics.metrics.column import Column
-from batchai_magics.metrics.measurement import ATTEMPT, FIT
+from batchai_magics.metrics.measurement import ATTEMPT
 from batchai_magics.metrics.measurement_table import MeasurementTable, Rank
-from batchai_magics.metrics.runs.fits import FitHeadings
+from batchai_magics.metrics.runs.timeline import LineRun, RunSteps, line_runs, with_steps
+
+AXES = ("step", "epoch", "time")
+"""The x axes of a chart: steps over the whole run, epochs, seconds since the first number."""
+
+ORDER = "order"
+"""The axis of a run whose log tells no position: its values are numbered."""
 
 _MAX_EPOCH = 1 << 53  # what is beyond is no epoch that anybody counts to
 
@@ -33,55 +35,65 @@ class Positions:
 
     def __init__(self) -> None:
         self._epochs: defaultdict[Rank, _EpochNumbers] = defaultdict(_EpochNumbers)
-        self._headings = FitHeadings()
-        self._latest: dict[tuple[str, Rank], int] = {}  # numbers of metrics
+        self._latest: defaultdict[tuple[str, Rank], int] = defaultdict(int)  # numbers of metrics
+        self._kinds: set[str] = set()  # of the positions of the run
+
+    @property
+    def axis(self) -> str:
+        """The x axis that suits the run: epochs if they place all its values, ORDER if nothing does."""
+        return next(iter(self._kinds)) if len(self._kinds) == 1 else AXES[0]
+
+    def begin_run(self) -> None:
+        """The next lines are those of another run, which may tell other positions."""
+        self._kinds.clear()
 
     def of(self, table: MeasurementTable) -> MeasurementTable:
         """The next lines of the run, which have the steps of the timeline, with a step for each value."""
-        lacking = [lines for lines in table.lines if any(None in steps for steps in lines.steps)]
-        facts = ((row, -1, fact) for row, fact in table.facts if fact.key in (ATTEMPT, FIT))
-        rows: Iterator[Iterator[tuple[int, int, Any]]] = (
-            zip(lines.rows, repeat(place), zip(lines.epochs, lines.ranks, *lines.steps, strict=True))
-            for place, lines in enumerate(lacking)
+        if any(not steps.is_missing for lines in table.lines for steps in lines.steps):
+            self._kinds.add(AXES[0])
+        lacking = table.with_lines(
+            lines for lines in table.lines if any(None in steps for steps in lines.steps)
         )
-        numbered: list[list[list[int]]] = [[] for _ in lacking]
-        for _, place, found in merge(facts, *rows, key=itemgetter(0)):
-            if place < 0:
-                self._headings.enter(found)
-                if found.key == ATTEMPT:
-                    for numbers in self._epochs.values():
-                        numbers.leave()
-                continue
-            epoch, rank, *steps = found
-            names = (metric.name for metric in lacking[place].metrics)
-            pairs = zip(names, steps, strict=True)
-            numbered[place].append([self._position(step, epoch, name, rank) for name, step in pairs])
-        complete = {
-            lines.metrics: replace(lines, steps=_columns(own))
-            for lines, own in zip(lacking, numbered, strict=True)
-        }
+        parts = ((part, self._steps_of(part)) for part in lacking.parts(ATTEMPT))
+        complete = {lines.metrics: lines for lines in with_steps(lacking, parts).lines}
         return table.with_lines(complete.get(lines.metrics, lines) for lines in table.lines)
-
-    def _position(self, step: int | None, epoch: float | None, name: str, rank: Rank) -> int:
-        if step is not None:
-            return step
-        if epoch is None:
-            return self.count(name, rank)
-        fit = self._headings.of(rank).number
-        number = self._latest[name, rank] = self._epochs[rank].number_of(epoch, name, fit)
-        return number
 
     def count(self, name: str, rank: Rank) -> int:
         """The number of the next value of a metric that has neither a step nor an epoch."""
-        number = self._latest[name, rank] = self._latest.get((name, rank), 0) + 1
-        return number
+        self._latest[name, rank] += 1
+        return self._latest[name, rank]
 
+    def _steps_of(self, part: MeasurementTable) -> Iterator[RunSteps]:
+        if any(fact.key == ATTEMPT for _, fact in part.facts):
+            for numbers in self._epochs.values():
+                numbers.leave()
+        for run in line_runs(part):
+            columns = {id(column): column.at(run.indices) for column in run.lines.steps}
+            steps = [columns[id(column)] for column in run.lines.steps]
+            if all(each.count(None) in (0, len(each)) for each in steps):
+                yield run, self._completed(run, steps)
+            else:
+                lines = (self._completed(run, [[step] for step in line]) for line in zip(*steps, strict=True))
+                yield run, [[*chain.from_iterable(each)] for each in zip(*lines, strict=True)]
 
-def _columns(rows: Sequence[Sequence[int]]) -> Sequence[Column]:
-    """The steps of each metric; metrics that have the same steps share a column."""
-    steps = [*zip(*rows, strict=True)]
-    shared = {each: Column(each) for each in {*steps}}
-    return [shared[each] for each in steps]
+    def _completed(
+        self, run: LineRun, steps: Sequence[Sequence[int | None]]
+    ) -> Sequence[Sequence[int | None]]:
+        """The steps of each metric of some lines of a run, of which it has all or none."""
+        names = [metric.name for metric, own in zip(run.lines.metrics, steps, strict=True) if own[0] is None]
+        count = len(steps[0])
+        firsts: Sequence[int]
+        if run.epoch is None:
+            firsts = [self._latest[name, run.rank] + 1 for name in names]
+        else:
+            firsts = self._epochs[run.rank].numbers_of(run.epoch, names, run.fit, count)
+        if names:
+            self._kinds.add(ORDER if run.epoch is None else AXES[1])
+        for name, first in zip(names, firsts, strict=True):
+            self._latest[name, run.rank] = first + count - 1
+        ranges = {first: range(first, first + count) for first in firsts}
+        numbers = iter(firsts)
+        return [ranges[next(numbers)] if own[0] is None else own for own in steps]
 
 
 @dataclass(slots=True)
@@ -96,8 +108,16 @@ class _EpochNumbers:
     _firsts: dict[float, int] = field(default_factory=dict)  # the first and the last number of each
     _lasts: dict[float, int] = field(default_factory=dict)
 
-    def number_of(self, epoch: float, name: str, fit: int) -> int:
-        """The number of the next value of a metric."""
+    def numbers_of(self, epoch: float, names: Sequence[str], fit: int, count: int) -> Sequence[int]:
+        """The numbers of metrics on the first of the next lines; they count on from line to line."""
+        numbers = [self._number_of(epoch, name, fit) for name in names]
+        if count > 1:
+            self._number += count - 2
+            for name in names:
+                self._number_of(epoch, name, fit)
+        return numbers
+
+    def _number_of(self, epoch: float, name: str, fit: int) -> int:
         if (epoch, fit) != (self._epoch, self._fit):
             if epoch not in self._firsts:
                 number = math.ceil(epoch) if abs(epoch) < _MAX_EPOCH else 1

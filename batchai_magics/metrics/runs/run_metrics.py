@@ -8,13 +8,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, compress, islice, repeat, zip_longest
+from itertools import chain, compress, islice, zip_longest
 from operator import itemgetter, lt
 from typing import NamedTuple, cast
 
-from batchai_magics.metrics.measurement import FIT, RATE_UNIT, TOTAL, Fact, Record
+from batchai_magics.metrics.measurement import RATE_UNIT, TOTAL, Fact, Record
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable, Rank, by_rank
-from batchai_magics.metrics.runs.fits import NO_FIT, Fit, FitHeadings, Segments
+from batchai_magics.metrics.runs.fits import Segments, fit_names
 from batchai_magics.metrics.runs.log_runs import runs
 from batchai_magics.metrics.runs.mean_rates import has_mean_rates, mean_rates
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
@@ -29,15 +29,9 @@ from batchai_magics.metrics.runs.metric_traits import (
     ordered,
     traits_of,
 )
-from batchai_magics.metrics.runs.positions import Positions
+from batchai_magics.metrics.runs.positions import AXES, ORDER, Positions
 from batchai_magics.metrics.runs.run_header import RunHeader, run_header
 from batchai_magics.metrics.runs.steady_speed import Speeds
-
-AXES = ("step", "epoch", "time")
-"""The x axes of a chart: steps over the whole run, epochs, seconds since the first number."""
-
-ORDER = "order"
-"""The axis of a run whose log tells no position: its values are numbered."""
 
 RATE = "images_per_sec"
 """The speed of tf_cnn_benchmarks."""
@@ -50,14 +44,15 @@ class MetricColumns(NamedTuple):
     """The points of one rank in file order, as columns of equal length.
 
     `steps` are those of `Positions`, `times` are in seconds since 1970; None is what the log lacks. `fits`
-    are empty if no headings tell fits apart.
+    are numbers of `fit_names`.
     """
 
     steps: Sequence[int]
     epochs: Sequence[float | None]
     times: Sequence[float | None]
     values: Sequence[float]
-    fits: Sequence[Fit] = ()
+    fits: Sequence[int]
+    fit_names: Sequence[str]
 
     def placed(self, axis: str, start: float = 0.0) -> tuple[Sequence[float], Sequence[float]]:
         """Positions and values of the points that one of AXES can place.
@@ -80,13 +75,12 @@ class MetricColumns(NamedTuple):
         positions, values = self.placed(axis, start)
         fits = self.fits
         if len(positions) < len(fits):
-            fits = [
-                fit for fit, place in zip(fits, self._positions_on(axis), strict=True) if place is not None
-            ]
+            places = self._positions_on(axis)
+            fits = [fit for fit, place in zip(fits, places, strict=True) if place is not None]
         if all(map(lt, positions, islice(positions, 1, None))):
-            return [Curve(positions, values, fits[0].name if fits else "")]
-        segments, curves = Segments(), list[tuple[str, dict[float, float]]]()
-        for position, value, fit in zip(positions, values, fits or repeat(NO_FIT), strict=False):
+            return [Curve(positions, values, self.fit_names[fits[0]] if fits else "")]
+        segments, curves = Segments(self.fit_names), list[tuple[str, dict[float, float]]]()
+        for position, value, fit in zip(positions, values, fits, strict=True):
             if segments.add(position, fit):
                 curves.append((segments.name, {}))
             curves[-1][1][position] = value
@@ -257,10 +251,8 @@ class RunMetrics(Mapping[str, Metric]):
 
     @cached_property
     def _metrics(self) -> Mapping[str, Metric]:
-        series = [*_series(Positions().of(self.table))]
-        every = (columns for _, _, ranks in series for columns in ranks.values())
-        has_steps = any(not steps.is_missing for lines in self.table.lines for steps in lines.steps)
-        axis = axis_of((each.epochs[-1] is not None for each in every), has_steps=has_steps)
+        positions = Positions()
+        series, axis = _series(positions.of(self.table)), positions.axis
         direction = self._preferences.direction
         found = {
             traits.name: Metric(traits, unit, direction(traits), ranks, traits.is_summed, axis=axis)
@@ -346,14 +338,6 @@ class RunMetrics(Mapping[str, Metric]):
         return self._metrics.get(find_metric(self._metrics, asked))
 
 
-def axis_of(have_epochs: Iterable[bool], *, has_steps: bool) -> str:
-    """The x axis that suits a run; `have_epochs` tells which metrics of its ranks have one at their end."""
-    known = {*have_epochs}
-    if has_steps or not known or len(known) > 1:
-        return AXES[0]
-    return AXES[1] if True in known else ORDER
-
-
 def _series(run: MeasurementTable) -> Iterator[tuple[MetricTraits, str, Mapping[Rank, MetricColumns]]]:
     """Each metric with its unit and its points by rank, in file order."""
     places: defaultdict[str, list[tuple[LineColumns, int]]] = defaultdict(list)
@@ -361,29 +345,16 @@ def _series(run: MeasurementTable) -> Iterator[tuple[MetricTraits, str, Mapping[
         for number, metric in enumerate(lines.metrics):
             if (metric.name, metric.unit) not in QUALIFIERS:
                 places[metric.name].append((lines, number))
-    headings = [(row, fact) for row, fact in run.facts if fact.key == FIT]
+    names = fit_names(fact for _, fact in run.facts)
     for name, found in places.items():
         first, number = found[0]
         _, unit, phase = first.metrics[number]
         columns = by_rank(
-            (lines, [lines.rows, lines.steps[i], lines.epochs, lines.times, lines.values[i]])
+            (lines, [lines.steps[i], lines.epochs, lines.times, lines.values[i], lines.fits])
             for lines, i in found
         )
         ranks = {
-            rank: MetricColumns(steps, epochs, times, values, _fits(headings, rank, rows))
-            for rank, (rows, steps, epochs, times, values) in columns.items()
+            rank: MetricColumns(steps, epochs, times, values, fits, names)
+            for rank, (steps, epochs, times, values, fits) in columns.items()
         }
         yield traits_of(name, phase, unit), unit, ranks
-
-
-def _fits(headings: Sequence[tuple[int, Fact]], rank: Rank, rows: Sequence[int]) -> Sequence[Fit]:
-    """The fits that the values of a rank in these rows belong to; empty if no two are told apart."""
-    if not headings or (len(headings) == 1 and headings[0][0] < rows[0]):
-        return ()
-    above, fits, at = FitHeadings(), list[Fit](), 0
-    for row in rows:
-        while at < len(headings) and headings[at][0] < row:
-            above.enter(headings[at][1])
-            at += 1
-        fits.append(above.of(rank))
-    return fits

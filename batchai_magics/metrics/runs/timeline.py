@@ -20,7 +20,7 @@ from typing import NamedTuple, cast
 
 from batchai_magics.metrics.column import Column
 from batchai_magics.metrics.grammar.metric_names import TRAIN
-from batchai_magics.metrics.measurement import FIT, LENGTH, Fact, MetricName, Record
+from batchai_magics.metrics.measurement import LENGTH, Fact, MetricName, Record
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable, Rank, indices_by_rank
 from batchai_magics.metrics.runs.fits import FitHeadings
 
@@ -66,60 +66,51 @@ class Timeline:
     def __init__(self, above: Iterable[Fact] = ()) -> None:
         self.has_moved = False
         self._ranks: defaultdict[Rank, _RankTimeline] = defaultdict(_RankTimeline)
-        self._learned, self._headings = FitHeadings(), FitHeadings()  # above what is known, and placed
-        for fact in above:
-            self._learn_fact(fact)
+        self._headings = FitHeadings()
+        self._learn_lengths(above)
 
     @property
-    def has_steps(self) -> bool:
-        """Whether a number has a step."""
-        return any(rank.has_steps for rank in self._ranks.values())
+    def fit_names(self) -> Sequence[str]:
+        """The names of the fits so far, by their numbers."""
+        return self._headings.names
 
     def add(self, records: Iterable[Record]) -> MeasurementTable:
-        """Add the next records of the run; gives them with the steps of the timeline."""
-        table = MeasurementTable.of(records)
+        """Add the next records of the run; gives them with their fits and the steps of the timeline."""
+        table = self._headings.marked(MeasurementTable.of(records))
         learning = dict[Rank, _RankTimeline]()
-        for part in table.parts(FIT):
-            for _, fact in part.facts:
-                self._learn_fact(fact)
-            for run in _line_runs(part):
+        self._learn_lengths(fact for _, fact in table.facts)
+        for part in table.parts():
+            for run in line_runs(part):
                 rank = learning[run.rank] = self._ranks[run.rank]
-                rank.learn(run, self._learned.of(run.rank).number)
+                rank.learn(run)
         self.has_moved |= sum(rank.has_moved() for rank in learning.values()) > 0
-        placed: dict[tuple[MetricName, ...], list[Sequence[Column]]] = {
-            each.metrics: [] for each in table.lines
-        }
-        for part in table.parts(FIT):
-            for _, fact in part.facts:
-                self._headings.enter(fact)
-            pieces = {each.metrics: list[_Placed]() for each in part.lines}
-            for run in _line_runs(part):
-                steps = self._ranks[run.rank].steps_of(run, self._headings.of(run.rank).number)
-                pieces[run.lines.metrics].append((run, steps))
-            for metrics, own in pieces.items():
-                placed[metrics].append(_by_metric(own))
-        return table.with_lines(replace(lines, steps=_joined(placed[lines.metrics])) for lines in table.lines)
+        return with_steps(table, ((part, self._steps_of(part)) for part in table.parts()))
 
-    def _learn_fact(self, fact: Fact) -> None:
-        self._learned.enter(fact)
-        if fact.key == LENGTH:
-            self._ranks[fact.rank].learn_length(fact.value)
+    def _steps_of(self, part: MeasurementTable) -> Iterator[RunSteps]:
+        for run in line_runs(part):
+            yield run, self._ranks[run.rank].steps_of(run)
+
+    def _learn_lengths(self, facts: Iterable[Fact]) -> None:
+        for fact in facts:
+            if fact.key == LENGTH:
+                self._ranks[fact.rank].learn_length(fact.value)
 
 
-class _LineRun(NamedTuple):
-    """Lines of a rank that follow each other, with the same metrics and epoch, whose steps never fall.
+class LineRun(NamedTuple):
+    """Lines of a rank that follow each other, with the same metrics, fit and epoch, whose steps never fall.
 
-    `indices` are those of the lines among `lines`.
+    `indices` are those of the lines among `lines`, `steps` those of their first metric.
     """
 
     rank: Rank
     lines: LineColumns
     indices: Sequence[int]
+    fit: int
     epoch: float | None
     steps: Sequence[int | None]
 
 
-def _line_runs(table: MeasurementTable) -> Iterator[_LineRun]:
+def line_runs(table: MeasurementTable) -> Iterator[LineRun]:
     """The lines of a table, those of each rank in file order; with the same metrics together if in a row."""
     by_rank: defaultdict[Rank, list[tuple[LineColumns, Sequence[int]]]] = defaultdict(list)
     for lines in table.lines:
@@ -138,24 +129,25 @@ def _line_runs(table: MeasurementTable) -> Iterator[_LineRun]:
             yield from _rising(rank, parts[number][0], [index for *_, index in turn])
 
 
-def _rising(rank: Rank, lines: LineColumns, indices: Sequence[int]) -> Iterator[_LineRun]:
+def _rising(rank: Rank, lines: LineColumns, indices: Sequence[int]) -> Iterator[LineRun]:
     """Lines that follow each other, those whose steps rise within an epoch together.
 
     Lines that tell numbers of both training and validation are on their own: some stand where others do.
     """
     steps = lines.steps[0].at(indices)
     is_mixed = len({metric.phase == TRAIN for metric in lines.metrics}) > 1
-    if lines.epochs.is_constant and never_falls(steps) and not is_mixed:
-        yield _LineRun(rank, lines, indices, lines.epochs[0], steps)
+    is_one = lines.epochs.is_constant and lines.fits.is_constant
+    if is_one and never_falls(steps) and not is_mixed:
+        yield LineRun(rank, lines, indices, lines.fits[0], lines.epochs[0], steps)
         return
-    epochs = lines.epochs.at(indices)
+    places = [*zip(lines.fits.at(indices), lines.epochs.at(indices), strict=True)]
     begins = [0]
-    for at, ((epoch, step), (later_epoch, later)) in enumerate(pairwise(zip(epochs, steps, strict=True)), 1):
+    for at, ((place, step), (later_place, later)) in enumerate(pairwise(zip(places, steps, strict=True)), 1):
         rises = step is later if step is None or later is None else step <= later
-        if is_mixed or epoch != later_epoch or not rises:
+        if is_mixed or place != later_place or not rises:
             begins.append(at)
     for begin, end in pairwise([*begins, len(steps)]):
-        yield _LineRun(rank, lines, indices[begin:end], epochs[begin], steps[begin:end])
+        yield LineRun(rank, lines, indices[begin:end], *places[begin], steps[begin:end])
 
 
 def never_falls(steps: Sequence[int | None]) -> bool:
@@ -166,11 +158,25 @@ def never_falls(steps: Sequence[int | None]) -> bool:
     return all(map(le, known, islice(known, 1, None)))
 
 
-_Placed = tuple[_LineRun, Sequence[Sequence[int | None]]]
+RunSteps = tuple[LineRun, Sequence[Sequence[int | None]]]
 """Some lines, and the steps of each of their metrics."""
 
 
-def _by_metric(pieces: Sequence[_Placed]) -> Sequence[Column]:
+def with_steps(
+    table: MeasurementTable, parts: Iterable[tuple[MeasurementTable, Iterable[RunSteps]]]
+) -> MeasurementTable:
+    """The table with other steps, which come part by part."""
+    columns: dict[tuple[MetricName, ...], list[Sequence[Column]]] = {each.metrics: [] for each in table.lines}
+    for part, placed in parts:
+        pieces = {each.metrics: list[RunSteps]() for each in part.lines}
+        for piece in placed:
+            pieces[piece[0].lines.metrics].append(piece)
+        for metrics, own in pieces.items():
+            columns[metrics].append(_by_metric(own))
+    return table.with_lines(replace(lines, steps=_joined(columns[lines.metrics])) for lines in table.lines)
+
+
+def _by_metric(pieces: Sequence[RunSteps]) -> Sequence[Column]:
     """The steps of each metric of all lines; metrics that have the same steps share a column."""
     lines = pieces[0][0].lines
     shared: dict[tuple[int, ...], Column] = {}
@@ -326,15 +332,15 @@ class _RankTimeline:
         self._known: tuple[object, ...] = ()
 
     @property
-    def has_steps(self) -> bool:
-        """Whether a number has a step."""
-        return bool(self._epochs or self._counters or self._measured)
+    def _is_trained(self) -> bool:
+        """Whether a number of training has a step; until then, steps of validation are those of the run."""
+        return bool(self._epochs or self._counters)
 
-    def learn(self, run: _LineRun, fit: int) -> None:
+    def learn(self, run: LineRun) -> None:
         """Take what the numbers of a run tell about the counters: those between its ends tell no more."""
         for step in (run.steps[0], run.steps[-1])[: len(run.steps)]:
             for metric in run.lines.metrics:
-                self._learn(metric, step, run.epoch, fit)
+                self._learn(metric, step, run.epoch, run.fit)
 
     def _learn(self, metric: MetricName, step: int | None, epoch: float | None, fit: int) -> None:
         name = metric.name
@@ -399,16 +405,15 @@ class _RankTimeline:
             return (None,) * count
         return tuple(visits) if len(visits) == count else (*visits, visits[-1] + 1)
 
-    def steps_of(self, run: _LineRun, fit: int) -> Sequence[Sequence[int | None]]:
+    def steps_of(self, run: LineRun) -> Sequence[Sequence[int | None]]:
         """The steps of each metric of the next run; the same ones where they are the same."""
         metrics, steps = run.lines.metrics, run.steps
         first, last = steps[0], steps[-1]
         if first is None or last is None:
-            return [[self._step_of_line(metric.name, run.epoch, fit)] * len(steps) for metric in metrics]
-        is_trained = bool(self._epochs or self._counters)
+            return [[self._step_of_line(metric.name, run.epoch, run.fit)] * len(steps) for metric in metrics]
         shifted, placed = {0: steps}, list[Sequence[int | None]]()
         for metric in metrics:
-            if is_trained and metric.phase != TRAIN:
+            if self._is_trained and metric.phase != TRAIN:
                 placed.append(self._steps_of_measure(metric.name, run.epoch, cast("Sequence[int]", steps)))
                 continue
             shift = self._shift(metric.name, run.epoch, first, last)

@@ -27,7 +27,8 @@ from batchai_magics.metrics.runs.metric_traits import (
     MetricTraits,
     charts_of,
 )
-from batchai_magics.metrics.runs.run_metrics import AXES, RATE
+from batchai_magics.metrics.runs.positions import AXES
+from batchai_magics.metrics.runs.run_metrics import RATE
 from batchai_magics.metrics.runs.scaling import scaling_so_far
 from batchai_magics.metrics.runs.scaling_curve import workers
 from batchai_magics.models.states import CANCELLED, STOPPED

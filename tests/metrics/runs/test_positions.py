@@ -4,6 +4,7 @@ import pytest
 
 from batchai_magics.metrics.measurement import ATTEMPT, FIT, Fact, Measurement
 from batchai_magics.metrics.measurement_table import MeasurementTable
+from batchai_magics.metrics.runs.fits import FitHeadings
 from batchai_magics.metrics.runs.positions import Positions
 
 
@@ -38,7 +39,44 @@ def numbers(*epochs):
 )
 @pytest.mark.parametrize("is_whole", [True, False])
 def test_values_without_steps_are_numbered(records, expected, is_whole):
-    positions = Positions()
+    headings, positions = FitHeadings(), Positions()
     parts = [records] if is_whole else [[record] for record in records]
-    placed = [each for part in parts for each in positions.of(MeasurementTable.of(part))]
+    placed = [each for part in parts for each in positions.of(headings.marked(MeasurementTable.of(part)))]
     assert [each.step for each in placed if isinstance(each, Measurement)] == expected
+
+
+@pytest.mark.parametrize(
+    ("records", "axis"),
+    [
+        (numbers(1, 2), "epoch"),
+        ([number(), number()], "order"),
+        ([number(), number(1)], "step"),
+        ([number(1), number(1, 7)], "step"),
+        ([], "step"),
+    ],
+    ids=["epochs place all", "nothing places any", "epochs place some", "there are steps", "no values"],
+)
+def test_the_axis_is_one_that_places_all_values(records, axis):
+    positions = Positions()
+    positions.of(MeasurementTable.of(records))
+    assert positions.axis == axis
+
+
+def test_many_values_without_a_position_are_numbered_line_by_line():
+    metrics = [Measurement(name, float(i), offset=i) for i in range(20_000) for name in ("loss", "acc")]
+    (lines,) = Positions().of(MeasurementTable.of(metrics)).lines
+    assert [*lines.steps[0]] == [*lines.steps[1]] == [*range(1, 20_001)]
+
+
+def test_a_rank_has_the_fit_of_its_own_heading_or_else_of_the_latest_one():
+    records = [
+        Fact(FIT, "Fold 1", rank=0),
+        *(Measurement("loss", 0.5, rank=rank, offset=1) for rank in (0, 1)),
+        Fact(FIT, "Fold 1", rank=1),
+        Fact(FIT, "Fold 2", rank=1),
+        *(Measurement("loss", 0.5, rank=rank, offset=2) for rank in (0, 1, 2)),
+    ]
+    headings = FitHeadings()
+    (lines,) = headings.marked(MeasurementTable.of(records)).lines
+    named = [(rank, headings.names[fit]) for rank, fit in zip(lines.ranks, lines.fits, strict=True)]
+    assert named == [(0, "Fold 1"), (1, "Fold 1"), (0, "Fold 1"), (1, "Fold 2"), (2, "Fold 2")]

@@ -59,7 +59,7 @@ class ScriptedTrial:
 
 def figures(name, direction, value):
     """A metric that has had this value at its last step."""
-    columns = MetricColumns([1, 60], [None] * 2, [None] * 2, [value / 2, value])
+    columns = MetricColumns([1, 60], [None] * 2, [None] * 2, [value / 2, value], [0, 0], [""])
     return Metric(traits_of(name), "", direction, {None: columns}).summary
 
 
