@@ -395,7 +395,8 @@ class _RankTimeline:
         first = self._epochs.first if self._is_by_epoch else self._first_visit if again else 0.0
         places = self._epoch_length, self._round_length, first, self._epochs.late_count
         returning = sum(counter.has_returned for counter in self._measured.values())
-        self._known = (self._is_by_epoch, *places, returning, len(self._repeated))
+        is_untrained = bool(self._measured) and not self._is_trained
+        self._known = (self._is_by_epoch, *places, returning, len(self._repeated), is_untrained)
 
     def _epochs_of_rounds(self) -> tuple[float | None, ...]:
         """The epoch of each round of the counters, from the line that ends it; None if it is unknown."""

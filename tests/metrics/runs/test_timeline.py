@@ -168,6 +168,13 @@ def test_epochs_between_whole_ones_move_those_behind_them():
     assert placed_one_by_one(run) == steps(*run) == [1, 2, 5, 6, 3, 4]
 
 
+def test_validations_above_the_first_step_of_training_move_to_where_training_was():
+    """As long as nothing is trained, steps of a validation are those of the run."""
+    validation = number(4, name="val_loss", phase="val")
+    run = [validation, number(epoch=2, name="acc"), number(7, 2)]
+    assert placed_one_by_one(run) == steps(*run)
+
+
 EPOCHS = st.lists(st.lists(st.integers(0, 9), min_size=1, unique=True).map(sorted), min_size=1, max_size=4)
 
 
