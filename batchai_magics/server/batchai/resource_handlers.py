@@ -209,37 +209,14 @@ def _set_tags(context: HandlerContext, call: ApiCall, patch: WorkspacePatch) -> 
     return resource_response(context, context.backend.update(id, patch))
 
 
-# Actions on the contents of a workspace.
+_CRUD, _LOGIN = ("read", "write", "delete"), "listremotelogininformation/action"
 _ACTIONS = {
-    "workspaces": ("Workspaces", "workspace", ("read", "write", "delete")),
-    "workspaces/experiments": ("Experiments", "experiment", ("read", "write", "delete")),
-    "workspaces/experiments/jobs": (
-        "Jobs",
-        "job",
-        (
-            "read",
-            "write",
-            "delete",
-            "terminate/action",
-            "listoutputfiles/action",
-            "listremotelogininformation/action",
-        ),
-    ),
-    "workspaces/clusters": (
-        "Clusters",
-        "cluster",
-        ("read", "write", "delete", "listremotelogininformation/action"),
-    ),
-    "workspaces/fileservers": ("File Servers", "file server", ("read", "write", "delete")),
-    "locations/usages": ("Usages", "usage", ("read",)),
-}
-_WORDS = {
-    "read": ("List or get", "Lists {}s or gets the properties of a {}"),
-    "write": ("Create or update", "Creates a new {} or updates an existing {}"),
-    "delete": ("Delete", "Deletes a {}"),
-    "terminate/action": ("Terminate", "Terminates a {}"),
-    "listoutputfiles/action": ("List output files of", "Lists the output files of a {}"),
-    "listremotelogininformation/action": ("List remote login of", "Lists where the nodes of a {} are"),
+    "workspaces": _CRUD,
+    "workspaces/experiments": _CRUD,
+    "workspaces/experiments/jobs": (*_CRUD, "terminate/action", "listoutputfiles/action", _LOGIN),
+    "workspaces/clusters": (*_CRUD, _LOGIN),
+    "workspaces/fileservers": _CRUD,
+    "locations/usages": ("read",),
 }
 
 
@@ -251,17 +228,13 @@ def list_usages(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 def list_operations(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Lists the operations of the provider."""
-    operations = []
-    for path, (resource, noun, actions) in _ACTIONS.items():
-        name = f"Batch AI {noun}"
-        for action in actions:
-            verb, sentence = _WORDS[action]
-            display = {
-                "provider": "Microsoft Batch AI",
-                "resource": f"Batch AI {resource}",
-                "operation": f"{verb} {name}",
-                "description": sentence.format(name, name),
-            }
-            full_name = f"Microsoft.BatchAI/{path}/{action}"
-            operations.append({"name": full_name, "display": display, "origin": "user,system"})
+    operations = [
+        {
+            "name": f"Microsoft.BatchAI/{path}/{action}",
+            "display": {"provider": "Microsoft Batch AI", "resource": path, "operation": action},
+            "origin": "user,system",
+        }
+        for path, actions in _ACTIONS.items()
+        for action in actions
+    ]
     return ApiResponse(data={"value": operations})
