@@ -106,7 +106,11 @@ class Sampler:
             if usage and rank in ranks:
                 row = ranks[rank]
                 row[:] = [*map(sum, zip(row, (*usage, 1, gpus.memory.get(pid, 0)), strict=True))]
-        rows = [[rank, *map(_rounded, row)] for rank, row in ranks.items()]
+        # integers stay exact, seconds to the millisecond
+        rows = [
+            [rank, *(round(value, 3) if value % 1 else int(value) for value in row)]
+            for rank, row in ranks.items()
+        ]
         sample: dict[str, Any] = {"t": round(time.time(), 2), "ranks": rows, "machine": _machine()}
         return {**sample, "gpus": gpus.devices} if gpus.devices else sample
 
@@ -117,11 +121,6 @@ class Sampler:
             self._is_torn = os.write(self._file, data) < len(data)
         except OSError:  # no job fails for lack of telemetry
             return
-
-
-def _rounded(value: float) -> float:
-    """Rounds a number: integers stay exact, seconds to the millisecond."""
-    return round(value, 3) if value % 1 else int(value)
 
 
 def _members(groups: Mapping[int, int]) -> dict[int, int]:
