@@ -135,9 +135,10 @@ class ServerExtensions:
         )
         self.storage = shares if STORAGE.attribute in offered else None
         self.containers = containers if CONTAINERS.attribute in offered else None
-        self.node_commands = ServerNodeCommands(connection) if NODE_COMMANDS.attribute in offered else None
-        self.preemption = ServerPreemption(connection) if PREEMPTION.attribute in offered else None
-        self.setup_logs = ServerSetupLogs(connection) if SETUP_LOGS.attribute in offered else None
+        nodes = ServerNodes(connection)
+        self.node_commands = nodes if NODE_COMMANDS.attribute in offered else None
+        self.preemption = nodes if PREEMPTION.attribute in offered else None
+        self.setup_logs = nodes if SETUP_LOGS.attribute in offered else None
         self.telemetry = ServerTelemetry(connection) if TELEMETRY.attribute in offered else None
         self.records = ServerRecords(connection) if RECORDS.attribute in offered else None
 
@@ -221,8 +222,8 @@ class _ServerFacet:
     connection: EndpointConnection
 
 
-class ServerNodeCommands(_ServerFacet):
-    """Shell commands on nodes."""
+class ServerNodes(_ServerFacet):
+    """The facets of nodes: shell commands on them, preemption, the output of their setup tasks."""
 
     def execute(self, id: ResourceId, node_id: str, command: str, *, tick_s: float = 0.0) -> CommandOutput:
         """Runs a shell command on a node and streams its output; the server sets the interval of ticks."""
@@ -239,19 +240,11 @@ class ServerNodeCommands(_ServerFacet):
         finally:
             response.close()
 
-
-class ServerPreemption(_ServerFacet):
-    """Preemption of nodes of low-priority clusters."""
-
     def preempt(self, cluster: ResourceId, node_id: str) -> None:
         """Preempts a node of a low-priority cluster."""
         self.connection.request_json(
             ArmRequest("POST", resource_path(cluster, "batchaiPreempt"), body={"nodeId": node_id})
         )
-
-
-class ServerSetupLogs(_ServerFacet):
-    """The output of setup tasks."""
 
     def files(self, cluster: ResourceId, path: str = "", *, expiry_min: int = 60) -> Sequence[OutputFile]:
         """One level of the output of a cluster's setup task, sorted by name."""

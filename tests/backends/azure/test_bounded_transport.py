@@ -15,7 +15,7 @@ import pytest
 
 from batchai_magics.backends.arm.arm_backend import ArmBackend
 from batchai_magics.backends.arm.connection import Endpoint
-from batchai_magics.backends.arm.server_extensions import ExtendedStorage, ServerNodeCommands
+from batchai_magics.backends.arm.server_extensions import ExtendedStorage, ServerNodes
 from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.backends.arm.share_clients import signed_file_client, translated_errors
 from batchai_magics.backends.azure import bounded_transport
@@ -126,9 +126,7 @@ REQUESTS: dict[str, Callable[[ArmBackend, EndlessServer], object]] = {
     "pack of files": lambda backend, _: ExtendedStorage(
         backend._connection, backend.accounts, "batchai", "file"
     ).fetch_pack("share", ["a", "b"]),
-    "command on a node": lambda backend, _: list(
-        ServerNodeCommands(backend._connection).execute(ID, "0", "ls")
-    ),
+    "command on a node": lambda backend, _: list(ServerNodes(backend._connection).execute(ID, "0", "ls")),
     "file": lambda _, server: _signed(server),
 }
 
