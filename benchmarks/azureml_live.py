@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from batchai_magics.backends.azureml.azureml_backend import AzureMLBackend
-from batchai_magics.backends.azureml.workspace_address import with_workspace_file
+from batchai_magics.backends.azureml.settings import with_workspace_file
 from batchai_magics.backends.base import FileRef
 from batchai_magics.backends.base.backend_registry import choose, load_settings, open_backend
 from batchai_magics.cell import parse

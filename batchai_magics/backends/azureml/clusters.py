@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from math import inf
 from typing import Any, cast
 
 from batchai_magics.backends.azureml.connection import Connection
 from batchai_magics.backends.azureml.job_names import job_id
-from batchai_magics.backends.azureml.quota_messages import SizeFacts
 from batchai_magics.backends.azureml.settings import NAME
 from batchai_magics.backends.azureml.ttl_cache import TtlCache
 from batchai_magics.backends.base import api_errors
@@ -72,9 +72,9 @@ class Clusters:
         wanted = cast("ClusterSpec", spec)
         if is_serverless(id):
             return self._serverless(id)
-        for field, why in _UNSUPPORTED.items():
-            if getattr(wanted, field) is not None:
-                name = type(wanted).model_fields[field].alias
+        for attribute, why in _UNSUPPORTED.items():
+            if getattr(wanted, attribute) is not None:
+                name = type(wanted).model_fields[attribute].alias
                 raise unsupported(f"properties.{name}", NAME, f"{why} Nothing was sent.")
         _check_scale(wanted.scale_settings)
         try:
@@ -273,6 +273,53 @@ class LocationFacts:
             return [SizeFacts.from_wire(item) for item in items]
 
         return self._sizes_read.get("", read)
+
+
+_HOUR = "onehour"
+_DEDICATED_TIERS, _SPOT_TIERS = ("standard",), ("lowpriority", "spot")
+
+
+@dataclass(frozen=True)
+class SizeFacts:
+    """A VM size in a location."""
+
+    name: str
+    family: str  # which has a quota
+    cores: int  # the cores of one node
+    gpus: int  # the GPUs of one node
+    # dollars, or whatever `currency` is, for one hour by tier in lower case; empty if unknown
+    prices: Mapping[str, float] = field(default_factory=dict)
+    currency: str = "USD"  # the currency of the prices
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> SizeFacts:
+        """Reads an item of `vmSizes`; ServiceError if a field is missing or invalid."""
+        size = ResponseObject.of(data, "the VM size")
+        listed = size.object("estimatedVMPrices")
+        is_hourly = listed.text("unitOfMeasure", "OneHour").lower() == _HOUR
+        values = [ResponseObject.of(item, "the price") for item in listed.items("values") if is_hourly]
+        return cls(
+            name=size.text("name"),
+            family=size.text("family", ""),
+            cores=size.number("vCPUs", 0),
+            gpus=size.number("gpus", 0),
+            prices={
+                value.text("vmTier", "").lower(): float(value.fields.get("retailPrice") or 0.0)
+                for value in values
+                if value.text("osType", "Linux").lower() == "linux"
+            },
+            currency=listed.text("billingCurrency", "USD"),
+        )
+
+    def price(self, *, is_spot: bool) -> float | None:
+        """The price of one node for an hour; None if the service does not tell it."""
+        tiers = _SPOT_TIERS if is_spot else _DEDICATED_TIERS
+        return next((self.prices[tier] for tier in tiers if self.prices.get(tier)), None)
+
+    @property
+    def short_name(self) -> str:
+        """The name without its first word."""
+        return self.name.removeprefix("Standard_")
 
 
 _PROVISIONING = {state.value: state for state in ProvisioningState}

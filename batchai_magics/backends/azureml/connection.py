@@ -17,8 +17,7 @@ from batchai_magics.backends.azure import arm_protocol
 from batchai_magics.backends.azure.arm_client import TIMING, USER_AGENT, ArmClient
 from batchai_magics.backends.azure.arm_protocol import ArmRequest, Hints, sign_in_failure
 from batchai_magics.backends.azure.bounded_transport import bounded_transport
-from batchai_magics.backends.azureml.settings import AzureMLSettings
-from batchai_magics.backends.azureml.workspace_address import WorkspaceAddress
+from batchai_magics.backends.azureml.settings import AzureMLSettings, WorkspaceAddress
 from batchai_magics.errors import ServiceError, StorageError
 from batchai_magics.models.wire_times import parse_time
 from batchai_magics.user_ports import PROMPT

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.azureml.settings import AzureMLSettings
+from batchai_magics.backends.azureml.settings import AzureMLSettings, WorkspaceAddress, with_workspace_file
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Backend
@@ -18,8 +18,6 @@ IS_PAID = True
 
 def complete_settings(settings: Settings) -> Settings:
     """The settings with the workspace of the nearest `config.json`, unless they name one."""
-    from batchai_magics.backends.azureml.workspace_address import with_workspace_file
-
     return with_workspace_file(settings, Path.cwd())
 
 
@@ -27,7 +25,6 @@ def open_backend(settings: Settings) -> Backend:
     """The backend in the workspace of the settings; sends no request yet."""
     from batchai_magics.backends.azureml.azureml_backend import AzureMLBackend
     from batchai_magics.backends.azureml.connection import Connection
-    from batchai_magics.backends.azureml.workspace_address import WorkspaceAddress
 
     own = settings.for_backend(AzureMLSettings)
     return AzureMLBackend(Connection(WorkspaceAddress.of(settings), own), settings)
@@ -36,7 +33,6 @@ def open_backend(settings: Settings) -> Backend:
 def check_choice(settings: Settings) -> str:
     """Signs in and finds the workspace; returns a note that names it."""
     from batchai_magics.backends.azureml.connection import Connection
-    from batchai_magics.backends.azureml.workspace_address import WorkspaceAddress
 
     connection = Connection(WorkspaceAddress.of(settings), settings.for_backend(AzureMLSettings))
     try:

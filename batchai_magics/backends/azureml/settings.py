@@ -1,12 +1,18 @@
-"""The settings of the azureml backend."""
+"""The settings of the azureml backend, and its workspace: from them, or from a `config.json`.
+
+Azure's portal offers such a file.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, cast
+from urllib.parse import quote
 
-from batchai_magics.config import setting
+from batchai_magics.config import Settings, setting
+from batchai_magics.errors import UsageError
 from batchai_magics.models.backend_options import BackendOption
 
 
@@ -41,3 +47,74 @@ class AzureMLSettings:
     connect_s: float = setting(5.0, "connection timeout in seconds")
     answer_s: float = setting(60.0, "response timeout in seconds")
     look_s: float = setting(1.0, "seconds between two polls")
+
+
+_HOW = (
+    "Give --subscription, --resource-group and --workspace with `%batchai use --backend azureml`, or put "
+    "the workspace's config.json into the notebook's folder."
+)
+_FILES = (".azureml/config.json", "config.json", "aml_config/config.json")
+_KEYS = {"subscription": "subscription_id", "resource_group": "resource_group", "workspace": "workspace_name"}
+
+
+@dataclass(frozen=True)
+class WorkspaceAddress:
+    """A workspace of Azure Machine Learning: subscription, resource group and name."""
+
+    subscription: str
+    group: str
+    name: str
+
+    @classmethod
+    def of(cls, settings: Settings) -> WorkspaceAddress:
+        """The workspace of the settings; UsageError if they name no subscription."""
+        if settings.subscription == Settings.subscription:
+            raise UsageError("the azureml backend has no workspace", hint=_HOW)
+        return cls(settings.subscription, settings.resource_group, settings.workspace)
+
+    @property
+    def group_path(self) -> str:
+        """The path of the workspaces in its resource group."""
+        group = f"/subscriptions/{quote(self.subscription)}/resourceGroups/{quote(self.group)}"
+        return f"{group}/providers/Microsoft.MachineLearningServices/workspaces"
+
+    @property
+    def path(self) -> str:
+        """Its path below Azure Resource Manager and the run history."""
+        return f"{self.group_path}/{quote(self.name)}"
+
+    def location_path(self, location: str) -> str:
+        """The path of its subscription's quotas and VM sizes in a location."""
+        provider = f"/subscriptions/{quote(self.subscription)}/providers/Microsoft.MachineLearningServices"
+        return f"{provider}/locations/{quote(location)}"
+
+
+def with_workspace_file(settings: Settings, folder: Path) -> Settings:
+    """The settings with what they do not name themselves from the nearest `config.json`.
+
+    It is searched for in `folder` and those above, as Azure's SDK does. Raises UsageError if the file is no
+    such file.
+    """
+    if settings.subscription != Settings.subscription:
+        return settings
+    files = (above / name for above in (folder, *folder.parents) for name in _FILES)
+    file = next(filter(Path.is_file, files), None)
+    if file is None:
+        return settings
+    values = _read(file)
+    unnamed = {name: values[name] for name in values if getattr(settings, name) == getattr(Settings, name)}
+    return replace(settings, **cast("Any", unnamed))
+
+
+def _read(file: Path) -> dict[str, str]:
+    """The names in a workspace's file, by their settings; none for a file of something else."""
+    try:
+        data: Any = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{file} cannot be read: {error}", hint=_HOW) from None
+    if not isinstance(data, dict) or not any(key in data for key in _KEYS.values()):
+        return {}
+    missing = [key for key in _KEYS.values() if not isinstance(data.get(key), str)]
+    if missing:
+        raise UsageError(f"{file} has no {', '.join(missing)}", hint=_HOW)
+    return {name: data[key] for name, key in _KEYS.items()}

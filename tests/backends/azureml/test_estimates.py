@@ -6,14 +6,8 @@ from typing import Any
 
 import pytest
 
-from batchai_magics.backends.azureml.clusters import parse_cluster
-from batchai_magics.backends.azureml.quota_messages import (
-    CoreQuota,
-    Estimate,
-    SizeFacts,
-    core_quota,
-    queue_reason,
-)
+from batchai_magics.backends.azureml.clusters import SizeFacts, parse_cluster
+from batchai_magics.backends.azureml.quota import CoreQuota, Estimate, core_quota, queue_reason
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster
 

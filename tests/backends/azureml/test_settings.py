@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics.backends.azureml.workspace_address import WorkspaceAddress, with_workspace_file
+from batchai_magics.backends.azureml.settings import WorkspaceAddress, with_workspace_file
 from batchai_magics.backends.base.backend_registry import load_settings, open_backend
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers.backend_commands import use
