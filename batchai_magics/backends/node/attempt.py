@@ -178,7 +178,6 @@ class AttemptRunner:
                 self._interrupt(processes, interrupted)
             else:
                 self._end(processes, float("inf"))
-            self._warn(processes.notes)
             outcome = interrupted.with_ranks(processes.ends, plan) if interrupted else processes.outcome()
         return outcome.with_watch_notes(unchecked)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 
 from batchai_magics.backends.node import mpi_launchers
 from batchai_magics.backends.node.job_layout import JobLayout
@@ -64,11 +64,6 @@ class ChildProcesses:
         """Why processes are ended although none of them failed."""
         abort = self._ranks.manager.abort if self._ranks.manager else None
         return Fault(abort, tuple(sorted(self._ranks.missed)), self._ranks.unwritable)
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What ranks asked of MPI's process manager that it does not do."""
-        return tuple(self._ranks.manager.unsupported) if self._ranks.manager else ()
 
     def start(self) -> None:
         """Starts all processes."""

@@ -78,10 +78,6 @@ class PlanProcesses(Protocol):
     def fault(self) -> Fault:
         """Why processes are ended although none of them failed."""
 
-    @property
-    def notes(self) -> Sequence[str]:
-        """Warnings about the processes, once they have ended."""
-
     def start(self) -> None:
         """Starts all processes."""
 

@@ -96,7 +96,7 @@ class ProcessManager:
 
     `name` is the name of its key-value space; MPICH names shared memory after it, so it must be unique.
     `attached` are the ranks between MPI_Init and MPI_Finalize, `initialized` those that ever were; `abort` is
-    set by the first MPI_Abort; `unsupported` are sentences about requests that could not be served.
+    set by the first MPI_Abort.
     """
 
     def __init__(self, name: str, size: int, mapping: str) -> None:
@@ -104,7 +104,6 @@ class ProcessManager:
         self.attached: set[int] = set()
         self.initialized: set[int] = set()
         self.abort: Abort | None = None
-        self.unsupported: list[str] = []
         self._space = {"PMI_process_mapping": mapping}
         self._at_barrier: set[int] = set()
         self._unread: dict[int, bytes] = {}
@@ -129,10 +128,7 @@ class ProcessManager:
         if rank in self._blocks:
             if text != "endcmd":
                 return []
-            name = self._blocks.pop(rank)
-            if NO_SPAWN not in self.unsupported:
-                self.unsupported.append(NO_SPAWN)
-            return [reply(rank, f"{name}_result", rc="-1", msg=NO_SPAWN, errcodes="1")]
+            return [reply(rank, f"{self._blocks.pop(rank)}_result", rc="-1", msg=NO_SPAWN, errcodes="1")]
         pairs = pairs_of(text)
         if "mcmd" in pairs:
             self._blocks[rank] = pairs["mcmd"]

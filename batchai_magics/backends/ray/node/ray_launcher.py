@@ -186,11 +186,6 @@ class RayProcesses:
         missed = manager.missed(self._ends.keys()) if manager and self.is_running else ()
         return Fault(manager.abort if manager else None, tuple(sorted(missed)), self._unwritable)
 
-    @property
-    def notes(self) -> Sequence[str]:
-        """What ranks asked of MPI's process manager that it does not do."""
-        return tuple(self._manager.unsupported) if self._manager else ()
-
     def start(self) -> None:
         """Starts a program on each node that has ranks, which starts them."""
         import ray

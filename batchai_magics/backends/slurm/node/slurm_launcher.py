@@ -251,11 +251,6 @@ class SrunProcesses:
         numbers = RankMark.UNWRITTEN.numbers(self._plan)
         return Fault(unwritable=OSError(numbers[0], os.strerror(numbers[0]))) if numbers else NO_FAULT
 
-    @property
-    def notes(self) -> Sequence[str]:
-        """None: Slurm is the process manager."""
-        return ()
-
     def start(self) -> None:
         """Starts srun, which starts all processes."""
         hosts = "".join(f"{self._plan.node_of(process).id}\n" for process in self._plan.processes)
