@@ -1,4 +1,4 @@
-"""Blobs: put whole or in blocks, read, copied, deleted. A blob appears in its container once complete."""
+"""Blobs: put whole or in blocks, read, deleted. A blob appears in its container once complete."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ import base64
 import hashlib
 import re
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
-from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
 from batchai_magics.backends.base import ShareFile
 from batchai_magics.errors import NotFoundError
-from batchai_magics.server.api_call import ApiCall, ApiResponse, decode_url_text
+from batchai_magics.server.api_call import ApiResponse
 from batchai_magics.server.batchai import job_handlers
-from batchai_magics.server.storage import sas, share_files, storage_metadata, storage_request
+from batchai_magics.server.storage import sas, storage_metadata, storage_request
 from batchai_magics.server.storage.storage_metadata import EMPTY_RECORD, StorageRecord
 from batchai_magics.server.storage.storage_request import StorageRequest, blob_version, version_headers
-from batchai_magics.server.storage.storage_resource import StorageApiError, resource_of_url
+from batchai_magics.server.storage.storage_resource import StorageApiError
 from batchai_magics.server.storage.storage_responses import content_response, pieces_of
 
 _PIECE = 1 << 20
@@ -36,7 +34,7 @@ def put(request: StorageRequest) -> ApiResponse:
         code = "InvalidHeaderValue" if kind else "MissingRequiredHeader"
         text = f"x-ms-blob-type must be BlockBlob, not {kind!r}: page and append blobs are not kept here."
         raise StorageApiError(400, code, text)
-    check_target(request)
+    _check_target(request)
     record = StorageRecord(
         storage_metadata.parse_metadata(request.call), storage_metadata.put_blob_properties(request.call)
     )
@@ -58,14 +56,14 @@ def put_block(request: StorageRequest) -> ApiResponse:
 
 def put_block_list(request: StorageRequest) -> ApiResponse:
     """Commits a list of blocks as a blob, in order."""
-    check_target(request)
+    _check_target(request)
     blocks, ids = request.uploads.blocks(request.resource), _block_ids(request.call.body)
     record = StorageRecord(
         storage_metadata.parse_metadata(request.call), storage_metadata.blob_properties(request.call)
     )
     if not set(ids) <= set(blocks):
         raise StorageApiError(400, "InvalidBlockList", "The specified block list is invalid.")
-    pieces = (piece for id in ids for piece in _read(request, request.share, blocks[id]))
+    pieces = (piece for id in ids for piece in _read(request, blocks[id]))
     stamp = _create_blob(request, pieces, record)
     request.uploads.drop_blocks(request.resource)
     return ApiResponse(201, headers=stamp)
@@ -114,14 +112,8 @@ def delete(request: StorageRequest) -> ApiResponse:
     return ApiResponse(202)
 
 
-def check_target(request: StorageRequest) -> None:
-    """Raises StorageApiError if a blob may not be written: by conditions, by signature, or over a folder.
-
-    A file has no conditions.
-    """
-    if request.resource.service == "file":
-        share_files.check_create(request)
-        return
+def _check_target(request: StorageRequest) -> None:
+    """Raises StorageApiError if a blob may not be written: by conditions, by signature, or over a folder."""
     conditions = storage_request.write_conditions(request.call.headers)
     request.check_share()
     blob = _find_blob(request)
@@ -132,10 +124,10 @@ def check_target(request: StorageRequest) -> None:
         request.check_may_replace(sas.CREATE_FILE)
 
 
-def commit(request: StorageRequest, part: str, record: StorageRecord) -> Mapping[str, str]:
-    """Renames a part file to the blob or file if it may be written; returns its version headers."""
+def _commit(request: StorageRequest, part: str, record: StorageRecord) -> Mapping[str, str]:
+    """Renames a part file to the blob if it may be written; returns its version headers."""
     with request.context.metadata.exclusive(request.resource.key):
-        check_target(request)
+        _check_target(request)
         request.storage.rename(request.share, part, request.path)
         request.context.metadata.set_new(request.resource, record)
         return version_headers(request.storage.show(request.share, request.path), request.record)
@@ -146,7 +138,7 @@ def _create_blob(request: StorageRequest, pieces: Iterator[bytes], record: Stora
     with request.uploads.part_file(request.resource) as part:
         _make_folders(request, part)
         _write(request, part, pieces)
-        stamp = commit(request, part, record)
+        stamp = _commit(request, part, record)
     request.uploads.parts.end(part)
     return {**stamp, "x-ms-request-server-encrypted": "true"}
 
@@ -179,9 +171,9 @@ def _write(request: StorageRequest, part: str, pieces: Iterator[bytes]) -> None:
         offset += len(piece)
 
 
-def _read(request: StorageRequest, share: str, path: str) -> Iterator[bytes]:
-    """All bytes of a file."""
-    return pieces_of(partial(request.storage.read, share, path), 0, 1 << 62)
+def _read(request: StorageRequest, path: str) -> Iterator[bytes]:
+    """All bytes of a part file."""
+    return pieces_of(partial(request.storage.read, request.share, path), 0, 1 << 62)
 
 
 def _block_ids(body: bytes) -> list[str]:
@@ -233,41 +225,3 @@ def _checked_body(request: StorageRequest) -> Iterator[bytes]:
         yield piece
     if wanted_md5 and base64.b64encode(digest.digest()).decode() != wanted_md5:
         raise StorageApiError(400, "Md5Mismatch", "The MD5 value of the body does not match its header.")
-
-
-COPY_SOURCE = "x-ms-copy-source"
-
-
-def copy(request: StorageRequest) -> ApiResponse:
-    """Copies a file or blob; complete when the response is sent."""
-    source = resource_of_url(request.call.headers[COPY_SOURCE], request.resource.service)
-    is_of_account = source.account == request.resource.account and source.path
-    if not is_of_account or not request.storage.has(source.backend_share):
-        raise source_error(request.call)
-    request.check_share()
-    check_target(request)
-    share = source.backend_share
-    file = request.storage.show(share, source.path)
-    if not file.is_file:
-        raise source_error(request.call)
-    record = request.context.metadata.record(source.key)
-    conditions = storage_request.write_conditions(request.call.headers, storage_request.COPY_SOURCE_PREFIX)
-    conditions.check_write(blob_version(file, record))
-    record = StorageRecord(
-        storage_metadata.parse_metadata(request.call) or record.metadata, record.properties
-    )
-    with request.uploads.part_file(request.resource) as part:
-        if request.resource.service == "blob":
-            _make_folders(request, part)
-        _write(request, part, _read(request, share, source.path))
-        stamp = commit(request, part, record)
-    request.uploads.parts.end(part)
-    copy_headers = {"x-ms-copy-id": str(uuid.uuid4()), "x-ms-copy-status": "success"}
-    return ApiResponse(202, headers={**stamp, **copy_headers})
-
-
-def source_error(call: ApiCall) -> StorageApiError:
-    """The error for a source that does not exist or may not be read."""
-    path = decode_url_text(urlsplit(call.headers[COPY_SOURCE]).path, f"The header {COPY_SOURCE}")
-    message = f"The source {path!r} is not a file of this account that the request may read."
-    return StorageApiError(404, "CannotVerifyCopySource", message)

@@ -21,7 +21,6 @@ from batchai_magics.server.storage.unfinished_uploads import UnfinishedUploads
 _MATCH, _NONE_MATCH = "if-match", "if-none-match"
 _MODIFIED, _UNMODIFIED = "if-modified-since", "if-unmodified-since"
 _TAGS = "x-ms-if-tags"
-COPY_SOURCE_PREFIX = "x-ms-source-"  # of the conditions on the source of a copy
 # A write may have one condition, or one of these pairs, of which the first takes precedence.
 _PAIRS = ({_NONE_MATCH, _MODIFIED}, {_MATCH, _UNMODIFIED})
 
@@ -83,10 +82,10 @@ class Conditions:
         return self.unmodified_since is not None and _is_after(version, self.unmodified_since)
 
 
-def write_conditions(headers: Mapping[str, str], prefix: str = "") -> Conditions:
+def write_conditions(headers: Mapping[str, str]) -> Conditions:
     """The conditions of a write; StorageApiError (400) for unsupported combinations."""
-    names = {name for name in (_MATCH, _NONE_MATCH, _MODIFIED, _UNMODIFIED) if f"{prefix}{name}" in headers}
-    conditions = read_conditions(headers, prefix)
+    names = {name for name in (_MATCH, _NONE_MATCH, _MODIFIED, _UNMODIFIED) if name in headers}
+    conditions = read_conditions(headers)
     tags = max(len(conditions.match or ()), len(conditions.none_match or ()))
     if tags > 1 or (len(names) > 1 and names not in _PAIRS):
         text = "Multiple condition headers are not supported."
@@ -94,17 +93,17 @@ def write_conditions(headers: Mapping[str, str], prefix: str = "") -> Conditions
     return conditions
 
 
-def read_conditions(headers: Mapping[str, str], prefix: str = "") -> Conditions:
+def read_conditions(headers: Mapping[str, str]) -> Conditions:
     """The conditions of a read: any combination, with any number of ETags."""
-    if f"{prefix}{_TAGS}" in headers or _TAGS in headers:
+    if _TAGS in headers:
         raise StorageApiError(
             400, "UnsupportedHeader", "Blobs have no index tags here: leave x-ms-if-tags out."
         )
     return Conditions(
-        match=_tags(headers.get(f"{prefix}{_MATCH}")),
-        none_match=_tags(headers.get(f"{prefix}{_NONE_MATCH}")),
-        modified_since=_date_header(headers, f"{prefix}{_MODIFIED}"),
-        unmodified_since=_date_header(headers, f"{prefix}{_UNMODIFIED}"),
+        match=_tags(headers.get(_MATCH)),
+        none_match=_tags(headers.get(_NONE_MATCH)),
+        modified_since=_date_header(headers, _MODIFIED),
+        unmodified_since=_date_header(headers, _UNMODIFIED),
     )
 
 

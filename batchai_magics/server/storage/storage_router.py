@@ -105,7 +105,7 @@ _BLOB_ACTIONS: Mapping[tuple[str, str, str, str], StorageAction] = {
 }
 _LIST_ACCOUNT = StorageAction(shares.list_account, sas.LIST_SHARES)
 _READ_OUTPUT = StorageAction(share_files.read_output, sas.READ_FILE)
-_COPY = StorageAction(blobs.copy, sas.CREATE_FILE, (blobs.COPY_SOURCE, sas.READ_FILE))
+_COPY_SOURCE = "x-ms-copy-source"
 # Chunked uploads of our own client: (method, `comp`, step) → action.
 _UPLOAD_ACTIONS: Mapping[tuple[str, str, str], StorageAction] = {
     ("PUT", "", UploadStep.BEGIN.value): StorageAction(storage_extensions.begin_upload, sas.CHANGE_FILE),
@@ -215,7 +215,7 @@ class StorageRouter:
     def _check_source(
         self, call: ApiCall, resource: StorageResource, action: StorageAction, caller: RequestOrigin
     ) -> None:
-        """Raises StorageApiError unless the request may also use the file it copies or renames.
+        """Raises StorageApiError unless the request may also use the file that it renames.
 
         The account's key suffices. The source URL may have its own SAS; otherwise the SAS of the request must
         cover that file too.
@@ -230,13 +230,8 @@ class StorageRouter:
                 return
             query = dict(call.query)
         source = resource_of_url(url, resource.service)
-        try:
-            sas.check_sas(query, source, self._keys(source.account), caller)
-            sas.check_permission(query, source.service, rule)
-        except StorageApiError:
-            if action is _COPY:
-                raise blobs.source_error(call) from None
-            raise
+        sas.check_sas(query, source, self._keys(source.account), caller)
+        sas.check_permission(query, source.service, rule)
 
     def _keys(self, account: str) -> tuple[str, str]:
         try:
@@ -256,8 +251,9 @@ def _find_action(
     method, _, comp = words
     if resource.path and UPLOAD in call.headers and has_account_key(call):
         return _UPLOAD_ACTIONS.get((method, comp, call.headers[UPLOAD]))
-    if resource.path and words == ("PUT", "", "") and blobs.COPY_SOURCE in call.headers:
-        return _COPY
+    if _COPY_SOURCE in call.headers:
+        text = "Nothing is copied on the server: download the source, and upload that."
+        raise StorageApiError(400, "UnsupportedHeader", text)
     if not resource.service and words == ("GET", "", "list"):
         return _LIST_ACCOUNT
     is_as_share = SERVICE in call.headers and has_account_key(call)  # our own client, for containers too
