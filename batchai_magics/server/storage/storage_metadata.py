@@ -19,23 +19,13 @@ _TYPE = "Content-Type"
 _DEFAULT_TYPE = "application/octet-stream"
 
 
-@dataclass(frozen=True)
-class _PropertyHeaders:
-    """The names of one property: request headers of blobs and files, and the parameter of a SAS."""
-
-    blob: str
-    file: str
-    signature: str
-
-
-_PROPERTIES: Mapping[str, _PropertyHeaders] = {
-    _TYPE: _PropertyHeaders("x-ms-blob-content-type", "x-ms-content-type", "rsct"),
-    "Content-Encoding": _PropertyHeaders("x-ms-blob-content-encoding", "x-ms-content-encoding", "rsce"),
-    "Content-Language": _PropertyHeaders("x-ms-blob-content-language", "x-ms-content-language", "rscl"),
-    "Content-Disposition": _PropertyHeaders(
-        "x-ms-blob-content-disposition", "x-ms-content-disposition", "rscd"
-    ),
-    "Cache-Control": _PropertyHeaders("x-ms-blob-cache-control", "x-ms-cache-control", "rscc"),
+# Each property with the parameter of a SAS that overrides it.
+_PROPERTIES = {
+    _TYPE: "rsct",
+    "Content-Encoding": "rsce",
+    "Content-Language": "rscl",
+    "Content-Disposition": "rscd",
+    "Cache-Control": "rscc",
 }
 # Put Blob also takes these from the standard HTTP headers.
 _BODY_PROPERTIES = (_TYPE, "Content-Encoding", "Content-Language", "Cache-Control")
@@ -43,7 +33,7 @@ _BODY_PROPERTIES = (_TYPE, "Content-Encoding", "Content-Language", "Cache-Contro
 
 def blob_properties(call: ApiCall) -> dict[str, str]:
     """The content properties that a request sets on a blob."""
-    return _parse_headers(call, {name: spelling.blob for name, spelling in _PROPERTIES.items()})
+    return _parse_headers(call, {name: f"x-ms-blob-{name.lower()}" for name in _PROPERTIES})
 
 
 def put_blob_properties(call: ApiCall) -> dict[str, str]:
@@ -56,16 +46,15 @@ def put_blob_properties(call: ApiCall) -> dict[str, str]:
 
 def file_properties(call: ApiCall) -> dict[str, str]:
     """The content properties that a request sets on a file."""
-    return _parse_headers(call, {name: spelling.file for name, spelling in _PROPERTIES.items()})
+    return _parse_headers(call, {name: f"x-ms-{name.lower()}" for name in _PROPERTIES})
 
 
 def property_headers(call: ApiCall, properties: Mapping[str, str]) -> dict[str, str]:
     """The content properties as response headers; a SAS may override them."""
     headers = {_TYPE: _DEFAULT_TYPE, **properties}
-    for name, spelling in _PROPERTIES.items():
-        override = call.query.get(spelling.signature, "") if "sig" in call.query else ""
-        if override:
-            headers[name] = _check_value(spelling.signature, override)
+    for name, parameter in _PROPERTIES.items() if "sig" in call.query else ():
+        if override := call.query.get(parameter, ""):
+            headers[name] = _check_value(parameter, override)
     return headers
 
 

@@ -118,33 +118,24 @@ class StorageResource:
         return self.share if self.account == OWN_ACCOUNT else f"{self.account}/{self.share}"
 
 
-@dataclass(frozen=True)
-class _ServiceMarkers:
-    """Header prefixes and query values that only one service uses."""
-
-    headers: tuple[str, ...]
-    query: Mapping[str, tuple[str, ...]]
-
-
-_SERVICES = {
-    "blob": _ServiceMarkers(
-        headers=("x-ms-blob-",),
-        query={
-            "restype": ("container",),
-            "comp": ("block", "blocklist", "appendblock", "page", "pagelist"),
-            "sr": ("b", "c"),
-            "ss": ("b",),
-        },
-    ),
-    "file": _ServiceMarkers(
-        headers=("x-ms-type", "x-ms-write", "x-ms-content-", "x-ms-file-"),
-        query={
-            "restype": ("share", "directory"),
-            "comp": ("range", "rangelist", "rename"),
-            "sr": ("f", "s"),
-            "ss": ("f",),
-        },
-    ),
+# Query values and header prefixes that only one service uses.
+_QUERIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "blob": {
+        "restype": ("container",),
+        "comp": ("block", "blocklist", "appendblock", "page", "pagelist"),
+        "sr": ("b", "c"),
+        "ss": ("b",),
+    },
+    "file": {
+        "restype": ("share", "directory"),
+        "comp": ("range", "rangelist", "rename"),
+        "sr": ("f", "s"),
+        "ss": ("f",),
+    },
+}
+_HEADERS: Mapping[str, tuple[str, ...]] = {
+    "blob": ("x-ms-blob-",),
+    "file": ("x-ms-type", "x-ms-write", "x-ms-content-", "x-ms-file-"),
 }
 
 
@@ -235,11 +226,11 @@ def _service_of(call: ApiCall) -> str:
 
     The user agent does not help: the one of @azure/storage-file-share for JavaScript contains `blob`.
     """
-    for service, signs in _SERVICES.items():
-        if any(call.query.get(name, "").lower() in values for name, values in signs.query.items()):
+    for service, parameters in _QUERIES.items():
+        if any(call.query.get(name, "").lower() in values for name, values in parameters.items()):
             return service
-    for service, signs in _SERVICES.items():
-        if any(header.startswith(signs.headers) for header in call.headers):
+    for service, prefixes in _HEADERS.items():
+        if any(header.startswith(prefixes) for header in call.headers):
             return service
     return ""
 
