@@ -61,14 +61,8 @@ def check_inside(path: str) -> None:
 _ERROR_TYPES: Mapping[int, type[ServiceError]] = {
     404: NotFoundError,
     409: ConflictError,
-    413: StorageError,
-    408: UnreachableError,
-    429: UnreachableError,
-    500: UnreachableError,
-    502: UnreachableError,
-    503: UnreachableError,
-    504: UnreachableError,
-    507: StorageError,
+    **dict.fromkeys((413, 507), StorageError),
+    **dict.fromkeys((408, 429, 500, 502, 503, 504), UnreachableError),
 }
 _INVALID_NAME = "InvalidResourceName"
 # Storage error codes, as the codes of the Backend protocol.
