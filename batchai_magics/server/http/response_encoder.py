@@ -29,7 +29,7 @@ from batchai_magics.server.http.request_limits import ThreadPool
 
 _EXTENSION_PREFIX = "batchai"  # prefix of our own keys and operations
 _USER_DEFINED = ("tags",)  # keys chosen by users
-_EXTENSION_DETAILS = frozenset({"failedRank", "failedNode", "exitCode"})  # of an error
+_EXTENSION_DETAILS = frozenset({"failedRank", "failedNode", "exitCode"})  # of an error, not the service's
 _FILE_SERVER, _CLUSTER = "/fileservers", "/clusters"  # suffixes of types
 
 
@@ -54,15 +54,10 @@ def _published(data: Any) -> Any:
         if not key.startswith(_EXTENSION_PREFIX)
     }
     if "code" in published and "details" in published:
-        published = _with_published_details(published)
+        details = [each for each in published.pop("details") if each.get("name") not in _EXTENSION_DETAILS]
+        published |= {"details": details} if details else {}
     kind = str(published.get("type", ""))
     return _with_subnet(published) if kind.endswith((_FILE_SERVER, _CLUSTER)) else published
-
-
-def _with_published_details(error: dict[str, Any]) -> dict[str, Any]:
-    """An error without details that the service did not report."""
-    details = [detail for detail in error.pop("details") if detail.get("name") not in _EXTENSION_DETAILS]
-    return {**error, "details": details} if details else error
 
 
 def _with_subnet(resource: dict[str, Any]) -> dict[str, Any]:
