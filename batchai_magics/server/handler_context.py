@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from batchai_magics.backends.base import Backend
+from batchai_magics.errors import NotFoundError
 from batchai_magics.server.access.access_control import UNKNOWN_OWNER, Owners
 from batchai_magics.server.api_call import ApiCall, ApiError, ApiResponse
 from batchai_magics.server.operations import Operations
@@ -51,3 +53,12 @@ class HandlerContext:
 
 
 Handler = Callable[[HandlerContext, ApiCall], ApiResponse]
+T = TypeVar("T")
+
+
+def found(show: Callable[..., T], *names: Any) -> T | None:
+    """What `show` returns for these names; None if it does not exist."""
+    try:
+        return show(*names)
+    except NotFoundError:
+        return None

@@ -11,7 +11,7 @@ from batchai_magics.errors import NotFoundError, SpecError
 from batchai_magics.models.resource_ids import check_account_name, check_group_name
 from batchai_magics.models.subscription import StorageAccount
 from batchai_magics.server.api_call import ApiCall, ApiError, ApiResponse
-from batchai_magics.server.handler_context import HandlerContext
+from batchai_magics.server.handler_context import HandlerContext, found
 from batchai_magics.server.storage.storage_resource import OWN_ACCOUNT
 
 # First path segments that this server uses otherwise.
@@ -35,7 +35,7 @@ def create(context: HandlerContext, call: ApiCall) -> ApiResponse:
     if not isinstance(sku, str):
         raise ApiError(400, "InvalidRequestContent", "sku.name must be a text, such as Standard_LRS.")
     wanted = StorageAccount(context.subscription, group, name, location, sku)
-    is_new = _find(context, name) is None
+    is_new = found(ACCOUNTS.of(context.backend).show, name) is None
     with (
         context.owners.record_creation(_owner_key(context, wanted), call.user.name)
         if is_new
@@ -95,7 +95,8 @@ def check_name(context: HandlerContext, call: ApiCall) -> ApiResponse:
     except SpecError:
         message = f"{name} is not a valid storage account name. Use 3 to 24 small letters and digits."
         return ApiResponse(data={"nameAvailable": False, "reason": "AccountNameInvalid", "message": message})
-    if name in (*RESERVED_PATHS, OWN_ACCOUNT) or _find(context, name):
+    existing = found(ACCOUNTS.of(context.backend).show, name)
+    if existing or name in (*RESERVED_PATHS, OWN_ACCOUNT):
         message = f"The storage account named {name} is already taken."
         return ApiResponse(data={"nameAvailable": False, "reason": "AlreadyExists", "message": message})
     return ApiResponse(data={"nameAvailable": True})
@@ -110,19 +111,12 @@ def _account_name(context: HandlerContext, call: ApiCall) -> str:
 
 def _account(context: HandlerContext, call: ApiCall) -> StorageAccount:
     name, group = call.parts["account"].lower(), call.parts["group"]
-    account = _find(context, name)
+    account = found(ACCOUNTS.of(context.backend).show, name)
     if account is None or account.group.lower() != group.lower():
         path = f"Microsoft.Storage/storageAccounts/{name}"
         message = f"The Resource '{path}' under resource group '{group}' was not found."
         raise NotFoundError(message, code="ResourceNotFound")
     return account
-
-
-def _find(context: HandlerContext, name: str) -> StorageAccount | None:
-    try:
-        return ACCOUNTS.of(context.backend).show(name)
-    except NotFoundError:
-        return None
 
 
 def _keys_response(context: HandlerContext, name: str) -> ApiResponse:

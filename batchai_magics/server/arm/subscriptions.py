@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from batchai_magics.backends.base import GROUPS
-from batchai_magics.errors import NotFoundError, did_you_mean
+from batchai_magics.errors import did_you_mean
 from batchai_magics.models.resource_ids import check_group_name
 from batchai_magics.models.subscription import ResourceGroup
 from batchai_magics.server.api_call import ApiCall, ApiError, ApiResponse
-from batchai_magics.server.handler_context import HandlerContext
+from batchai_magics.server.handler_context import HandlerContext, found
 from batchai_magics.server.operations import DELETE_GROUP
 
 TENANT = "00000000-0000-0000-0000-000000000000"
@@ -61,7 +61,7 @@ def _subscription(context: HandlerContext) -> dict[str, Any]:
 def create_group(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Creates a group, or updates the tags of an existing one."""
     groups, name, body = GROUPS.of(context.backend), _group_name(call), call.json()
-    existing = _find_group(context, name)
+    existing = found(groups.show, name)
     tags = parse_tags(body)
     if existing:
         if tags is not None and tags != dict(existing.tags):
@@ -90,7 +90,7 @@ def show_group(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 def group_exists(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Whether a group exists: 204 or 404."""
-    return ApiResponse(204 if _find_group(context, _group_name(call)) else 404)
+    return ApiResponse(204 if found(GROUPS.of(context.backend).show, _group_name(call)) else 404)
 
 
 def list_groups(context: HandlerContext, call: ApiCall) -> ApiResponse:
@@ -129,13 +129,6 @@ def parse_tags(body: Mapping[str, Any]) -> dict[str, str] | None:
     if not isinstance(tags, Mapping) or not all(isinstance(value, str) for value in tags.values()):
         raise ApiError(400, "InvalidRequestContent", "tags must be an object of texts.")
     return dict(tags)
-
-
-def _find_group(context: HandlerContext, name: str) -> ResourceGroup | None:
-    try:
-        return GROUPS.of(context.backend).show(name)
-    except NotFoundError:
-        return None
 
 
 def _group_name(call: ApiCall) -> str:

@@ -8,7 +8,6 @@ from itertools import islice
 
 from batchai_magics.backends.base import USAGES, Spec
 from batchai_magics.backends.service import extension_bodies
-from batchai_magics.errors import NotFoundError
 from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
 from batchai_magics.models.file_server import FileServerSpec
 from batchai_magics.models.job_spec import JobSpec
@@ -31,7 +30,7 @@ from batchai_magics.server.batchai.batchai_responses import (
     resource_json,
     resource_response,
 )
-from batchai_magics.server.handler_context import HandlerContext
+from batchai_magics.server.handler_context import HandlerContext, found
 from batchai_magics.server.operations import DELETE
 
 _SPEC_PARSERS: Mapping[Kind, Callable[[ApiCall], Spec]] = {
@@ -50,7 +49,7 @@ _SYNCHRONOUS = (Kind.WORKSPACE, Kind.EXPERIMENT)  # the service created these be
 def create(kind: Kind, context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Creates a resource of a kind, or returns an identical existing one."""
     id, spec = call.id(kind), _SPEC_PARSERS[kind](call)
-    existing = find_resource(context, id)
+    existing = found(context.backend.show, id)
     records = _records(call, spec) if isinstance(spec, JobSpec) else {}
     resource = create_owned(context, call.user.name, id, spec, is_new=existing is None, records=records)
     if existing:
@@ -109,18 +108,10 @@ def list_in(parent: Kind, kind: Kind, context: HandlerContext, call: ApiCall) ->
 def delete(kind: Kind, context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Starts deleting a resource of a kind; 204 if it does not exist."""
     id = call.id(kind)
-    if find_resource(context, id) is None:
+    if found(context.backend.show, id) is None:
         return ApiResponse(204)
     context.check_owner(call, id.key)
     return accepted_response(context, call, context.operations.start(DELETE, str(id)))
-
-
-def find_resource(context: HandlerContext, id: ResourceId) -> Resource | None:
-    """The resource, or None."""
-    try:
-        return context.backend.show(id)
-    except NotFoundError:
-        return None
 
 
 def update_cluster(context: HandlerContext, call: ApiCall) -> ApiResponse:
@@ -152,7 +143,7 @@ def create_workspace(context: HandlerContext, call: ApiCall) -> ApiResponse:
         message = "The location property is required for this definition."
         raise ApiError(400, "LocationRequired", message)
     spec = WorkspaceSpec.from_wire({"location": location, **call.json()})
-    existing = find_resource(context, id)
+    existing = found(context.backend.show, id)
     if isinstance(existing, Workspace) and spec.tags not in (None, existing.tags):
         return _set_tags(context, call, WorkspacePatch(tags=spec.tags or {}))
     return create(Kind.WORKSPACE, context, call)

@@ -13,9 +13,9 @@ from pathlib import PurePosixPath
 from xml.etree import ElementTree
 
 from batchai_magics.backends.base import ShareFile
-from batchai_magics.errors import NotFoundError
 from batchai_magics.server.api_call import ApiResponse
 from batchai_magics.server.batchai import job_handlers
+from batchai_magics.server.handler_context import found
 from batchai_magics.server.storage import sas, storage_metadata, storage_request
 from batchai_magics.server.storage.storage_metadata import EMPTY_RECORD, StorageRecord
 from batchai_magics.server.storage.storage_request import StorageRequest, blob_version, version_headers
@@ -116,7 +116,7 @@ def _check_target(request: StorageRequest) -> None:
     """Raises StorageApiError if a blob may not be written: by conditions, by signature, or over a folder."""
     conditions = storage_request.write_conditions(request.call.headers)
     request.check_share()
-    blob = _find_blob(request)
+    blob = found(request.storage.show, request.share, request.path)
     if blob and (blob.is_directory or conditions.none_match == ("*",)):
         raise StorageApiError(409, "BlobAlreadyExists", "The specified blob already exists.")
     conditions.check_write(blob_version(blob, request.record) if blob else None)
@@ -189,16 +189,9 @@ def _block_ids(body: bytes) -> list[str]:
     return ids
 
 
-def _find_blob(request: StorageRequest) -> ShareFile | None:
-    try:
-        return request.storage.show(request.share, request.path)
-    except NotFoundError:
-        return None
-
-
 def _get_blob(request: StorageRequest) -> ShareFile:
     request.check_share()
-    blob = _find_blob(request)
+    blob = found(request.storage.show, request.share, request.path)
     if blob is None or not blob.is_file:
         raise StorageApiError(404, "BlobNotFound", "The specified blob does not exist.")
     return blob
