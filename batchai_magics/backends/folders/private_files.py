@@ -134,15 +134,17 @@ def remove_folder(path: Path) -> None:
     with contextlib.suppress(RecursionError):
         shutil.rmtree(path, ignore_errors=True)
     if path.is_dir() and not path.is_symlink():
-        _remove_rest(path)
+        remove_unmounted(path)
 
 
-def _remove_rest(path: Path) -> None:
-    """Deletes what `shutil.rmtree` left: closed folders, and those deeper than a recursion, or than a path.
+def remove_unmounted(path: Path, mounted: Collection[str] = ()) -> None:
+    """Deletes a folder as far as possible, but not what is mounted in it; OSError if it does not exist.
 
-    A path longer than a system call takes is shortened: its folder is moved to the top.
+    Closed folders go, and those deeper than a recursion, or than a path: one that is longer than a system
+    call takes is shortened, its folder is moved to the top.
     """
-    folders, limit = [path], len(os.fsencode(path)) + _LONGEST
+    folders, limit, device = [path], len(os.fsencode(path)) + _LONGEST, path.lstat().st_dev
+    kept = {point for point in mounted if point.startswith(f"{path}/")}
     for folder in folders:  # the list grows
         with contextlib.suppress(OSError):
             folder.chmod(FOLDER)  # a script may have removed permissions
@@ -152,7 +154,12 @@ def _remove_rest(path: Path) -> None:
                 if not entry.is_dir(follow_symlinks=False):
                     child.unlink()
                     continue
-                if len(os.fsencode(child)) > limit:
+                is_long = len(os.fsencode(child)) > limit
+                # The mount table has bind mounts; the device shows what was mounted since it was read.
+                is_mounted = str(child) in kept or entry.stat(follow_symlinks=False).st_dev != device
+                if is_mounted or (is_long and kept):  # what is moved would be mounted elsewhere
+                    continue
+                if is_long:
                     child.chmod(FOLDER)  # to move it, which changes its `..`
                     child = child.rename(path / os.urandom(16).hex())
                 folders.append(child)

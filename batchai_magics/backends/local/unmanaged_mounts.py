@@ -8,7 +8,6 @@ what a crash left mounted.
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import os
 import signal
@@ -66,31 +65,7 @@ def remove(*folders: Path) -> None:
         with contextlib.suppress(OSError):  # missing or not ours
             path = folder.parent.resolve() / folder.name
             if str(path) not in mounted and not path.is_symlink():
-                try:
-                    _remove(path, path.lstat().st_dev, mounted)
-                except RecursionError:  # too deep for Python or for PATH_MAX
-                    if not mount_points(path):
-                        subprocess.run(
-                            ["rm", "-rf", "--one-file-system", "--", path], capture_output=True, check=False
-                        )
-
-
-def _remove(folder: Path, device: int, mounted: set[str]) -> None:
-    with contextlib.suppress(OSError):  # a script may have removed permissions
-        folder.chmod(0o700)
-    with os.scandir(folder) as entries:
-        children = list(entries)
-    for entry in children:
-        try:
-            if not entry.is_dir(follow_symlinks=False):
-                Path(entry.path).unlink()
-            # The mount table has bind mounts; the device shows what was mounted since it was read.
-            elif entry.path not in mounted and entry.stat(follow_symlinks=False).st_dev == device:
-                _remove(Path(entry.path), device, mounted)
-        except OSError as error:  # one failure keeps its folder, not the others
-            if error.errno == errno.ENAMETOOLONG:
-                raise RecursionError from error
-    folder.rmdir()
+                private_files.remove_unmounted(path, mounted)
 
 
 def _all_mounts() -> list[str]:
