@@ -37,15 +37,11 @@ _BUILTIN = {
 
 
 class Opening(Protocol):
-    """The attributes of a backend's module.
+    """The attributes of a backend's module."""
 
-    Attributes:
-        IMPLEMENTED_IN: The module that `open_backend` imports.
-        OWN_SETTINGS: The type of the backend's section of the settings: a frozen dataclass with a default for
-            each field; None if it has none.
-    """
-
-    IMPLEMENTED_IN: str
+    IMPLEMENTED_IN: str  # the module that `open_backend` imports
+    # The type of the backend's section of the settings: a frozen dataclass with a default for each field;
+    # None if it has none
     OWN_SETTINGS: type[Any] | None
 
     def open_backend(self, settings: Settings) -> Backend:

@@ -14,61 +14,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pace:
-    """How often a backend may be polled.
+    """How often a backend may be polled."""
 
-    Attributes:
-        poll_interval_s: Seconds between two `status` requests, and between two `tail` requests of one job; 0:
-            no limit.
-        max_wait_s: Seconds that either may block for news (long polling); 0: it returns at once.
-    """
-
+    # Seconds between two `status` requests, and between two `tail` requests of one job; 0: no limit
     poll_interval_s: float = 0.0
-    max_wait_s: float = 0.0
+    max_wait_s: float = 0.0  # seconds that either may block for news (long polling); 0: it returns at once
 
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a backend can do; a spec that needs more is rejected with the name of the field.
+    """What a backend can do; a spec that needs more is rejected with the name of the field."""
 
-    Attributes:
-        name: The name of the backend, as for `--backend`.
-        containers: Jobs may run in a container image.
-        setup_tasks: Clusters may have a setup task.
-        auto_scale: Clusters may scale automatically.
-        file_servers: File servers may be created and mounted.
-        unmanaged_mounts: Mount commands of users are run.
-        key_vault: Secrets may be references to a key vault.
-        logins: People log in: to the subscription, and to nodes with a password or key.
-        stop_conditions: Running jobs are stopped for what their logs say.
-        notifications: Something of ours watches running jobs, sends notifications and exports their numbers.
-        restarts: Jobs continue after losing their nodes or reaching their time limit, and are warned before.
-        shared_gpus: Jobs may ask for some of the GPUs of a node.
-        chains: Jobs may start after others.
-        preflight: Nodes are checked before a job's first rank.
-        custom_processes: Jobs of the custom toolkit may have several processes.
-        known_sizes: It has the VM sizes of `models.vm_sizes`, and no others.
-        backend_options: The names of the native options that jobs may have.
-        pace: How often it may be polled.
-    """
-
-    name: str
-    containers: bool = True
-    setup_tasks: bool = True
-    auto_scale: bool = True
-    file_servers: bool = True
-    unmanaged_mounts: bool = True
-    key_vault: bool = True
-    logins: bool = True
-    stop_conditions: bool = False
+    name: str  # the name of the backend, as for `--backend`
+    containers: bool = True  # jobs may run in a container image
+    setup_tasks: bool = True  # clusters may have a setup task
+    auto_scale: bool = True  # clusters may scale automatically
+    file_servers: bool = True  # file servers may be created and mounted
+    unmanaged_mounts: bool = True  # mount commands of users are run
+    key_vault: bool = True  # secrets may be references to a key vault
+    logins: bool = True  # people log in: to the subscription, and to nodes with a password or key
+    stop_conditions: bool = False  # running jobs are stopped for what their logs say
+    # Something of ours watches running jobs, sends notifications and exports their numbers
     notifications: bool = False
+    # Jobs continue after losing their nodes or reaching their time limit, and are warned before
     restarts: bool = False
-    shared_gpus: bool = False
-    chains: bool = False
-    preflight: bool = False
-    custom_processes: bool = False
-    known_sizes: bool = False
-    backend_options: tuple[str, ...] = ()
-    pace: Pace = Pace()
+    shared_gpus: bool = False  # jobs may ask for some of the GPUs of a node
+    chains: bool = False  # jobs may start after others
+    preflight: bool = False  # nodes are checked before a job's first rank
+    custom_processes: bool = False  # jobs of the custom toolkit may have several processes
+    known_sizes: bool = False  # it has the VM sizes of `models.vm_sizes`, and no others
+    backend_options: tuple[str, ...] = ()  # the names of the native options that jobs may have
+    pace: Pace = Pace()  # how often it may be polled
 
 
 # Capability → the fields below `properties` that require it.

@@ -28,17 +28,11 @@ class FileRef:
 
 @dataclass(frozen=True)
 class Seal:
-    """What was written to a log until its job ended.
+    """What was written to a log until its job ended."""
 
-    Attributes:
-        size_bytes: Its size.
-        sha256: Its digest (hex); empty if the process that wrote the log was killed before the end.
-        lost_bytes: The bytes that the disk did not accept.
-    """
-
-    size_bytes: int = 0
-    sha256: str = ""
-    lost_bytes: int = 0
+    size_bytes: int = 0  # its size
+    sha256: str = ""  # its digest (hex); empty if the process that wrote the log was killed before the end
+    lost_bytes: int = 0  # the bytes that the disk did not accept
 
     def fault(self, size_bytes: int, sha256: str) -> str:
         """What is wrong with a log that was read to its end; empty if it is what was written.
@@ -67,33 +61,22 @@ def fault_text(file: str, fault: str) -> str:
 
 @dataclass(frozen=True)
 class Chunk:
-    """A piece of a file; an empty chunk of size 0 for a file that does not exist (yet).
+    """A piece of a file; an empty chunk of size 0 for a file that does not exist (yet)."""
 
-    Attributes:
-        data: The bytes as the job wrote them, secrets included; `redacted` is for display.
-        offset: The absolute offset of `data` in the file.
-        size: The current size of the file in bytes.
-        is_complete: Whether the file will not grow any more.
-        spans: Which rank wrote which bytes, where known.
-        times: When the bytes were written, to a tenth of a second, where known; each up to the next one.
-        hidden: Where the job printed its secrets.
-        generation: Identifies the file among those that had its name; while it is the same, the file only
-            grows. Empty where unknown.
-        before: The last bytes before `offset`, at most 64, by which `Bookmark` recognizes a file.
-        seal: What was written to a complete log, where known.
-        modified_ns: When the file was written last, in nanoseconds since 1970; 0 where unknown.
-    """
-
-    data: bytes
-    offset: int
-    size: int
-    is_complete: bool
-    spans: tuple[Span, ...] = ()
+    data: bytes  # the bytes as the job wrote them, secrets included; `redacted` is for display
+    offset: int  # the absolute offset of `data` in the file
+    size: int  # the current size of the file in bytes
+    is_complete: bool  # whether the file will not grow any more
+    spans: tuple[Span, ...] = ()  # which rank wrote which bytes, where known
+    # When the bytes were written, to a tenth of a second, where known; each up to the next one
     times: tuple[WriteTime, ...] = ()
-    hidden: tuple[RedactedSpan, ...] = ()
+    hidden: tuple[RedactedSpan, ...] = ()  # where the job printed its secrets
+    # Identifies the file among those that had its name; while it is the same, the file only grows. Empty
+    # where unknown
     generation: str = ""
-    before: bytes = b""
-    seal: Seal | None = None
+    before: bytes = b""  # the last bytes before `offset`, at most 64, by which `Bookmark` recognizes a file
+    seal: Seal | None = None  # what was written to a complete log, where known
+    # When the file was written last, in nanoseconds since 1970; 0 where unknown
     modified_ns: int = field(default=0, compare=False)
 
     @property
@@ -125,17 +108,11 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Bookmark:
-    """How far a reader has read a file, and by what it recognizes the file the next time.
+    """How far a reader has read a file, and by what it recognizes the file the next time."""
 
-    Attributes:
-        offset: The bytes that were read.
-        generation: The generation of the last chunk.
-        before: The last bytes that were read, at most 64.
-    """
-
-    offset: int = 0
-    generation: str = ""
-    before: bytes = b""
+    offset: int = 0  # the bytes that were read
+    generation: str = ""  # the generation of the last chunk
+    before: bytes = b""  # the last bytes that were read, at most 64
 
     def matches(self, chunk: Chunk) -> bool:
         """Whether a chunk is from the same file, which was not truncated, replaced or rewritten since."""

@@ -51,38 +51,22 @@ class Backend(Protocol):
     raise UnreachableError where the backend is a service that does not respond, and StorageError where a disk
     fails. Times are aware datetimes in UTC. A backend derives from this class, which implements what can be
     built on other methods, without long polling; and before every change, the one check of the capabilities.
-
-    Attributes:
-        capabilities: What it can do, and how often it may be polled.
-        storage: The file shares that its clusters can mount.
-        containers: The blob containers that its clusters can mount.
-        accounts: The storage accounts that shares and containers belong to.
-        groups: The resource groups that everything belongs to.
-        node_commands: Commands on the nodes of its clusters and jobs.
-        preemption: The preemption of its low-priority nodes.
-        setup_logs: The output of its clusters' setup tasks.
-        telemetry: What the processes of its jobs use of their machines.
-        records: The records that its runs keep about themselves.
-        ownership: The owner of each of its resources.
-        usages: The usage of its quotas.
-        prices: The prices of its nodes, if they cost money.
-        cleaning: The data that it stores on this machine, and the removal of it.
     """
 
-    capabilities: Capabilities
-    storage: Storage | None = None
-    containers: Storage | None = None
-    accounts: Accounts | None = None
-    groups: Groups | None = None
-    node_commands: NodeCommands | None = None
-    preemption: Preemption | None = None
-    setup_logs: SetupLogs | None = None
-    telemetry: Telemetry | None = None
-    records: Records | None = None
-    ownership: Ownership | None = None
-    usages: Usages | None = None
-    prices: Prices | None = None
-    cleaning: Cleaning | None = None
+    capabilities: Capabilities  # what it can do, and how often it may be polled
+    storage: Storage | None = None  # the file shares that its clusters can mount
+    containers: Storage | None = None  # the blob containers that its clusters can mount
+    accounts: Accounts | None = None  # the storage accounts that shares and containers belong to
+    groups: Groups | None = None  # the resource groups that everything belongs to
+    node_commands: NodeCommands | None = None  # commands on the nodes of its clusters and jobs
+    preemption: Preemption | None = None  # the preemption of its low-priority nodes
+    setup_logs: SetupLogs | None = None  # the output of its clusters' setup tasks
+    telemetry: Telemetry | None = None  # what the processes of its jobs use of their machines
+    records: Records | None = None  # the records that its runs keep about themselves
+    ownership: Ownership | None = None  # the owner of each of its resources
+    usages: Usages | None = None  # the usage of its quotas
+    prices: Prices | None = None  # the prices of its nodes, if they cost money
+    cleaning: Cleaning | None = None  # the data that it stores on this machine, and the removal of it
 
     def host_note(self, job: JobSpec) -> str:
         """What to tell the user of a job whose image nothing here runs: it runs on the host; else nothing.

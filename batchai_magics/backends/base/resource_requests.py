@@ -20,15 +20,10 @@ Patch: TypeAlias = "ClusterPatch | WorkspacePatch"
 
 @dataclass(frozen=True)
 class Page:
-    """A page of a list.
+    """A page of a list."""
 
-    Attributes:
-        size: The maximum number of resources; None for all.
-        after: Where the page starts: opaque text from `Listing.next`; empty for the first page.
-    """
-
-    size: int | None = None
-    after: str = ""
+    size: int | None = None  # the maximum number of resources; None for all
+    after: str = ""  # where the page starts: opaque text from `Listing.next`; empty for the first page
 
 
 class Listing(tuple["Resource", ...]):
@@ -45,14 +40,10 @@ class Listing(tuple["Resource", ...]):
 
 @dataclass(frozen=True)
 class StatusSnapshot:
-    """The status of jobs and clusters at one time; missing ones are left out.
+    """The status of jobs and clusters at one time; missing ones are left out."""
 
-    Attributes:
-        states: `id.key` → resource.
-        state: Opaque text that identifies the snapshot to a backend with long polling; else empty.
-    """
-
-    states: Mapping[str, Resource]
+    states: Mapping[str, Resource]  # `id.key` → resource
+    # Opaque text that identifies the snapshot to a backend with long polling; else empty
     state: str = field(default="", compare=False)
 
     def of(self, id: ResourceId) -> Resource | None:
@@ -72,18 +63,11 @@ class NewJob:
 
 @dataclass(frozen=True)
 class JobNeeds:
-    """What a new job needs: resources, created unless they exist, and files on a share.
+    """What a new job needs: resources, created unless they exist, and files on a share."""
 
-    Attributes:
-        job: The id that the job is to have.
-        resources: Ids and specs in the order of creation; an existing resource is left as it is.
-        share: The share that the cluster mounts at the path of the job's scripts; empty without files.
-        files: Path on the share → content.
-        spec: The job, if it is to be checked before anything is created.
-    """
-
-    job: ResourceId
+    job: ResourceId  # the id that the job is to have
+    # Ids and specs in the order of creation; an existing resource is left as it is
     resources: Sequence[tuple[ResourceId, Spec]] = ()
-    share: str = ""
-    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    spec: JobSpec | None = None
+    share: str = ""  # the share that the cluster mounts at the path of the job's scripts; empty without files
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)  # path on the share → content
+    spec: JobSpec | None = None  # the job, if it is to be checked before anything is created

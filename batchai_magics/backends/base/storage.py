@@ -86,18 +86,10 @@ class Storage(Protocol):
         """One level of a folder, sorted by name; a link that is outside the share is listed as a link."""
 
     def show(self, share: str, path: str) -> ShareFile:
-        """The properties of a file or folder.
-
-        Raises:
-            NotFoundError: There is nothing at that path.
-        """
+        """The properties of a file or folder; NotFoundError if there is nothing at that path."""
 
     def download(self, share: str, path: str) -> bytes:
-        """The content of a file.
-
-        Raises:
-            NotFoundError: There is nothing at that path, or no regular file.
-        """
+        """The content of a file; NotFoundError if there is nothing at that path, or no regular file."""
 
     def delete(self, share: str, path: str) -> None:
         """Deletes a file, a folder with everything in it, a special file, or a link without its target.
@@ -107,11 +99,7 @@ class Storage(Protocol):
         """
 
     def remove(self, share: str) -> None:
-        """Deletes a share with everything in it.
-
-        Raises:
-            ConflictError: Jobs that have not ended use it.
-        """
+        """Deletes a share with everything in it; ConflictError if jobs that have not ended use it."""
 
     def read(self, share: str, path: str, offset: int, limit: int) -> bytes:
         """At most `limit` bytes of a file from the byte `offset` on; empty at its end.
@@ -227,11 +215,7 @@ class Groups(Protocol):
         """Creates a group, or changes the tags of an existing one."""
 
     def show(self, name: str) -> ResourceGroup:
-        """The group of a name.
-
-        Raises:
-            NotFoundError: It does not exist (code ResourceGroupNotFound).
-        """
+        """The group of a name; NotFoundError if it does not exist (code ResourceGroupNotFound)."""
 
     def list(self) -> Sequence[ResourceGroup]:
         """All groups, sorted by name."""
@@ -256,21 +240,13 @@ class Accounts(Protocol):
         """
 
     def show(self, name: str) -> StorageAccount:
-        """The account of a name.
-
-        Raises:
-            NotFoundError: It does not exist (code StorageAccountNotFound).
-        """
+        """The account of a name; NotFoundError if it does not exist (code StorageAccountNotFound)."""
 
     def list(self, group: str | None = None) -> Sequence[StorageAccount]:
         """The accounts of a group, or with None of all groups, sorted by name."""
 
     def keys(self, name: str) -> tuple[str, str]:
-        """The two keys of an account, in base64.
-
-        Raises:
-            NotFoundError: The account does not exist.
-        """
+        """The two keys of an account, in base64; NotFoundError if the account does not exist."""
 
     def renew_key(self, name: str, number: int) -> None:
         """Replaces key 1 or 2; signatures made with the old one become invalid.

@@ -36,22 +36,14 @@ OpenJob = tuple[Record, RunStatus]  # an open job, and the status of its run
 
 @dataclass(frozen=True)
 class HomeContext:
-    """A home, and the engine that runs its jobs.
+    """A home, and the engine that runs its jobs."""
 
-    Attributes:
-        repository: The records and folders of the home.
-        runner: The engine.
-        setting: The setting that selects the home, for error messages.
-        core_quota: How many cores its clusters may have.
-        bounds: What one job may ask for.
-        ended_jobs: The jobs that are still marked as open, but were seen to have ended.
-    """
-
-    repository: Repository
-    runner: Runner
-    setting: str
-    core_quota: int
-    bounds: JobBounds = field(default_factory=JobBounds)
+    repository: Repository  # the records and folders of the home
+    runner: Runner  # the engine
+    setting: str  # the setting that selects the home, for error messages
+    core_quota: int  # how many cores its clusters may have
+    bounds: JobBounds = field(default_factory=JobBounds)  # what one job may ask for
+    # The jobs that are still marked as open, but were seen to have ended
     ended_jobs: list[Record] = field(default_factory=list)
 
     @property

@@ -161,11 +161,7 @@ def labels_to_wire(labels: Mapping[str, Labels]) -> dict[str, Any]:
 
 
 def labels_from_wire(data: Mapping[str, Any]) -> dict[str, Labels]:
-    """Reads the JSON of `labels_to_wire`.
-
-    Raises:
-        ServiceError: It has another shape.
-    """
+    """Reads the JSON of `labels_to_wire`; ServiceError if it has another shape."""
     value = data.get("value")
     if not isinstance(value, Mapping):
         raise unreadable("the labels of runs", "there is no value")

@@ -13,19 +13,12 @@ IMAGE_NOT_USED = "ImageNotUsed"  # the code of the warning
 
 
 class HostRuns(NamedTuple):
-    """What an engine does with jobs whose image it cannot use.
+    """What an engine does with jobs whose image it cannot use."""
 
-    Attributes:
-        reason: Why nothing runs the image.
-        remedy: What to do so that something does.
-        preparation_setting: The setting that lets the preparation of such a job run on the host.
-        runs_preparation: Its value.
-    """
-
-    reason: str
-    remedy: str
-    preparation_setting: str = ""
-    runs_preparation: bool = False
+    reason: str  # why nothing runs the image
+    remedy: str  # what to do so that something does
+    preparation_setting: str = ""  # the setting that lets the preparation of such a job run on the host
+    runs_preparation: bool = False  # its value
 
 
 NO_CONTAINERS = HostRuns("this backend runs no containers", "Leave it out, or choose another backend.")

@@ -273,27 +273,16 @@ def _tell_of_resize(context: HomeContext, cluster: Record, jobs: Sequence[Record
 
 @dataclass(frozen=True)
 class AdmittedJob:
-    """A job that its cluster can run, before it is created; makes the folder and the Plans of its run.
+    """A job that its cluster can run, before it is created; makes the folder and the Plans of its run."""
 
-    Attributes:
-        layout: Where the files of the home are.
-        record: The record that it gets.
-        spec: What it runs, with secrets.
-        cluster: The record of its cluster.
-        site: What its Plan depends on.
-        notes: For the user, about the cluster.
-        records: The texts of the run's record files, by name.
-        after: The runs after which it starts.
-    """
-
-    layout: Layout
-    record: Record
-    spec: JobSpec
-    cluster: Record
-    site: EngineSite
-    notes: Sequence[str]
-    records: Mapping[str, str]
-    after: tuple[Predecessor, ...] = ()
+    layout: Layout  # where the files of the home are
+    record: Record  # the record that it gets
+    spec: JobSpec  # what it runs, with secrets
+    cluster: Record  # the record of its cluster
+    site: EngineSite  # what its Plan depends on
+    notes: Sequence[str]  # for the user, about the cluster
+    records: Mapping[str, str]  # the texts of the run's record files, by name
+    after: tuple[Predecessor, ...] = ()  # the runs after which it starts
 
     def planned_run(self) -> PlannedRun:
         """Creates the folder with its links; returns what the run starts."""

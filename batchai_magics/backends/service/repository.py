@@ -106,11 +106,7 @@ class Repository(ABC):
 
     @abstractmethod
     def get(self, id: ResourceId) -> Record:
-        """The record of a resource.
-
-        Raises:
-            NotFoundError: for the outermost resource that is missing.
-        """
+        """The record of a resource; NotFoundError for the outermost resource that is missing."""
 
     @abstractmethod
     def insert(self, record: Record) -> Record | None:
@@ -169,11 +165,7 @@ class Repository(ABC):
 
     @abstractmethod
     def subtree(self, id: ResourceId) -> list[Record]:
-        """A resource and everything in it, innermost first.
-
-        Raises:
-            NotFoundError: It does not exist.
-        """
+        """A resource and everything in it, innermost first; NotFoundError if it does not exist."""
 
     @abstractmethod
     def workspaces(self) -> list[Record]:

@@ -25,11 +25,7 @@ _LABELS = "labels"  # in `more` of a job
 
 
 def initial(records: Mapping[str, str]) -> dict[str, object]:
-    """What a new job's `more` has of the labels among its record files.
-
-    Raises:
-        UsageError: A tag is no word.
-    """
+    """What a new job's `more` has of the labels among its record files; UsageError if a tag is no word."""
     with contextlib.suppress(ValueError):  # no JSON: no labels
         labels = Labels.from_json(parse_json(records.get(LABELS, "{}")))
         return {_LABELS: _checked(LabelChange(labels.tags), labels).to_json()} if any(labels) else {}

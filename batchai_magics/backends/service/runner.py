@@ -236,22 +236,16 @@ class EngineFacts(ABC):
     """What is known of an engine: it is asked for instead of the engine's name.
 
     An engine overrides what differs. Methods and properties may start programs, and are called when needed.
-
-    Attributes:
-        capabilities: What its backend supports.
-        has_node_commands: Whether it can `execute` commands on nodes.
-        prepares_nodes: Whether it mounts and sets up the nodes of a cluster by itself, before runs get them.
-        knows_busy_nodes: Whether it is not told which nodes are busy: a cluster may have thousands of runs.
-        host_runs: What becomes of jobs whose image it cannot use.
-        file_server_address: Where nodes reach file servers, if these have addresses.
     """
 
-    capabilities: Capabilities = Capabilities(name="")
-    has_node_commands: bool = False
+    capabilities: Capabilities = Capabilities(name="")  # what its backend supports
+    has_node_commands: bool = False  # whether it can `execute` commands on nodes
+    # Whether it mounts and sets up the nodes of a cluster by itself, before runs get them
     prepares_nodes: bool = False
+    # Whether it is not told which nodes are busy: a cluster may have thousands of runs
     knows_busy_nodes: bool = False
-    host_runs: HostRuns = NO_CONTAINERS
-    file_server_address: str = ""
+    host_runs: HostRuns = NO_CONTAINERS  # what becomes of jobs whose image it cannot use
+    file_server_address: str = ""  # where nodes reach file servers, if these have addresses
 
     @property
     @abstractmethod
@@ -280,12 +274,9 @@ class Runner(Protocol):
 
     Only `submit`, `stop`, `apply`, `execute` and `reconcile` change anything. An engine derives its own from
     this class.
-
-    Attributes:
-        facts: What is known of the engine.
     """
 
-    facts: EngineFacts
+    facts: EngineFacts  # what is known of the engine
 
     @abstractmethod
     def check(self, request: Request, cluster: ClusterRef | None) -> EngineState:
