@@ -47,32 +47,17 @@ class Request(NamedTuple):
         return {**self.head, **again}
 
 
-class RequestPipeline(threading.local):
-    """The queued requests of this thread, to be sent with its next one. Queues nothing unless `open`."""
+class RequestQueue(threading.local):
+    """The requests of this thread that go with its next one; some wait only within a context."""
 
     def __init__(self) -> None:
-        self._queued: list[Request] = []
-        self._depth = 0
-
-    @contextlib.contextmanager
-    def open(self) -> Iterator[None]:
-        """A context in which requests may be queued; it nests."""
-        self._depth += 1
-        try:
-            yield
-        finally:
-            self._depth -= 1
-
-    def enqueue(self, request: Request) -> bool:
-        """Queues a request if the pipeline is open; returns whether it did."""
-        if self._depth:
-            self._queued.append(request)
-        return bool(self._depth)
+        self.requests: list[Request] = []
+        self.context_count = 0
 
     def drain(self) -> list[Request]:
-        """Removes and returns the queued requests, oldest first."""
-        queued, self._queued = self._queued, []
-        return queued
+        """Removes and returns the requests, oldest first."""
+        requests, self.requests = self.requests, []
+        return requests
 
 
 def combined(requests: Sequence[Request], *, is_retry: bool) -> Request:
@@ -122,7 +107,7 @@ class SshChannel:
         self._failed_attempts, self._retry_at = 0, 0.0
         self._failure: ServiceError | None = None
         self._control_path: str | None = None
-        self._pipeline = RequestPipeline()
+        self._queue = RequestQueue()
 
     def request(
         self, name: str, data: bytes = b"", *, wait_s: float = RESPONSE_TIMEOUT_S, **arguments: Any
@@ -139,28 +124,32 @@ class SshChannel:
             OSError: The operation, or a queued one before it, failed on the host.
             UnreachableError: The connection was lost in every attempt.
         """
-        return self._perform([*self._pipeline.drain(), Request({"ask": name, **arguments}, data)], wait_s)
+        return self._perform([*self._queue.drain(), Request({"ask": name, **arguments}, data)], wait_s)
 
     def send(self, name: str, data: bytes = b"", **arguments: Any) -> None:
         """Like `request`, without a result; within `pipelined` it is queued for the next request."""
         request = Request({"ask": name, **arguments}, data)
-        if not self._pipeline.enqueue(request):
+        if self._queue.context_count:
+            self._queue.requests.append(request)
+        else:
             self._perform([request], RESPONSE_TIMEOUT_S)
 
     @contextlib.contextmanager
     def pipelined(self) -> Iterator[None]:
         """A context in which `send` queues; the queue is flushed by the next request and on exit."""
+        self._queue.context_count += 1
         try:
-            with self._pipeline.open():
-                yield
+            yield
         except BaseException:
             with contextlib.suppress(OSError, ServiceError):  # the original error matters more
                 self._flush()
             raise
+        finally:
+            self._queue.context_count -= 1
         self._flush()
 
     def _flush(self) -> None:
-        if queued := self._pipeline.drain():
+        if queued := self._queue.drain():
             self._perform(queued, RESPONSE_TIMEOUT_S)
 
     def _perform(self, requests: Sequence[Request], wait_s: float) -> Response:
