@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
+from time import monotonic
 from typing import NamedTuple
 
 from batchai_magics.backends.base import Chunk
@@ -28,6 +30,7 @@ MIN_COLUMN_BYTES = 1 << 14  # of one file per chunk: from here, columns are fast
 _MAX_KEYS = 1 << 14  # numbers of a stream that are compared with the other's
 _MAX_BARS = 1 << 17
 _REDRAW_S = 0.5  # both logs are read a few times a second, and what is read together has one time
+_HOLD_S = 1.0  # for the bar of a number: an unfinished line is written late, and read at the next poll
 
 
 class _DelayedNumbers(NamedTuple):
@@ -35,6 +38,7 @@ class _DelayedNumbers(NamedTuple):
 
     time: float
     records: list[Measurement]
+    since: float  # when they were read, on the clock of the streams
 
 
 class _FileParser:
@@ -87,16 +91,17 @@ class MetricStreams:
 
     1. Each file has its own parser, so that lines of one do not change what those of the other mean.
     2. A number that both files have counts once; so does a name and step that a file of the trainer has.
-    3. Numbers without a step, whose bar is in the other file, come at the next `flush`.
+    3. Numbers without a step, whose bar may be in the other file, come at a later `flush`: when what the bar
+       showed around their time has been read, or a second has passed.
     """
 
-    def __init__(self, patterns: Mapping[str, str]) -> None:
+    def __init__(self, patterns: Mapping[str, str], *, clock: Callable[[], float] = monotonic) -> None:
         self._patterns = patterns
+        self._clock = clock
         self._streams = {file: _FileParser(patterns) for file in METRICS_FILES}
         self._numbers = PrintedNumbers()
         self.has_trainer_files = False  # printed numbers are compared with those of files
         self._delayed: list[_DelayedNumbers] = []
-        self._flushable = 0  # how many of them were there at the last `flush`
         self._steps = BarSteps()
 
     def feed(self, file: str, chunk: Chunk) -> tuple[Record, ...] | MeasurementTable:
@@ -119,14 +124,15 @@ class MetricStreams:
         self._streams[file] = _FileParser(self._patterns)
 
     def flush(self, *, is_last: bool = False) -> tuple[Record, ...]:
-        """The records that waited for the other file; what both have at the moment was parsed.
+        """The records that have waited long enough for the other file, or all."""
+        latest = max((bar.time for stream in self._streams.values() for bar in stream.bars[-1:]), default=0.0)
+        now = self._clock()
 
-        A bar that is drawn after a dict may come with the next bytes, so they wait until then.
-        """
-        has_bar = any(stream.bars for stream in self._streams.values())
-        ready = self._delayed if is_last or not has_bar else self._delayed[: self._flushable]
+        def is_ready(late: _DelayedNumbers) -> bool:
+            return is_last or latest >= late.time + _REDRAW_S or now >= late.since + _HOLD_S
+
+        ready = [*takewhile(is_ready, self._delayed)]
         self._delayed = self._delayed[len(ready) :]
-        self._flushable = len(self._delayed)
         found = [(late.records, self._bar_counts(late)) for late in ready if late.records]
         for _, counts in found:
             if counts:
@@ -175,7 +181,8 @@ class MetricStreams:
         """The records but the numbers of these dicts, which are delayed until their step is known."""
         if not unplaced:
             return tuple(records)
-        delayed = {(numbers.rank, numbers.epoch): _DelayedNumbers(numbers.time, []) for numbers in unplaced}
+        since = self._clock()
+        delayed = {(each.rank, each.epoch): _DelayedNumbers(each.time, [], since) for each in unplaced}
         rest: list[Record] = []
         for record in records:
             numbers = delayed.get((record.rank, record.epoch)) if isinstance(record, Measurement) else None

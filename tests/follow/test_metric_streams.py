@@ -20,7 +20,9 @@ class Writer:
     """Writes to the two files; each piece has its time."""
 
     def __init__(self):
-        self.streams, self.ends = MetricStreams({"psnr": r"psnr=(\w+)"}), {OUT: 0, ERR: 0, FILES: 0}
+        self.now = 0.0
+        self.streams = MetricStreams({"psnr": r"psnr=(\w+)"}, clock=lambda: self.now)
+        self.ends = {OUT: 0, ERR: 0, FILES: 0}
 
     def write(self, file, text, time=None):
         start = self.ends[file]
@@ -61,11 +63,20 @@ def test_a_dict_on_stdout_is_at_the_step_that_its_bar_on_stderr_shows_when_drawn
     job.write(ERR, bar(0) + bar(1) + bar(2), 100.0)
     assert job.write(OUT, printed(0.5, 0.5), 102.0) == ()
     assert job.streams.flush() == ()
-    job.write(ERR, bar(5) + bar(5), 102.1)
+    job.write(ERR, bar(5) + bar(5), 102.3)  # an unfinished line is written late
+    assert job.streams.flush() == ()
     job.write(ERR, bar(10) + "\n", 104.0)
     assert rows(job.streams.flush()) == [("loss", 0.5, 5, 0.5)]
     assert job.write(OUT, printed(0.4, 1.0), 104.0) == ()
     assert rows(job.streams.finish()) == [("loss", 0.4, 10, 1.0)]
+
+
+def test_a_dict_whose_bar_is_not_drawn_again_waits_no_longer_than_a_second(job):
+    job.write(ERR, bar(5) + bar(5), 101.9)
+    job.write(OUT, printed(0.5, 0.5), 102.0)
+    assert job.streams.flush() == ()
+    job.now = 1.0
+    assert rows(job.streams.flush()) == [("loss", 0.5, 5, 0.5)]
 
 
 def test_counts_that_are_too_near_to_be_told_apart_by_time_are_told_apart_by_the_epoch(job):
@@ -109,6 +120,8 @@ def test_numbers_without_a_position_are_kept_of_both_files(job):
 
 def test_a_dict_of_a_job_without_a_bar_has_no_step(job):
     job.write(OUT, printed(0.5, 0.5), 102.0)
+    assert job.streams.flush() == ()
+    job.now = 1.0
     assert rows(job.streams.flush()) == [("loss", 0.5, None, 0.5)]
     job.write(ERR, bar(5) + "\n")
     assert rows(job.write(OUT, printed(0.4, 1.0))) == [("loss", 0.4, None, 1.0)]  # of unknown time
