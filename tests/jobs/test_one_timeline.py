@@ -125,6 +125,11 @@ def epochs_alone(*fits):
     ]
 
 
+def several_in_epochs():
+    texts = ["Epoch 1: loss=0.9", "Epoch 1: loss=0.8", "Epoch 2: loss=0.6", "Epoch 2: loss=0.7"]
+    return [Print(OUT, 1_700_000_000.0 + place, f"{text}\n") for place, text in enumerate(texts)]
+
+
 def folds_of_one_epoch():
     text = "Fold 1\nEpoch 1: loss=0.95\nFold 2\nEpoch 1: loss=0.51\nFold 3\nEpoch 1: loss=0.42\n"
     return [Print(OUT, 1_700_000_000.0 + i, line) for i, line in enumerate(text.splitlines(keepends=True))]
@@ -218,6 +223,7 @@ SCRIPTS = {
         Print(OUT, 1_700_000_000.0 + place, text)
         for place, text in enumerate(["accuracy: 0.5\n", "Epoch 1: loss=0.9\n", "Epoch 2: loss=0.8\n"])
     ],
+    "several values in an epoch": several_in_epochs(),
     "epochs without steps, some with a test": [
         Print(OUT, 1_700_000_000.0 + epoch, f"Epoch {epoch}: loss=0.{epoch}{' val_acc=0.9' * (epoch % 2)}\n")
         for epoch in (2, 3, 4, 5)
@@ -286,7 +292,7 @@ def test_figure_summary_table_and_export_have_the_points_of_the_page(prints):
         on_page = line_columns(overlay(compared.runs[0]), [name], MAX_POINTS)["metrics"][name]
         assert in_figure == 2 * segments_of(metric, "step")
         assert [dict(zip(*each[1:3], strict=True)) for each in on_page] == segments_of(metric, "step")
-        last = list(segments_of(metric)[-1].items())[-1]
+        last = [*segments_of(metric)[-1].items()][-1]
         assert summarize(records).metric(name).last == metric.summary.last == last[1]
         assert metric.summary.last_step == last[0]
         points = [point for point in MetricPoints(0.0).of(records) if point.name == name]
@@ -407,6 +413,30 @@ def test_an_attempt_that_goes_on_has_the_length_that_was_told_before():
     assert list(loss) == [12, 24, 52, 64]
 
 
+def test_all_values_of_an_epoch_are_in_figures_summaries_and_exports_as_on_the_page():
+    records = records_of(several_in_epochs())
+    values = [0.9, 0.8, 0.6, 0.7]
+    metric = RunMetrics(records)["loss"]
+    (drawn,) = (line.get_xydata().tolist() for line in plot(records, metrics="loss").lines)
+    assert drawn == [[1, 0.9], [1, 0.8], [2, 0.6], [2, 0.7]]
+    assert [*lines_of(fed([(OUT, several_in_epochs())]))["loss"].values()] == values
+    assert [point.value for point in MetricPoints(0.0).of(records)] == values
+    assert (metric.summary.count, metric.summary.text) == (4, "0.7 (best 0.6 at epoch 2)")
+
+
+def test_values_of_an_epoch_are_averaged_over_ranks_one_by_one():
+    lines = [(0, 1, 0.5), (1, 1, 0.7), (0, 1, 0.4), (1, 1, 0.6), (0, 2, 0.3), (1, 2, 0.5), (1, 2, 0.1)]
+    texts = [f"[1,{rank}]<stdout>:Epoch {epoch}: loss={loss}\n" for rank, epoch, loss in lines]
+    prints = [Print(OUT, 1_700_000_000.0 + place, text) for place, text in enumerate(texts)]
+    (curve,) = RunMetrics(records_of(prints))["loss"].curves()
+    assert [*zip(curve.positions, curve.values, strict=True)] == [
+        (1, pytest.approx(0.6)),
+        (1, pytest.approx(0.5)),
+        (2, pytest.approx(0.4)),
+        (2, 0.1),
+    ]
+
+
 def test_folds_are_segments_and_their_exported_steps_go_on():
     records = records_of(SCRIPTS["folds with bars"])
     first, second = segments_of(RunMetrics(records)["loss"])
@@ -449,7 +479,8 @@ def test_a_figure_names_each_fold():
 def test_a_heading_of_a_fit_above_further_epochs_begins_no_segment():
     lines = ["Run 1\n", "Epoch 1: loss=0.9\n", "Run 2\n", "Epoch 2: loss=0.8\n", "Epoch 2: loss=0.7\n"]
     prints = [Print(OUT, float(i), line) for i, line in enumerate(lines)]
-    assert segments_of(RunMetrics(records_of(prints))["loss"]) == [{1: 0.9, 2: 0.7}]
+    (curve,) = RunMetrics(records_of(prints))["loss"].curves()
+    assert (curve.positions, [*curve.values]) == ([1, 2, 2], [0.9, 0.8, 0.7])
 
 
 def test_after_a_resume_the_later_value_holds():

@@ -215,7 +215,7 @@ class NewestFirst(JobList):
         headlines = {key: headline for key, model in models if (headline := model.metrics.headline)}
         curves = {
             key: sparkline(
-                [value for value in metric.last_segment().values() if math.isfinite(value)],
+                [value for value in metric.curves()[-1].values if math.isfinite(value)],
                 is_free=metric.traits.kind is not MetricKind.RATE,
             )
             for key, metric in headlines.items()

@@ -180,8 +180,8 @@ class _Drawing:
         if len(metric.ranks) > _MAX_LINES:
             self._draw_band(ax, metric)
         else:
-            for rank, columns in sorted(metric.ranks.items(), key=lambda line: line[0] or 0):
-                curves = columns.curves(self.axis, self._start)
+            for rank in sorted(metric.ranks, key=lambda rank: rank or 0):
+                curves = metric.curves_of(rank, self.axis, start=self._start)
                 colour = RANK_COLOURS[(rank or 0) % len(RANK_COLOURS)]
                 self._draw_curves(ax, curves, f"rank {rank}", color=colour, linewidth=1.0)
 

@@ -24,7 +24,7 @@ class MetricSummary:
         phase: `train`, `val` or `test`.
         unit: Its unit, as printed.
         direction: Which values are better.
-        count: The number of steps with a value.
+        count: The number of its values; of those at one step, the last counts.
         first: Its first value.
         last: Its last value.
         last_step: The step (or epoch) of the last value; None if the log tells no position.
@@ -73,7 +73,7 @@ class MetricSummary:
             return shown if self.total is not None or self.count < 2 else f"{shown} on average"
         if self.best is None or self.count < 2:
             return shown
-        if self.best == self.last if self.best_step is None else self.best_step == self.last_step:
+        if (self.best, self.best_step) == (self.last, self.last_step):
             return f"{shown} (best)"
         place = "" if self.best_step is None else f" at {self.axis} {number_text(self.best_step)}"
         return f"{shown} (best {number_text(self.best)}{place})"

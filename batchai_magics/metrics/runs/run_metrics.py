@@ -99,7 +99,7 @@ def _known(places: Sequence[float | None], axis: str, start: float) -> Sequence[
 
 
 class Curve(NamedTuple):
-    """Values by position, which is ascending; the name of its segment: that of its heading, or its number."""
+    """Values by position, which never falls; the name of its segment: that of its heading, or its number."""
 
     positions: Sequence[float]
     values: Sequence[float]
@@ -107,7 +107,7 @@ class Curve(NamedTuple):
 
     @property
     def points(self) -> dict[float, float]:
-        """The values by position."""
+        """The last value at each position."""
         return dict(zip(self.positions, self.values, strict=True))
 
 
@@ -151,31 +151,42 @@ class Metric:
         """The value over all ranks by position, of each segment in the order of the log.
 
         A segment is another fold, seed or fit: it begins where the position goes back, or comes again below
-        the heading of another fit. The last value that a rank prints at a position of a segment holds. Ranks
-        are averaged, but summed where each prints its own rate.
+        the heading of another fit. The last value that a rank prints at a position of a segment holds, but
+        where the log tells no steps, each value of an epoch counts. Ranks are averaged, but summed where each
+        prints its own rate.
 
         Args:
             axis: One of AXES, by default the one that suits the run.
             start: The time that counts as 0.
         """
-        lines = [columns.curves(axis or self.axis, start) for columns in self.ranks.values()]
+        lines = [self.curves_of(rank, axis, start=start) for rank in self.ranks]
         if len(lines) == 1:
             return lines[0]
         return [self._over_ranks([part for part in parts if part]) for parts in zip_longest(*lines)]
 
+    def curves_of(self, rank: Rank, axis: str = "", *, start: float = 0.0) -> list[Curve]:
+        """The value of a rank by position, of each segment."""
+        columns, axis = self.ranks[rank], axis or self.axis
+        if not axis == self.axis == AXES[1]:
+            return columns.curves(axis, start)
+        pairs = zip(columns.curves(AXES[0]), columns.positions_by_step(axis), strict=True)
+        return [Curve([epochs[step] for step in curve.positions], *curve[1:]) for curve, epochs in pairs]
+
     def _over_ranks(self, lines: Sequence[Curve]) -> Curve:
-        values = defaultdict[float, list[float]](list)
-        for position, value in chain.from_iterable(line.points.items() for line in lines):
-            values[position].append(value)
-        positions = sorted(values)
+        values = defaultdict[tuple[float, int], list[float]](list)  # by position, and number there
+        for line in lines:
+            counts = defaultdict[float, int](int)
+            for position, value in zip(line.positions, line.values, strict=True):
+                values[position, counts[position]].append(value)
+                counts[position] += 1
+        places = sorted(values)
         if self.is_summed:  # at steps that all ranks have printed
-            positions = [each for each in positions if len(values[each]) == len(self.ranks)]
-            return Curve(positions, [sum(values[each]) for each in positions], lines[0].name)
-        means = [sum(values[each]) / len(values[each]) for each in positions]
-        return Curve(positions, means, lines[0].name)
+            places = [each for each in places if len(values[each]) == len(self.ranks)]
+        sums = [sum(values[each]) / (1 if self.is_summed else len(values[each])) for each in places]
+        return Curve([position for position, _ in places], sums, lines[0].name)
 
     def last_segment(self) -> dict[float, float]:
-        """The value over all ranks by position, ascending, of the last segment."""
+        """The last value over all ranks at each position, ascending, of the last segment."""
         return self.curves()[-1].points
 
     def positions_by_step(self, axis: str, start: float = 0.0) -> list[dict[float, float]]:

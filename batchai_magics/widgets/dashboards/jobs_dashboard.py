@@ -369,7 +369,7 @@ class JobRates:
 
     def _update(self, model: JobModel) -> None:
         headline = model.metrics.headline
-        values = list(headline.last_segment().values()) if headline else []
+        values = [*headline.curves()[-1].values] if headline else []
         self.last = str(values[-1]) if values and not math.isfinite(values[-1]) else ""
         if len(values) > MAX_VALUES:
             stride = (len(values) - 1) / (MAX_VALUES - 1)
