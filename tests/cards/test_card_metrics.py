@@ -32,6 +32,11 @@ def test_a_card_of_tf_cnn_benchmarks_has_its_total():
     assert found["by rank"].startswith("0: 100.0, 1: 101.0")
 
 
+def test_a_card_of_a_log_with_epochs_only_counts_epochs():
+    found = metrics_of(records("Epoch 1: loss 0.5\nEpoch 2: loss 0.4\n"))
+    assert (found.get("steps"), found["epochs"]) == (None, "2")
+
+
 def test_metrics_that_a_card_has_no_room_for_are_named():
     text = "step 1: " + ", ".join(f"loss_{n} 0.5" for n in range(MOST_METRICS + 2)) + "\n"
     found = metrics_of(records(text))

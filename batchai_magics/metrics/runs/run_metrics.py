@@ -297,10 +297,13 @@ class RunMetrics(Mapping[str, Metric]):
 
     @property
     def last_step(self) -> int:
-        """The last step with a rate or a loss, from 1; lines with one are counted if they tell none.
+        """The last step with a rate or a loss, from 1; the last epoch, if the log tells epochs only.
 
-        A progress bar shows several losses at one step, so the lines are more, or fewer, than the steps.
+        Lines are counted if they tell neither. A progress bar shows several losses at one step, so the lines
+        are more, or fewer, than the steps.
         """
+        if self.axis == AXES[1]:
+            return self._last_epoch
         every = self.values() if self.axis == AXES[0] else ()
         shown = {metric.name: metric for metric in every if metric.name == "loss" or metric.traits.is_rate}
         curves = chain.from_iterable(metric.curves() for metric in shown.values())
@@ -310,6 +313,13 @@ class RunMetrics(Mapping[str, Metric]):
         columns = (pair for lines in self.table.lines for pair in zip(lines.names, lines.steps, strict=True))
         is_from_0 = any(name in shown and 0 in steps for name, steps in columns)
         return int(last) + is_from_0
+
+    @property
+    def _last_epoch(self) -> int:
+        curves = chain.from_iterable(metric.curves() for metric in self.values())
+        epochs = {*filter(math.isfinite, chain.from_iterable(curve.positions for curve in curves))}
+        is_counted_from_0 = 0 in epochs and all(float(epoch).is_integer() for epoch in epochs)
+        return math.ceil(max(epochs, default=0)) + is_counted_from_0
 
     @property
     def total(self) -> Fact | None:

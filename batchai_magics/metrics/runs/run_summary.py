@@ -19,6 +19,7 @@ from batchai_magics.metrics.runs.metric_traits import (
     find_metric,
     traits_of,
 )
+from batchai_magics.metrics.runs.positions import AXES
 from batchai_magics.metrics.runs.run_header import RunHeader
 from batchai_magics.metrics.runs.run_metrics import RATE, RunMetrics
 from batchai_magics.metrics.runs.steady_speed import Speed, rate_per_node, skew
@@ -46,7 +47,7 @@ class Summary(RunHeader):
     even if fewer were announced, those of a known job even if they print nothing.
 
     Attributes:
-        steps: The last step.
+        steps: The last step; the last epoch, if the log tells epochs only.
         warm_up_steps: The steps that `steady` leaves out.
         steady: The speed of all ranks together after the warm-up, with standard error and jitter, which add
             up because ranks wait for each other. Ranks missing from the log count like the others.
@@ -97,6 +98,11 @@ class Summary(RunHeader):
         if not self.is_total_of_one_rank:
             return ""
         return "one rank" if self.total_rank is None else f"rank {self.total_rank}"
+
+    @property
+    def counter(self) -> str:
+        """What `steps` counts: `steps` or `epochs`."""
+        return "epochs" if any(metric.axis == AXES[1] for metric in self.metrics) else "steps"
 
     @property
     def traits(self) -> tuple[MetricTraits, ...]:
@@ -249,7 +255,7 @@ def _setup_rows(summary: Summary) -> list[tuple[str, str]]:
         ("batch size", ", ".join(f"{size:,} {what}" for size, what in sizes if size)),
         ("devices", devices),
         ("processes", f"{summary.ranks}{update}" if summary.ranks > 1 or update else ""),
-        ("steps", f"{summary.steps:,}" if summary.steps else ""),
+        (summary.counter, f"{summary.steps:,}" if summary.steps else ""),
     ]
 
 

@@ -78,6 +78,15 @@ class TestSummary:
         rates = "".join(f"step {n}: images/sec: 100\n" for n in range(10, 200, 10))
         assert summary(f"{rates}step 100: loss 0.5\n").steps == 190
 
+    @pytest.mark.parametrize(
+        ("epochs", "count"), [((1, 2, 3), 3), ((0, 1, 2), 3), ((1, 1, 2, 2), 2), ((0.0, 0.5, 2.5), 3)]
+    )
+    def test_epochs_are_counted_where_the_log_tells_no_steps(self, epochs, count):
+        told = summary("".join(f"epoch {epoch} loss {0.9 - epoch / 9:.2f}\n" for epoch in epochs))
+        rows = dict(row.split(maxsplit=1) for row in str(told).splitlines())
+        assert (told.steps, rows["epochs"]) == (count, str(count))
+        assert "steps" not in rows
+
     def test_the_header_is_told(self):
         result = summary(run(ranks=4))
         assert (result.model, result.dataset, result.variable_update) == (
