@@ -286,6 +286,7 @@ def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> Line
         is_member=is_member,
         is_whole=all(scan.digits_of(each).isdigit() for each in scan.numbers),
         is_list=kind is LineKind.HEADING and _ALONE.fullmatch(scan.text, scan.begin, scan.end) is not None,
+        is_self_terminating=scan.is_bar and scan.text.rstrip().endswith(b"]"),
         total=total if total and is_count(scan.text[slice(*total)]) else None,
     )
 

@@ -247,3 +247,12 @@ def test_what_the_dicts_of_a_rank_tell_of_its_epochs_places_none_of_another_rank
     text = (part(5, 1.0, 10) + part(10, 2.0, 10)).encode()  # the second alone tells that there are 6 epochs
     same(text, "line")
     assert [record.step for record in Parser().feed(text) if record.name == "loss"] == [10] * 4
+
+
+@pytest.mark.parametrize("end", ["", "\x1b[A", "\n"])
+def test_the_last_bar_is_read_without_a_newline_if_it_is_closed(end):
+    form = "\rB: 50%|##  | {}/4 [00:01<00:01, 9.0it/s, loss={}"
+    closed = f"{form.format(3, 0.7)}]{form.format(4, 0.6)}]{end}".encode()
+    assert [(each.step, each.value) for each in measurements(parsed(closed))] == [(3, 0.7), (4, 0.6)]
+    cut = f"{form.format(3, 0.7)}]{form.format(4, 0.6)}".encode()  # of 0.63, perhaps
+    assert [each.value for each in measurements(parsed(cut))] == [0.7]
