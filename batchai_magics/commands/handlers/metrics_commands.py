@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,7 +49,7 @@ class MetricsTable(Table):
         """The table followed by the summaries."""
         return visible_lines("\n\n".join((super().to_text(), *map(str, self.summaries))))
 
-    @property
+    @cached_property
     def texts(self) -> tuple[tuple[str, ...], ...]:
         """The cells as display text with rounded numbers; `rows` have every digit."""
         return Table(self.titles, tuple(map(_rounded, self.rows))).texts
@@ -176,7 +177,7 @@ class ComparedTable(Table):
 
     best: Mapping[str, int] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def texts(self) -> tuple[tuple[str, ...], ...]:
         """The cells as display text."""
         rows = Table(self.titles, self.rows).texts

@@ -7,12 +7,14 @@ import pytest
 from batchai_magics.cli import main
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.command_runner import run
+from batchai_magics.commands.handlers import metrics_commands
 from batchai_magics.commands.handlers.metrics_commands import ComparisonResult
 from batchai_magics.commands.output.shell_output import compact
 from batchai_magics.commands.parsing.command_parser import parse
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.magics.extension import result_html
 from batchai_magics.metrics import compare, read_metrics
+from tests.calls import calls_of
 from tests.metrics.runs.scaling_logs import Handle
 
 STEP = "{}\timages/sec: {:.1f} +/- 0.5 (jitter = 1.0)\t{:.3f}\n"
@@ -208,6 +210,13 @@ def test_json_and_csv_keep_every_digit(do, tmp_path, options, form):
     text = do(f"metrics read {options}{log} ").to_text(form)
     assert "0.12345678901234568" in text
     assert "98765432.10987654" in text
+
+
+def test_cells_of_a_long_log_are_formatted_once(do, log):
+    table = do(f"metrics read {log('run.txt')}").table
+    with calls_of(metrics_commands._rounded) as calls:
+        compact(table).to_text()
+    assert calls.count == 2 * len(table.rows)  # of the table, and of the compact one
 
 
 def test_people_read_a_sum_of_tenths_rounded(do, tmp_path):
