@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from batchai_magics.models.cluster_spec import ClusterSpec
     from batchai_magics.models.error_details import ErrorDetail
     from batchai_magics.models.job_spec import JobSpec
+    from batchai_magics.models.toolkit_settings import Toolkit
 
 
 def stored_text(spec: Spec) -> str:
@@ -109,8 +110,30 @@ class RecordedJob(JobResource):
     @property
     def wire_spec(self) -> WireObject:
         """The fields of its description in the service's JSON, as they were stored."""
+        return {**self._stored_fields}
+
+    @cached_property
+    def _stored_fields(self) -> WireObject:
+        """For lists: parsing is far cheaper than validating what was valid when it was stored."""
         fields: WireObject = json.loads(self._record.spec)["properties"]
         return fields
+
+    @property
+    def cluster_id(self) -> str:
+        """The ARM id of its cluster."""
+        return str(self._stored_fields["cluster"]["id"])
+
+    @property
+    def toolkit(self) -> Toolkit:
+        """Its toolkit."""
+        from batchai_magics.models.toolkit_settings import toolkit_in  # loads the models
+
+        return toolkit_in(self._stored_fields)
+
+    @property
+    def node_count(self) -> int:
+        """The number of its nodes."""
+        return int(self._stored_fields["nodeCount"])
 
     @cached_property
     def execution(self) -> ExecutionInfo | None:

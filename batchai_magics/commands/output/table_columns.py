@@ -65,7 +65,7 @@ def _state(resource: Cluster | JobResource) -> str:
 
 
 def _cluster_of(job: JobResource) -> ResourceId:
-    return _parsed(job.spec.cluster.id)
+    return _parsed(job.cluster_id)
 
 
 @lru_cache(maxsize=256)
@@ -122,8 +122,8 @@ _COLUMNS: dict[str, Sequence[Column]] = {  # by the name of the type, so that a 
         ("Cluster", lambda job: _cluster_of(job).name),
         ("Cluster RG", lambda job: _cluster_of(job).group),
         ("Cluster Workspace", lambda job: _cluster_of(job).workspace),
-        ("Tool", lambda job: job.spec.toolkit.label),
-        ("Nodes", lambda job: job.spec.node_count),
+        ("Tool", lambda job: job.toolkit.label),
+        ("Nodes", lambda job: job.node_count),
         ("State", _state),
         ("Exit code", _exit_code),
     ),

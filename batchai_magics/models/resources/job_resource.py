@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from batchai_magics.models.error_details import ErrorDetail
     from batchai_magics.models.job_spec import JobSpec
     from batchai_magics.models.prices import Cost
+    from batchai_magics.models.toolkit_settings import Toolkit
 
 
 NOTES = "batchaiNotes"  # beside the properties of a new job: messages for its creator
@@ -70,6 +71,21 @@ class JobResource:
         """The fields of its description in the service's JSON, without secrets; the caller may change it."""
         fields: WireObject = self.spec.to_wire()["properties"]
         return fields
+
+    @property
+    def cluster_id(self) -> str:
+        """The ARM id of its cluster."""
+        return self.spec.cluster.id
+
+    @property
+    def toolkit(self) -> Toolkit:
+        """Its toolkit."""
+        return self.spec.toolkit
+
+    @property
+    def node_count(self) -> int:
+        """The number of its nodes."""
+        return self.spec.node_count
 
     def with_cost(self, cost: Cost | None) -> JobResource:
         """The job with its cost."""
