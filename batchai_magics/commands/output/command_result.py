@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from json.encoder import encode_basestring
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -263,7 +264,29 @@ class LiveResult(Result):
 
 
 def _json(result: Result) -> str:
-    return escaped_json(json.dumps(result.data, indent=2, ensure_ascii=False))
+    return escaped_json(indented_json(result.data))
+
+
+def indented_json(data: Any, line: str = "\n") -> str:
+    """The text of `json.dumps(data, indent=2, ensure_ascii=False)`, which takes almost twice as long.
+
+    Args:
+        data: JSON-ready data.
+        line: What begins a line: a line break and the indentation of the data.
+    """
+    if isinstance(data, str):
+        return encode_basestring(data)
+    if not (data and isinstance(data, (dict, list, tuple))):
+        return json.dumps(data)
+    inner = f"{line}  "
+    if isinstance(data, dict):
+        pairs = [
+            f"{encode_basestring(name if isinstance(name, str) else json.dumps(name))}:"
+            f" {'null' if value is None else indented_json(value, inner)}"
+            for name, value in data.items()
+        ]
+        return f"{{{inner}{f',{inner}'.join(pairs)}{line}}}"
+    return f"[{inner}{f',{inner}'.join([indented_json(item, inner) for item in data])}{line}]"
 
 
 def json_pieces(data: Any, line: str = "\n") -> Iterator[str]:
@@ -280,7 +303,7 @@ def json_pieces(data: Any, line: str = "\n") -> Iterator[str]:
         brackets = "{}"
         items = ((f"{json.dumps(key, ensure_ascii=False)}: ", value) for key, value in data.items())
     else:
-        yield json.dumps(data, indent=2, ensure_ascii=False).replace("\n", line)
+        yield indented_json(data, line)
         return
     begin = brackets[0]
     for name, value in items:

@@ -64,6 +64,10 @@ def model_fields(model: WireModel) -> AzObject:
 
 def wire_fields(kind: type[BaseModel], data: Mapping[str, Any]) -> AzObject:
     """The fields of a model of this kind in the service's JSON, with null for those that it leaves out."""
+    return _completed(_fields_with_nulls(kind, data))
+
+
+def _fields_with_nulls(kind: type[BaseModel], data: Mapping[str, Any]) -> AzObject:
     nulls, models = _schema(kind)
     fields = {**nulls, **data}
     for key, value in data.items():
@@ -76,9 +80,10 @@ def wire_fields(kind: type[BaseModel], data: Mapping[str, Any]) -> AzObject:
             fields[key] = wire_fields(inner, value)
         else:
             fields[key] = [wire_fields(inner, item) for item in value]
-    return _completed(fields)
+    return fields
 
 
+@lru_cache(maxsize=256)  # the times of one resource are often the same
 def format_time(time: datetime) -> str:
     """A time in UTC with milliseconds."""
     utc = time if time.tzinfo is timezone.utc else time.astimezone(timezone.utc)
@@ -120,7 +125,7 @@ def _completed(data: AzObject) -> AzObject:
         data["resourceGroup"] = group
     if data.get(DURATION_FIELD):
         data[DURATION_FIELD] = format_duration(data[DURATION_FIELD])
-    return dict(sorted(data.items()))
+    return {name: data[name] for name in sorted(data)}
 
 
 def as_json(value: Any) -> Any:
@@ -168,14 +173,14 @@ def _job(job: JobResource) -> AzObject:
             "errors": info.errors or None,
         },
     }
-    published = _completed({**wire_fields(JobSpec, spec), **to_az_json(state)})
+    published = _completed({**_fields_with_nulls(JobSpec, spec), **to_az_json(state)})
     ours: AzObject = {}  # behind the fields of the published API, where there is any
     if job.waiting or job.attempts:
         ours[WAITING] = job.waiting or None
         ours[ATTEMPTS] = [attempt.to_wire() for attempt in job.attempts] or None
     if job.cost:
         ours |= {COST: round(job.cost.amount, COST_DIGITS), CURRENCY: job.cost.currency}
-    return {**published, **ours}
+    return published | ours if ours else published
 
 
 def _head(resource: Workspace | Experiment | Cluster | JobResource | FileServer) -> AzObject:

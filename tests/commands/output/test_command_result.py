@@ -1,10 +1,12 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from batchai_magics.cards.card_parts import text_table
 from batchai_magics.commands.handlers.backend_commands import SettingsChoice
-from batchai_magics.commands.output.command_result import Result
+from batchai_magics.commands.output.command_result import Result, indented_json
 from batchai_magics.commands.output.shell_output import MIN_COLUMN, compact, fitted, fitted_table
 from batchai_magics.commands.output.text_table import Table, table_of_data
 from batchai_magics.config import Settings
@@ -66,6 +68,18 @@ def test_a_query_of_lists_has_numbered_columns():
 
 def test_json_is_indented_and_keeps_letters():
     assert Result({"a": "ü"}).to_text("json") == '{\n  "a": "ü"\n}'
+
+
+JSON_KEYS = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+JSON_DATA = st.recursive(
+    JSON_KEYS,
+    lambda inner: st.lists(inner) | st.tuples(inner) | st.dictionaries(JSON_KEYS, inner),
+)
+
+
+@given(JSON_DATA)
+def test_indented_json_is_that_of_the_standard_library(data):
+    assert indented_json(data) == json.dumps(data, indent=2, ensure_ascii=False)
 
 
 class Streamed:

@@ -13,6 +13,7 @@ from batchai_magics.backends.service.repository import Record
 from batchai_magics.backends.service.runner import RunStatus
 from batchai_magics.backends.service.stored_descriptions import RecordedJob, job_spec, stored_text
 from batchai_magics.commands.output.resource_json import DURATION_FIELD, as_json, format_time
+from batchai_magics.commands.output.table_columns import columns_of, table_of
 from batchai_magics.models.job_execution import Attempt
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resources import JobResource
@@ -78,15 +79,16 @@ def test_rare_fields_are_printed(changes: dict[str, Any]) -> None:
     assert without_nulls(as_json(job)) == from_wire(job)
 
 
-def test_a_stored_job_is_printed_without_parsing_its_description() -> None:
+def test_a_stored_job_is_printed_without_validating_its_description() -> None:
     plain = replace(resource(), spec=JobSpec.from_wire(job_body()), execution=None)
     record = Record(
         str(plain.id), "guid", stored_text(plain.spec), "", plain.provisioning.created.timestamp()
     )
     status = RunStatus(plain.state, plain.state_changed.timestamp())
     job = replace(plain, output_path_segment=RecordedJob.of(record, status).output_path_segment)
-    parsed = job_spec.cache_info()
-    assert as_json(RecordedJob.of(record, status)) == as_json(job)
+    parsed, stored = job_spec.cache_info(), RecordedJob.of(record, status)
+    assert as_json(stored) == as_json(job)
+    assert table_of([stored], columns_of(stored)) == table_of([job], columns_of(job))
     assert job_spec.cache_info() == parsed
 
 
