@@ -58,26 +58,18 @@ RUN_MODULE = Path(__file__).with_name("run_module.py")
 class CellSource:
     """What a request was made from, for the record of the run.
 
-    Attributes:
-        folder: The folder that relative paths start from.
-        line: The magic line.
-        name: The name of the script, or of the file with the description.
-        script: The script; empty for a description.
-        arguments: The arguments of the script.
-        uses: The variables of `--use`, by name.
-        expanded: The variables that `--template` put into the script, by name.
-        file: The name of the file that was submitted; empty for a cell.
-        remedies: What to write for the names that the script reads and only the notebook has.
+    `expanded`: the variables that `--template` put into the script, by name. `remedies`: what to write
+    for the names that the script reads and only the notebook has.
     """
 
-    folder: Path
+    folder: Path  # the folder that relative paths start from
     line: str = ""
-    name: str = ""
-    script: str = ""
+    name: str = ""  # the name of the script, or of the file with the description
+    script: str = ""  # the script; empty for a description
     arguments: str = ""
-    uses: Mapping[str, object] = field(default_factory=dict, repr=False)
+    uses: Mapping[str, object] = field(default_factory=dict, repr=False)  # the variables of `--use`, by name
     expanded: Mapping[str, object] = field(default_factory=dict, repr=False)
-    file: str = ""
+    file: str = ""  # the name of the file that was submitted; empty for a cell
     remedies: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -112,42 +104,28 @@ class CellRequest(SubmitOptions):
 class Notebook:
     """What surrounds a cell.
 
-    Attributes:
-        names: Variables, for `{name}` on the line and `--use`.
-        folder: Base of relative paths, by default the working folder.
-        env: Source of secrets, by default the environment of this process.
-        job_name: Name of a job that is named nowhere else.
-        is_function: Whether the script calls a function, as `cell.function_script` makes them.
-        command: The command whose `--help` lists the options, for hints.
+    `names`: variables, for `{name}` on the line and `--use`. `env`: source of secrets, by default the
+    environment of this process.
     """
 
     names: Mapping[str, object] = field(default_factory=dict, repr=False)
-    folder: Path = field(default_factory=Path.cwd)
+    folder: Path = field(default_factory=Path.cwd)  # base of relative paths, by default the working folder
     env: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
-    job_name: str = ""
-    is_function: bool = False
-    command: str = MAGIC
+    job_name: str = ""  # name of a job that is named nowhere else
+    is_function: bool = False  # whether the script calls a function, as `cell.function_script` makes them
+    command: str = MAGIC  # the command whose `--help` lists the options, for hints
 
 
 @dataclass(frozen=True)
 class _JobSource:
-    """The source of the job.
+    """The source of the job."""
 
-    Attributes:
-        record: What the record of the run says about it.
-        fields: The `properties` that it says, in keys of the service.
-        files: The files that are sent.
-        copied: Those that the working directory has a copy of.
-        notes: Messages about them.
-        description: The description that has the fields; None for a script.
-    """
-
-    record: CellSource
-    fields: Mapping[str, Any]
-    files: Mapping[str, bytes]
-    copied: Collection[str] = ()
+    record: CellSource  # what the record of the run says about it
+    fields: Mapping[str, Any]  # the `properties` that it says, in keys of the service
+    files: Mapping[str, bytes]  # the files that are sent
+    copied: Collection[str] = ()  # those that the working directory has a copy of
     notes: tuple[str, ...] = ()
-    description: Description | None = None
+    description: Description | None = None  # the description that has the fields; None for a script
 
     @property
     def copy(self) -> str:
@@ -415,25 +393,15 @@ def _size(byte_count: int) -> str:
 
 @dataclass(frozen=True)
 class ScriptFolder:
-    """A script or a notebook, and the files of its project, by their path in it.
-
-    Attributes:
-        folder: The project.
-        name: The path of the script in it.
-        files: The files that are sent.
-        left_out: The paths that stay behind, with the reason.
-        warnings: Messages about how the files were chosen.
-        module: The module that the script is, if it is started as `python -m` does.
-        rank_option: The option with which each process is told its local rank; empty: none.
-    """
+    """A script or a notebook, and the files of its project, by their path in it."""
 
     folder: Path
     name: str
-    files: Mapping[str, bytes] = field(repr=False)
-    left_out: Mapping[str, str] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
-    module: str = ""
-    rank_option: str = ""
+    files: Mapping[str, bytes] = field(repr=False)  # the files that are sent
+    left_out: Mapping[str, str] = field(default_factory=dict)  # the paths that stay behind, with the reason
+    warnings: tuple[str, ...] = ()  # messages about how the files were chosen
+    module: str = ""  # the module that the script is, if it is started as `python -m` does
+    rank_option: str = ""  # the option with which each process is told its local rank; empty: none
 
     @property
     def started(self) -> str:

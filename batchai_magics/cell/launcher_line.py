@@ -60,31 +60,18 @@ _TO_SCRIPT = "pass these settings to Accelerator() in the script"
 
 @dataclass(frozen=True)
 class LauncherLine:
-    """A translated line: the script or module with its arguments, and the job's options by flag.
+    """A translated line: the script or module with its arguments, and the job's options by flag."""
 
-    Attributes:
-        script: The script; of a module, its name.
-        args: The arguments.
-        options: Options of the job, by flag.
-        env: Variables of the job.
-        passed: Variables of this process that the job has, too.
-        note: What became of the launcher's options, in one line.
-        is_module: Whether it is a module, as for `python -m`.
-        rank_option: The option with which each process is told its local rank; empty: none.
-        python: The interpreter that the line names by its path.
-        is_project: Whether `uv run` starts it, with the environment of the project.
-    """
-
-    script: str
+    script: str  # the script; of a module, its name
     args: tuple[str, ...]
-    options: Mapping[str, str] = field(default_factory=dict)
-    env: Mapping[str, str] = field(default_factory=dict)
-    passed: tuple[str, ...] = ()
-    note: str = ""
-    is_module: bool = False
-    rank_option: str = ""
-    python: str = ""
-    is_project: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)  # options of the job, by flag
+    env: Mapping[str, str] = field(default_factory=dict)  # variables of the job
+    passed: tuple[str, ...] = ()  # variables of this process that the job has, too
+    note: str = ""  # what became of the launcher's options, in one line
+    is_module: bool = False  # whether it is a module, as for `python -m`
+    rank_option: str = ""  # the option with which each process is told its local rank; empty: none
+    python: str = ""  # the interpreter that the line names by its path
+    is_project: bool = False  # whether `uv run` starts it, with the environment of the project
 
 
 def is_launcher(words: Sequence[str]) -> bool:
@@ -145,9 +132,16 @@ class _LineReader:
         self._read_prefixes(words)
         head = _launcher(words)
         if head is None:
-            line = self._script(words, "batchai run")
-            return self._finished(replace(line, note=self._left_out()))
-        name, launcher = " ".join(head), LAUNCHERS[head]
+            line, note = self._script(words, "batchai run"), ""
+        else:
+            line, note = self._launched(head, words)
+        left_out = f"left out: {' '.join(self._dropped)}" if self._dropped else ""
+        note = "; ".join(filter(None, (note, left_out)))
+        return replace(line, env=self._env, python=self._python, is_project=self._is_project, note=note)
+
+    def _launched(self, head: Sequence[str], words: list[str]) -> tuple[LauncherLine, str]:
+        """What the launcher starts, and how it is translated."""
+        name, launcher = " ".join(head), LAUNCHERS[tuple(head)]
         self._read_interpreter(words[0], is_python=head[0] == "python")
         reader, rest = self._read_options(name, launcher, words[len(head) :])
         if launcher is MPIRUN and ":" in rest:
@@ -162,15 +156,8 @@ class _LineReader:
         kept += [f"--env {variable}={value}" for variable, value in self._env.items()]
         kept += [f"--env {variable}" for variable in reader.passed]
         settings = f", with {self._settings_file}" if self._settings_file else ""
-        note = "; ".join(filter(None, (f"{name}{settings}: runs as {' '.join(kept)}", self._left_out())))
         line = replace(line, options=options, passed=tuple(reader.passed), rank_option=reader.rank_option)
-        return self._finished(replace(line, note=note))
-
-    def _finished(self, line: LauncherLine) -> LauncherLine:
-        return replace(line, env=self._env, python=self._python, is_project=self._is_project)
-
-    def _left_out(self) -> str:
-        return f"left out: {' '.join(self._dropped)}" if self._dropped else ""
+        return line, f"{name}{settings}: runs as {' '.join(kept)}"
 
     def _read_prefixes(self, words: list[str]) -> None:
         """Reads `env NAME=VALUE …` and `uv run` before a launcher."""

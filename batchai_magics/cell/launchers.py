@@ -212,18 +212,13 @@ class JobCounts:
 class LauncherCounts:
     """The numbers that a launcher's options give; 0: not given.
 
-    Attributes:
-        nodes: The number of nodes.
-        processes: Processes on each node, or of all nodes; None: one per GPU.
-        per_node: Processes on each node beside a total number.
-        hosts: The hosts, with their slots; 0: not said.
-        chosen: The hosts that are chosen among them, with the number of chosen slots; 0: all.
+    `chosen`: the hosts that are chosen among them, with the number of chosen slots; 0: all.
     """
 
     nodes: int = 0
-    processes: int | None = 0
-    per_node: int = 0
-    hosts: Mapping[str, int] = field(default_factory=dict)
+    processes: int | None = 0  # processes on each node, or of all nodes; None: one per GPU
+    per_node: int = 0  # processes on each node beside a total number
+    hosts: Mapping[str, int] = field(default_factory=dict)  # the hosts, with their slots; 0: not said
     chosen: Mapping[str, int] = field(default_factory=dict)
 
     def for_job(self, launcher: LauncherSyntax, asked: JobCounts) -> JobCounts:

@@ -47,20 +47,16 @@ _WRITTEN = tuple(option for option in OPTIONS if option.name in ("sweep", "seeds
 class SweepRequest:
     """The request of a sweep.
 
-    Attributes:
-        template: The job with markers in place of the parameters' values; None where an option takes a
-            number, in which case `cells` has each trial's job.
-        options: The options, with the search that is made: `grid`, `random`, `tpe` or `rows`.
-        trials: The parameters of each trial; of `tpe`, none yet.
-        trial_count: How many trials there are to be.
+    `template`: the job with markers in place of the parameters' values; None where an option takes a
+    number, in which case `cells` has each trial's job.
     """
 
     name: str
     first: CellRequest  # the job of the first trial, or of the lowest values of the space
     template: CellRequest | None
-    options: SweepOptions
-    trials: Trials
-    trial_count: int
+    options: SweepOptions  # the options, with the search that is made: `grid`, `random`, `tpe` or `rows`
+    trials: Trials  # the parameters of each trial; of `tpe`, none yet
+    trial_count: int  # how many trials there are to be
     cells: Sequence[CellRequest] = field(default=(), repr=False)
 
     @property

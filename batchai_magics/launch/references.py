@@ -19,7 +19,7 @@ _VARIABLE = r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))"
 class ReferenceKind(enum.Enum):
     """What a reference refers to."""
 
-    NODE = "node"  # its name
+    NODE = "node"
     ADDRESS = "address"  # where other nodes reach it
     PORT = "port"  # a free TCP port
     SCRATCH = "scratch"  # the run's folder on the disks of its nodes

@@ -23,14 +23,15 @@ if TYPE_CHECKING:
 _WIDGETS = "batchai_magics.widgets"
 _MATCHER = "batchai_magics"
 _JOB_TYPE = ("batchai_magics.jobs.job_handle", "Job")
-_SWEEP_TYPE = ("batchai_magics.jobs.sweeps.sweep_handle", "Sweep")
 _RESULT_TYPE = ("batchai_magics.commands.output.command_result", "Result")
 _DIFF_TYPE = ("batchai_magics.jobs.run_diff", "RunDiff")
-_DASHBOARD_TYPE = ("batchai_magics.commands.output.command_result", "LiveResult")
-_CHARTED_TYPES = (
-    ("batchai_magics.metrics.runs.comparison", "Comparison"),
-    ("batchai_magics.metrics.runs.scaling", "Scaling"),
-)
+_VIEWS = {  # by type, the method of the magics that displays it
+    _JOB_TYPE: "show",
+    ("batchai_magics.jobs.sweeps.sweep_handle", "Sweep"): "show_sweep",
+    ("batchai_magics.commands.output.command_result", "LiveResult"): "show_dashboard",
+    ("batchai_magics.metrics.runs.comparison", "Comparison"): "show_runs",
+    ("batchai_magics.metrics.runs.scaling", "Scaling"): "show_runs",
+}
 _MAGIC_NAMES = {"line": ("batchai", "az", "batchai_job"), "cell": ("batchai_job",)}
 _CELL = "%%batchai_job"
 
@@ -41,14 +42,11 @@ def load(ip: InteractiveShell) -> None:
     _register_prompt(ip)
     ip.register_magics(magics)
     ip.input_transformers_cleanup.append(_add_cell_body)
-    _displays(ip).for_type_by_name(*_JOB_TYPE, magics.show)
-    _displays(ip).for_type_by_name(*_SWEEP_TYPE, magics.show_sweep)
-    _displays(ip).for_type_by_name(*_DASHBOARD_TYPE, magics.show_dashboard)
+    for type_name, method in _VIEWS.items():
+        _displays(ip).for_type_by_name(*type_name, getattr(magics, method))
     _html(ip).for_type_by_name(*_RESULT_TYPE, result_html)
     _displays(ip).for_type_by_name(*_RESULT_TYPE, _hide_empty)
     _html(ip).for_type_by_name(*_DIFF_TYPE, _diff_html)
-    for type_name in _CHARTED_TYPES:
-        _displays(ip).for_type_by_name(*type_name, magics.show_runs)
 
     def matcher(context: CompletionContext) -> dict[str, Any]:
         return magics.complete(context)
@@ -112,7 +110,7 @@ def unload(ip: InteractiveShell) -> None:
         sys.modules[_WIDGETS].close_all()
     if _add_cell_body in ip.input_transformers_cleanup:
         ip.input_transformers_cleanup.remove(_add_cell_body)
-    for type_name in (_JOB_TYPE, _SWEEP_TYPE, _RESULT_TYPE, _DASHBOARD_TYPE, *_CHARTED_TYPES):
+    for type_name in (*_VIEWS, _RESULT_TYPE):
         _displays(ip).pop(".".join(type_name), None)
     for type_name in (_RESULT_TYPE, _DIFF_TYPE):
         _html(ip).pop(".".join(type_name), None)

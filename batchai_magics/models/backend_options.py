@@ -22,19 +22,14 @@ _KEY = re.compile(rf"{PREFIX}([a-z][a-z0-9]*)", re.IGNORECASE)
 class BackendOption:
     """The declaration of a native option of jobs.
 
-    Attributes:
-        name: One lower-case word: `slurm` is `--slurm` of a line and `batchaiSlurm` of a job.json.
-        help: What the option is, for help and documentation: a phrase without a final stop.
-        metavar: Names the option's text in help.
-        check: Raises ValueError that names what is wrong with a text, before anything is written.
-        is_switch: It takes no text on a line; its text is then `yes`.
+    `check`: raises ValueError that names what is wrong with a text, before anything is written.
     """
 
-    name: str
-    help: str
-    metavar: str = "OPTIONS"
+    name: str  # one lower-case word: `slurm` is `--slurm` of a line and `batchaiSlurm` of a job.json
+    help: str  # what the option is, for help and documentation: a phrase without a final stop
+    metavar: str = "OPTIONS"  # names the option's text in help
     check: Callable[[str], object] = str
-    is_switch: bool = False
+    is_switch: bool = False  # it takes no text on a line; its text is then `yes`
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

@@ -176,18 +176,14 @@ class ClusterPatch(WireModel):
 
 
 class NodeStateCounts(WireModel):
-    """The number of nodes in each state, in the service's field order.
-
-    Attributes:
-        preempted_node_count: Those that were taken away; only where the backend tells.
-    """
+    """The number of nodes in each state, in the service's field order."""
 
     running_node_count: int = 0
     idle_node_count: int = 0
     unusable_node_count: int = 0
     preparing_node_count: int = 0
     leaving_node_count: int = 0
-    preempted_node_count: int | None = None
+    preempted_node_count: int | None = None  # those that were taken away; only where the backend tells
 
     @classmethod
     def counting(cls, states: Iterable[NodeState]) -> NodeStateCounts:

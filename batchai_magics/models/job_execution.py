@@ -50,17 +50,14 @@ def output_path(prefix: str, segment: str, suffix: str, *, is_own: bool) -> str:
 class ExecutionInfo:
     """The execution of a job. Times are in UTC.
 
-    Attributes:
-        started: When its preparation or processes started.
-        ended: When it ended; None while it runs.
-        exit_code: The first failing process's exit code, else 0; None while it runs and if it was terminated.
-        errors: Why it failed, and warnings.
+    `exit_code`: the first failing process's exit code, else 0; None while it runs and if it was
+    terminated.
     """
 
-    started: datetime
-    ended: datetime | None = None
+    started: datetime  # when its preparation or processes started
+    ended: datetime | None = None  # when it ended; None while it runs
     exit_code: int | None = None
-    errors: tuple[ErrorDetail, ...] = ()
+    errors: tuple[ErrorDetail, ...] = ()  # why it failed, and warnings
 
     def to_wire(self) -> WireObject:
         """The service's JSON."""
@@ -89,21 +86,13 @@ class ExecutionInfo:
 
 @dataclass(frozen=True)
 class Attempt:
-    """An attempt of a job that was requeued.
+    """An attempt of a job that was requeued."""
 
-    Attributes:
-        number: From 1.
-        nodes: The names of its nodes.
-        started: When it started, in UTC.
-        ended: When it ended, in UTC; None for the current one.
-        reason: Why it ended, a sentence without its period; empty for the latest one.
-    """
-
-    number: int
-    nodes: tuple[str, ...]
-    started: datetime
-    ended: datetime | None = None
-    reason: str = ""
+    number: int  # from 1
+    nodes: tuple[str, ...]  # the names of its nodes
+    started: datetime  # when it started, in UTC
+    ended: datetime | None = None  # when it ended, in UTC; None for the current one
+    reason: str = ""  # why it ended, a sentence without its period; empty for the latest one
 
     @property
     def sentence(self) -> str:
@@ -138,19 +127,15 @@ class Attempt:
 class RankExit:
     """The exit of a process.
 
-    Attributes:
-        rank: Its rank.
-        node: The name of its node.
-        exit_code: Its exit code, 128 + signal if it was killed; None if it was killed because the job ended.
-        ended: When it ended, in UTC.
-        peak_bytes: The peak memory of its largest process.
+    `exit_code`: its exit code, 128 + signal if it was killed; None if it was killed because the job
+    ended.
     """
 
     rank: int
-    node: str
+    node: str  # the name of its node
     exit_code: int | None
-    ended: datetime | None = None
-    peak_bytes: int | None = None
+    ended: datetime | None = None  # when it ended, in UTC
+    peak_bytes: int | None = None  # the peak memory of its largest process
 
     @property
     def meaning(self) -> str:
@@ -228,23 +213,16 @@ _WORDS = {
 class OutputFile:
     """A file, folder or special file that a job wrote.
 
-    Attributes:
-        path: Relative to its output directory, with `/`.
-        kind: Its type.
-        size_bytes: Its size; 0 for anything but a file.
-        modified: When it was modified, in UTC.
-        download_url: An address for browsers and curl, of files only.
-        is_link: Whether it is a link inside the directory; the other fields are those of its target.
-        directory_id: The id of its output directory, set by `Job.files`.
+    `is_link`: whether it is a link inside the directory; the other fields are those of its target.
     """
 
-    path: str
+    path: str  # relative to its output directory, with `/`
     kind: FileKind
-    size_bytes: int
-    modified: datetime | None = None
-    download_url: str | None = None
+    size_bytes: int  # its size; 0 for anything but a file
+    modified: datetime | None = None  # when it was modified, in UTC
+    download_url: str | None = None  # an address for browsers and curl, of files only
     is_link: bool = False
-    directory_id: str = ""
+    directory_id: str = ""  # the id of its output directory, set by `Job.files`
 
     @classmethod
     def regular(cls, path: str, *, directory_id: str = "") -> OutputFile:

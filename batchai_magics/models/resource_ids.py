@@ -66,22 +66,14 @@ class ResourceId:
     """An ARM id. Compare by `key`, since ids are case-insensitive.
 
     `/subscriptions/S/resourceGroups/G/providers/Microsoft.BatchAI/workspaces/W[/experiments/E]/jobs/J`
-
-    Attributes:
-        subscription: The subscription's id.
-        group: The resource group's name.
-        workspace: The workspace's name.
-        kind: The kind of the resource.
-        name: The name of the resource; for a workspace its own name.
-        experiment: The experiment of a job; else empty.
     """
 
     subscription: str
     group: str
     workspace: str
-    kind: Kind = Kind.WORKSPACE
-    name: str = ""
-    experiment: str = ""
+    kind: Kind = Kind.WORKSPACE  # the kind of the resource
+    name: str = ""  # the name of the resource; for a workspace its own name
+    experiment: str = ""  # the experiment of a job; else empty
 
     @classmethod
     def parse(cls, text: str) -> ResourceId:
@@ -212,45 +204,28 @@ def as_name(text: str) -> str:
 
 
 def check_name(name: str, kind: Kind) -> str:
-    """Returns the name if it is valid for a resource of that kind: 1 to 64 letters, digits, `-` and `_`.
-
-    Raises:
-        SpecError: It is not.
-    """
+    """Returns the name if it is valid for a resource of that kind; raises SpecError if it is not."""
     fix = "use 1 to 64 letters, digits, '-' and '_'"
     problem = Problem("name", f"{quoted(name)} is not a valid {kind.noun} name", fix)
     return _checked(name, NAME, problem, f"the {kind.noun} name")
 
 
 def check_group_name(name: str) -> str:
-    """Returns the name if it is valid for a resource group: 1 to 90 letters, digits and `-_.()`.
-
-    Raises:
-        SpecError: It is not.
-    """
+    """Returns the name if it is valid for a resource group; raises SpecError if it is not."""
     fix = "use 1 to 90 letters, digits and -_.()"
     problem = Problem("name", f"{quoted(name)} is not a resource group name", fix)
     return _checked(name, _GROUP, problem, "the group")
 
 
 def check_account_name(name: str) -> str:
-    """Returns the name if it is valid for a storage account: 3 to 24 lower-case letters and digits.
-
-    Raises:
-        SpecError: It is not.
-    """
-    problem = Problem(
-        "name", f"{quoted(name)} is not an account name", "use 3 to 24 small letters and digits"
-    )
+    """Returns the name if it is valid for a storage account; raises SpecError if it is not."""
+    fix = "use 3 to 24 small letters and digits"
+    problem = Problem("name", f"{quoted(name)} is not an account name", fix)
     return _checked(name, _ACCOUNT, problem, "the account")
 
 
 def check_share_name(share: str) -> str:
-    """Returns `NAME` or `ACCOUNT/NAME` if it is valid for a share or container.
-
-    Raises:
-        SpecError: It is not.
-    """
+    """Returns `NAME` or `ACCOUNT/NAME` if it is valid for a share or container; else raises SpecError."""
     fix = "use 3 to 63 small letters, digits and single '-'"
     problem = Problem("share", f"{quoted(share)} is not a valid share name", fix)
     return _checked(share, _SHARE, problem, "the share")

@@ -29,14 +29,10 @@ class ResponseObject:
 
     Every method raises ServiceError (code InvalidAnswer) with the path of a value that cannot be read; so do
     those without a default for a missing one.
-
-    Attributes:
-        fields: The object's fields, without nulls.
-        path: Its place in the response: `properties.executionInfo`.
     """
 
-    fields: Mapping[str, Any]
-    path: str
+    fields: Mapping[str, Any]  # the object's fields, without nulls
+    path: str  # its place in the response: `properties.executionInfo`
 
     @classmethod
     def of(cls, data: object, path: str) -> ResponseObject:

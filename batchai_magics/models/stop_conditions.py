@@ -66,20 +66,13 @@ class StopCondition:
     """A stop condition: a metric and a test of its values.
 
     The metrics in `MEASURED` are not printed by the job but measured by the program that watches it.
-
-    Attributes:
-        text: The condition as it was written, with single spaces.
-        metric: The canonical name of the metric: `images_per_sec`.
-        test: The test of each value.
-        bound: The number that a comparison compares with.
-        held_s: Seconds for which the test must hold without interruption.
     """
 
-    text: str
-    metric: str
-    test: Predicate
-    bound: float = 0.0
-    held_s: float = 0.0
+    text: str  # the condition as it was written, with single spaces
+    metric: str  # the canonical name of the metric: `images_per_sec`
+    test: Predicate  # the test of each value
+    bound: float = 0.0  # the number that a comparison compares with
+    held_s: float = 0.0  # seconds for which the test must hold without interruption
 
     def is_met_by(self, value: float) -> bool:
         """Whether a value of the metric passes the test."""

@@ -87,17 +87,11 @@ class Sample:
 
 @dataclass(frozen=True)
 class TelemetryRecord:
-    """The resource usage of a job.
+    """The resource usage of a job."""
 
-    Attributes:
-        nodes: Rank → name of its node.
-        samples: The samples in order of time.
-        notes: What is not sampled, and why.
-    """
-
-    nodes: Mapping[int, str]
-    samples: tuple[Sample, ...] = ()
-    notes: tuple[str, ...] = ()
+    nodes: Mapping[int, str]  # rank → name of its node
+    samples: tuple[Sample, ...] = ()  # the samples in order of time
+    notes: tuple[str, ...] = ()  # what is not sampled, and why
 
     def to_wire(self) -> WireObject:
         """JSON with the fields `nodes`, `notes` and `value` (the samples); the service has no telemetry."""

@@ -35,13 +35,7 @@ STORED = {"is_stored": True}
 
 
 class WireModel(BaseModel):
-    """A frozen value with conversion from and to the service's JSON.
-
-    Attributes:
-        what: Names the value in error messages: `the job description`.
-        wrapper: The JSON key that contains its fields; empty if they are at the top.
-        kind: The noun that a template's `type` must end with.
-    """
+    """A frozen value with conversion from and to the service's JSON."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -52,9 +46,9 @@ class WireModel(BaseModel):
         defer_build=True,
         hide_input_in_errors=True,
     )
-    what: ClassVar[str] = "the description"
-    wrapper: ClassVar[str] = ""
-    kind: ClassVar[str] = ""
+    what: ClassVar[str] = "the description"  # names the value in error messages: `the job description`
+    wrapper: ClassVar[str] = ""  # the JSON key that contains its fields; empty if they are at the top
+    kind: ClassVar[str] = ""  # the noun that a template's `type` must end with
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Self:

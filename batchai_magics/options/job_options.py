@@ -28,15 +28,12 @@ _SHORT_TIME = re.compile(r"(?=\d)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", 
 class JobOption(Option):
     """An option of a job.
 
-    Attributes:
-        read: Converts what is given with a flag: a text, several, or True; raises UsageError.
-        sets: The property of the job that it sets, by its path: `constraints.maxWallClockTime`.
-        field: Otherwise the field that has its value, by default its name.
+    `read`: converts what is given with a flag: a text, several, or True; raises UsageError.
     """
 
     read: Callable[[str, Any], Any] = lambda _, given: given
-    sets: str = ""
-    field: str = ""
+    sets: str = ""  # the property of the job that it sets, by its path: `constraints.maxWallClockTime`
+    field: str = ""  # otherwise the field that has its value, by default its name
 
 
 def read_values(given: Namespace, options: Iterable[Option]) -> dict[str, Any]:

@@ -23,27 +23,16 @@ NODE_STATE, NODE_JOB, NODE_SINCE = "batchaiState", "batchaiJob", "batchaiSince" 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster.
-
-    Attributes:
-        id: The ARM id.
-        spec: What it was created or last updated with.
-        provisioning: Its creation time and provisioning state.
-        allocation_state: Whether nodes are being added or removed.
-        allocation_changed: When that changed, in UTC.
-        node_states: The number of nodes in each state.
-        errors: Why nodes are unusable.
-        partition: The partition of the engine that its nodes are in; empty where there are none.
-    """
+    """A cluster."""
 
     id: ResourceId
-    spec: ClusterSpec
-    provisioning: Provisioning
-    allocation_state: AllocationState
-    allocation_changed: datetime
-    node_states: NodeStateCounts
-    errors: tuple[ErrorDetail, ...] = ()
-    partition: str = ""
+    spec: ClusterSpec  # what it was created or last updated with
+    provisioning: Provisioning  # its creation time and provisioning state
+    allocation_state: AllocationState  # whether nodes are being added or removed
+    allocation_changed: datetime  # when that changed, in UTC
+    node_states: NodeStateCounts  # the number of nodes in each state
+    errors: tuple[ErrorDetail, ...] = ()  # why nodes are unusable
+    partition: str = ""  # the partition of the engine that its nodes are in; empty where there are none
 
     def to_wire(self) -> WireObject:
         """The service's JSON, without any secret."""
@@ -86,23 +75,14 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Node:
-    """A node of a cluster or job.
-
-    Attributes:
-        id: Its name.
-        state: Its state.
-        job: The job that it runs, if any.
-        ip_address: Its address for ssh.
-        port: Its port for ssh.
-        since: When its state changed, in UTC, where known.
-    """
+    """A node of a cluster or job."""
 
     id: str
     state: NodeState
-    job: ResourceId | None = None
-    ip_address: str = ""
-    port: int = 22
-    since: datetime | None = None
+    job: ResourceId | None = None  # the job that it runs, if any
+    ip_address: str = ""  # its address for ssh
+    port: int = 22  # its port for ssh
+    since: datetime | None = None  # when its state changed, in UTC, where known
 
     def to_wire(self) -> WireObject:
         """The service's JSON of a node's address, extended by its state."""

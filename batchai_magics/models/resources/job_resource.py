@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -38,31 +37,20 @@ ATTEMPTS = "batchaiAttempts"  # beside it too: the attempts of a requeued job
 class JobResource:
     """A job.
 
-    Attributes:
-        id: The ARM id.
-        spec: What it was created with, without secrets.
-        provisioning: Its creation time and provisioning state.
-        state: Its execution state.
-        state_changed: When that changed, in UTC.
-        output_path_segment: The path of its run below each output prefix.
-        execution: Its times, exit code and errors; None before it starts.
-        ranks: The exit of each process, first failure first; empty where unknown.
-        waiting: Why it is queued, if the backend reports that.
-        attempts: The attempts of a job that was requeued; else empty.
-        cost: What it has cost so far, if that was asked for and is known; not part of its JSON.
-        notes: Messages for its creator; not part of its JSON.
+    `cost`: what it has cost so far, if that was asked for and is known; not part of its JSON. `notes`:
+    messages for its creator; not part of its JSON.
     """
 
     id: ResourceId
-    spec: JobSpec
-    provisioning: Provisioning
+    spec: JobSpec  # what it was created with, without secrets
+    provisioning: Provisioning  # its creation time and provisioning state
     state: ExecutionState
-    state_changed: datetime
-    output_path_segment: str
-    execution: ExecutionInfo | None = None
-    ranks: tuple[RankExit, ...] = ()
-    waiting: str = ""
-    attempts: tuple[Attempt, ...] = ()
+    state_changed: datetime  # when that changed, in UTC
+    output_path_segment: str  # the path of its run below each output prefix
+    execution: ExecutionInfo | None = None  # its times, exit code and errors; None before it starts
+    ranks: tuple[RankExit, ...] = ()  # the exit of each process, first failure first; empty where unknown
+    waiting: str = ""  # why it is queued, if the backend reports that
+    attempts: tuple[Attempt, ...] = ()  # the attempts of a job that was requeued; else empty
     cost: Cost | None = field(default=None, compare=False)
     notes: tuple[str, ...] = field(default=(), compare=False)
 
@@ -89,20 +77,15 @@ class JobResource:
 
     def with_cost(self, cost: Cost | None) -> JobResource:
         """The job with its cost."""
-        return self._with(cost=cost)
+        return replace(self, cost=cost)
 
     def with_waiting(self, reason: str) -> JobResource:
         """The job with the reason why it is queued."""
-        return self._with(waiting=reason)
+        return replace(self, waiting=reason)
 
     def with_notes(self, notes: Sequence[str]) -> JobResource:
         """The job with messages for its creator."""
-        return self._with(notes=tuple(notes))
-
-    def _with(self, **fields: object) -> JobResource:
-        made = copy(self)  # reads no field
-        vars(made).update(fields)
-        return made
+        return replace(self, notes=tuple(notes))
 
     @property
     def waits_for_nodes(self) -> bool:
