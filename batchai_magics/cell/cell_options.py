@@ -265,7 +265,7 @@ def read_options(
     if "env" in values:
         values["env"] = pairs("--env", _with_values(values["env"], env), form="NAME=VALUE")
     if "secrets" in values:
-        values["secrets"] = _secrets(values["secrets"], env)
+        values["secrets"] = secrets_named(values["secrets"], env)
     sweep = _sweep_options(given, values)
     return CellOptions(**values, backend_options=given_options(vars(given), declared), sweep=sweep)
 
@@ -342,7 +342,7 @@ def _with_values(texts: Sequence[str], env: Mapping[str, str]) -> list[str]:
     return [text if "=" in text else f"{text}={env[text]}" for text in texts]
 
 
-def _secrets(names: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
+def secrets_named(names: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
     """The values of `--secret`, by name; raises UsageError for one that is not there, or on the line."""
     for name in names:
         if "=" in name:

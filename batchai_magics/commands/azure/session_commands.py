@@ -15,11 +15,12 @@ from batchai_magics.commands.output.resource_json import AzObject
 from batchai_magics.config import Settings
 from batchai_magics.errors import NotFoundError, UsageError, did_you_mean
 from batchai_magics.models.subscription import ResourceGroup
+from batchai_magics.options.job_options import pairs
 
 
 def create_group(context: Context, arguments: Namespace) -> ResourceGroup:
     """Creates a group, or changes the tags of an existing one."""
-    tags = parse_pairs(arguments.tags, "--tags") if arguments.tags is not None else None
+    tags = pairs("--tags", arguments.tags, form="NAME=VALUE") if arguments.tags is not None else None
     return context.groups.create(arguments.name, arguments.location or context.settings.location, tags)
 
 
@@ -45,17 +46,6 @@ def group_exists(context: Context, arguments: Namespace) -> bool:
 def delete_group(context: Context, arguments: Namespace) -> None:
     """Deletes the group with its workspaces and storage accounts."""
     context.groups.delete(arguments.name)
-
-
-def parse_pairs(texts: Sequence[str], option: str) -> dict[str, str]:
-    """Parses `NAME=VALUE` words; raises UsageError for others."""
-    by_name = {}
-    for text in texts:
-        name, sign, value = text.partition("=")
-        if not (name and sign):
-            raise UsageError(f"{option}: {text!r} is not NAME=VALUE")
-        by_name[name] = value
-    return by_name
 
 
 NOTHING_TO_DO = "There is nothing to do: jobs run on this machine."
@@ -148,7 +138,7 @@ def defaults_of(arguments: Namespace) -> Mapping[str, Any]:
     """The settings changed by a `configure` line; an empty value restores the default."""
     original = {item.name: item.default for item in fields(Settings)}
     chosen: dict[str, Any] = {}
-    for name, value in parse_pairs(arguments.defaults or (), "--defaults").items():
+    for name, value in pairs("--defaults", arguments.defaults or (), form="NAME=VALUE").items():
         if name not in _DEFAULTS:
             hint = did_you_mean(name, _DEFAULTS) or f"known: {', '.join(_DEFAULTS)}"
             raise UsageError(f"--defaults: unknown default {name!r}", hint=hint)

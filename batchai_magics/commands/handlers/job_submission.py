@@ -15,6 +15,7 @@ from pydantic import SecretStr
 from batchai_magics.backends.base import Backend
 from batchai_magics.backends.base.backend_registry import backend_options, current_settings
 from batchai_magics.cell import CellRequest
+from batchai_magics.cell.cell_options import secrets_named
 from batchai_magics.cell.cell_request import CellSource, exports_below
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import machine_options, resource_commands
@@ -192,11 +193,7 @@ def _is_pattern(text: str) -> bool:
 def resubmit(context: Context, arguments: Namespace) -> ValueWithNotes | Operation:
     """Resubmits the job; with `--state`, all jobs in that state."""
     check_selection(arguments)
-    names = arguments.secret or ()
-    for name in names:
-        if name not in os.environ:
-            raise UsageError(f"--secret {name}: there is no environment variable of that name")
-    secrets = {name: os.environ[name] for name in names}
+    secrets = secrets_named(arguments.secret or (), os.environ)
     if not arguments.state:
         job = resource_commands.show_job(context, arguments)
         request = resubmission(context.backend, job, secrets)

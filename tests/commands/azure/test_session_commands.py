@@ -28,7 +28,7 @@ def test_groups_come_and_go(do):
 
 
 def test_tags_are_pairs(do):
-    with pytest.raises(UsageError, match="--tags: 'nonsense' is not NAME=VALUE"):
+    with pytest.raises(UsageError, match="--tags nonsense: expected NAME=VALUE"):
         do("group create -n g --tags nonsense")
 
 
