@@ -36,6 +36,10 @@ class Lab(ScriptedCluster):
             raise NotFoundError("none")
         return super().show(id)
 
+    def names(self, parent, kind, prefix=""):
+        ids = map(ResourceId.parse, self.created)
+        return [id.name for id in ids if id.kind is kind] or super().names(parent, kind, prefix)
+
     def make(self, share):
         self.shares.append(share)
 
