@@ -332,6 +332,44 @@ PROGRAM_LINES = (
         words=_NAME,
     ),
     ProgramLine(
+        program="Kaldi",
+        sample="Overall average objective function for '<name:output>' is <overall_objective_{name}=-0.213>"
+        " over <*:1.2e+06 frames.>",
+        kind=LineKind.BELOW,
+        words=_NAME,
+    ),
+    ProgramLine(
+        program="Torch7",
+        sample="?{<*:<trainer>> }?online epoch # <epoch=1> [batchSize = 128]",
+        kind=LineKind.HEADING,
+        words={"*": "<trainer>"},
+    ),
+    ProgramLine(
+        program="MXNet for R",
+        sample="[<epoch=1>] Train-<name:accuracy>=<train_{name}=0.7023>?{ Validation-<name:accuracy>="
+        "<val_{name}=0.6123>}?",
+        words={"name": r"[A-Za-z][\w-]{0,40}"},
+    ),
+    ProgramLine(
+        program="tinygrad",
+        sample="<step=3> <run_time[s]=93.44 s> run, ?{<*:1.02 ms python,> }?<loss=11.5000> loss, <lr=0.000305> LR,"
+        " <*:642.43 GB used, 236258.78 GFLOPS>",
+        kind=LineKind.STEP,
+        words={"*": r"[^\n]{0,120}"},
+    ),
+    ProgramLine(
+        program="NEAT-Python",
+        sample="Population's average fitness: <average_fitness=3.17> stdev: <stdev_fitness=1.21>",
+        kind=LineKind.BELOW,
+    ),
+    ProgramLine(
+        program="keras-rl",
+        sample="12 episodes - episode_reward: <episode_reward=10.083> [5.000, 21.000]"
+        "[[ - <name:loss>: <{name}=0.312>]]",
+        kind=LineKind.BELOW,
+        words=_NAME,
+    ),
+    ProgramLine(
         program="Sample Factory",
         sample="Fps is (10 sec: <fps=40960>, <*:60 sec: 39321.6>). Total num frames: <step=1638400>.<*:>",
         kind=LineKind.STEP,
@@ -527,6 +565,14 @@ PROGRAM_LINES = (
         words={"name": r"[A-Z][\w-]{1,40}"},
     ),
     ProgramLine(
+        program="XLM",
+        sample="?{2:02:04 - }?<step=10> - <sent/s[sent/s]=0.01> sent/s - <words/s[words/s]=0.25> words/s - "
+        "[[<name:AE-en>: <{name}=11.2054>|| || ]] - <*:Transformer> LR = <lr=1.0990e-06>",
+        kind=LineKind.STEP,
+        phase="train",
+        words={"name": r"[A-Z][\w-]{1,40}", "*": r"\w{1,40}"},
+    ),
+    ProgramLine(
         program="YOLACT",
         sample="[ <epoch=0>] <step=10> ||[[ <name:B>: <{name}=5.123> |]]| ETA: <*:1:02:03> || timer: 0.512",
         kind=LineKind.STEP,
@@ -628,6 +674,13 @@ PROGRAM_TABLES = (
         sample="Class     Images     Labels          P          R     mAP@.5\n"
         "  all        128        929      <p=0.601>      <r=0.542>      <map=0.690>",
         header=r"Class\|Images\|.*",
+        phase="val",
+        row_name="all",
+    ),
+    ProgramTable(
+        program="YOLO",
+        sample="classes   top1_acc   top5_acc\n  all      <top1_acc=0.41>      <top5_acc=0.61>",
+        header=r"classes\|top1_acc\|top5_acc.*",
         phase="val",
         row_name="all",
     ),
