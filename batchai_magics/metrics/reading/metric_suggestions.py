@@ -24,6 +24,9 @@ _MAX_SHAPES = 64
 _MAX_SKELETONS, _MAX_ALIKE = 1024, 16  # bounds how many lines are searched
 _MAX_LINE_BYTES = 300  # bytes
 _NAME = re.compile(r"[^\W\d][\w-]*")
+_NAME_BEHIND = re.compile(  # of a number between commas: `, 0.5 loss,`
+    r"(?:\A|(?:[ ]?[A-Za-z]+)*,)[ ]*[-+.\deE]+[ ](?P<name>[A-Za-z_][\w-]*)[ ]*(?=[,;|]|\Z)"
+)
 _NO_NAMES = frozenset(("a", "the", "is", "are", "was", "has", "of", "at", "to", "in", "for", "by"))
 _SPECIAL = re.compile(r"([.^$*+?\[\]\\|()])")
 _COUNT = re.compile(r"(?<![^\W_])\d+")
@@ -124,17 +127,22 @@ def _number() -> re.Pattern[bytes]:
     """A number on its own; what reads logs is imported with the first line that is scanned."""
     from batchai_magics.metrics.grammar.number_grammar import PLAIN_NUMBER
 
-    return re.compile(rb"(?<![\w.:/@-])" + PLAIN_NUMBER + rb"(?![\w/@-]|:\S|\.\d)")
+    return re.compile(rb"(?<![\w./@-])(?<!\d:)" + PLAIN_NUMBER + rb"(?![\w/@-]|:\S|\.\d)")
 
 
 def _suggestion(line: str, shape: _LineShape, known: Collection[str]) -> Suggestion | None:
-    """The option for the first number that changed and is preceded by a name."""
+    """The option for the first number that changed and has a name before or behind it."""
     numbers = re.compile(_number().pattern.decode(), re.ASCII)
     places = [match.span() for match in numbers.finditer(line)]
     if len(places) != len(shape.numbers) or "\ufffd" in line:
         return None
     for number in sorted(shape.changed):
         left = places[number - 1][1] if number else 0
+        if behind := _NAME_BEHIND.match(line, left):
+            if _is_told(behind["name"], line, shape, number, known):
+                step = _step_of(line, places, number, shape)
+                return Suggestion(line.strip(), _option_behind(line, places, number, behind, step))
+            continue
         found = _NAME.finditer(line, left, places[number][0])
         names = [name for name in found if name[0].lower() not in _NO_NAMES]
         if not names or not _is_told(names[-1][0], line, shape, number, known):
@@ -148,7 +156,9 @@ def _suggestion(line: str, shape: _LineShape, known: Collection[str]) -> Suggest
 def _is_told(name: str, line: str, shape: _LineShape, number: int, known: Collection[str]) -> bool:
     """Whether a number is a measure that was not read."""
     from batchai_magics.metrics.grammar.metric_names import is_excluded, is_quality, is_timer, may_be_integer
+    from batchai_magics.metrics.grammar.plain_lines import plain_line
 
+    name = plain_line(name.encode()).decode().strip()  # in English
     is_of_training = is_quality(name) and not (is_excluded(name) or is_timer(name))
     if known:
         ending = name.lower().replace("-", "_")
@@ -193,6 +203,16 @@ def _option(
         pattern += _STEP + _between(line, places[step : number + 1]) + _VALUE
     metric = name[0].lower().replace("-", "_") if name[0].isascii() else "metric"
     return f"--metric '{metric}={pattern}'"
+
+
+def _option_behind(
+    line: str, places: Sequence[tuple[int, int]], number: int, name: re.Match[str], step: int | None
+) -> str:
+    """The option that parses a number whose name is behind it: `10.5 loss, 0.001 LR`."""
+    pattern = _VALUE + _escape(line[places[number][1] : name.end()])
+    if step is not None and step < number:
+        pattern = _STEP + _between(line, places[step : number + 1]) + pattern
+    return f"--metric '{name['name'].lower()}={pattern}'"
 
 
 def _between(line: str, places: Sequence[tuple[int, int]]) -> str:

@@ -159,7 +159,15 @@ def test_a_log_that_is_read_has_no_notice():
     paths = [*(PROGRAMS / f"{name}.log" for name in NAMES), DECOYS]
     noticed = {path.stem: read_log(path.read_bytes(), {}).notices for path in paths}
     del noticed["torchreid"]  # whose mAP is printed where no position is told
+    del noticed["time_series_library"]  # as are its final errors
     assert {name: notices for name, notices in noticed.items() if notices} == {}
+
+
+def test_a_number_before_its_name_is_suggested_by_that_name():
+    found = read_log(lines("{v:.4f} loss, 0.000016 LR, 8.8 GB used"), {}).notices
+    assert [notice.rpartition("reads them: ")[2] for notice in found] == [
+        "--metric 'loss=([-+.\\deE]+) loss'"
+    ]
 
 
 def test_broken_text_is_no_measure():
