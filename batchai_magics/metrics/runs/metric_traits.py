@@ -28,10 +28,15 @@ from batchai_magics.models.stop_conditions import metric_name
 
 _OTHER_SCORES = QualityWords((
     "mfu", "hfu", "flop", "flops", "tflop", "tflops", "top", "prec", "pass", "idf", "meanrew", "maxrew",
-    "minrew", "avgrew", "eprew",
+    "minrew", "avgrew", "eprew", "eprewmean",
 ))  # fmt: skip
 _NEGATIONS = frozenset(["neg", "negative"])
-_GOALS = (frozenset(["reward", "rewards", "return", "returns", "rew"]), frozenset(["map"]))
+_GOALS = (
+    frozenset(["reward", "rewards", "return", "returns", "rew", "meanrew", "avgrew", "eprew", "eprewmean"]),
+    frozenset(["map"]),
+    frozenset(["score", "scores"]),
+    frozenset(["ndcg", "mrr"]),
+)
 _OF_GOALS = frozenset([
     "mean", "avg", "average", "total", "episode", "episodic", "ep", "raw", "rollout", "env", "test", "eval",
     "bbox", "segm", "mask", "box", "coco", "metrics", "undiscounted",

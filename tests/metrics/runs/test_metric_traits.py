@@ -78,6 +78,9 @@ HEADLINES = {
     ("policy_loss", "return_std", "episode_return"): "episode_return",
     ("loss", "loss_cls", "bbox_map", "val_loss"): "bbox_map",
     ("loss", "rewards/margins", "rewards/chosen"): "loss",
+    ("loss_tok2vec", "ents_f", "score"): "score",
+    ("loss_kl", "eplenmean", "eprewmean"): "eprewmean",
+    ("loss_1", "loss_2", "ndcg"): "ndcg",
     ("step_time", "data_time"): "",
     (): "",
 }
