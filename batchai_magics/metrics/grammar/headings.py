@@ -31,6 +31,10 @@ _PHASE_DATA = re.compile(
     rb"(?i:evaluating|evaluation|validating|testing)[ ]on[ ](?:the[ ])?"
     rb"(?P<phase>(?i:val|valid|validation|dev|eval|test))(?:[ ](?i:set|split|data|dataset))?[.:]?"
 )
+_PHASE_TOLD = re.compile(
+    rb"(?i:evaluate|evaluating|evaluation)[ ]?:[ ]?"
+    rb"(?P<phase>(?i:val|valid|validation|dev|test))(?:[ ](?i:set|data))?"
+)
 _STARRED_PHASE = re.compile(
     rb"[ ](?:\*{3,}|={3,}|-{3,})[ ]*(?:(?i:running) )?"
     + _PHASE_WORD
@@ -75,6 +79,10 @@ def phase_heading(text: bytes) -> re.Match[bytes] | None:
     if b"ing on " in text or b"ion on " in text:
         prefixes = read_prefixes(text)
         return _PHASE_DATA.fullmatch(text, prefixes.begin, prefixes.end)
+    if b"valuat" in text and b":" in text:
+        prefixes = read_prefixes(text)
+        if told := _PHASE_TOLD.fullmatch(text, prefixes.begin, prefixes.end):  # `evaluate:dev`
+            return told
     if end == b":":
         return _PHASE_HEADING.fullmatch(text)
     if end == b"." and (told := _PHASE_BEGINS.search(text)):

@@ -40,8 +40,10 @@ _REFUSED = re.compile(
     rb'|[ ]is \w*\(\w+: |^\s*\[?\{"|^\s*"|"\w+":| - PARAMETER |Traceback|\w(?:Error|Exception): |Best Iter\('
     rb"|\) at [\w./+-]*\.[A-Za-z]\w*:\d+\s*\Z"  # a frame of gdb's
 )
+_OPENING = re.compile(rb"[ ]*[a-z]+:")
 _JSON_NAME = re.compile(
-    rb"(?i)[\w ]{0,30}(?:(?:stats|metrics?|logs?|results?):|(?:train|valid|eval|test)\w* \|)[ \t]*(?=\{\")"
+    rb"(?i)[\w ]{0,30}(?:(?:stats|metrics?|logs?|results?)_{0,2}:|(?:train|valid|eval|test)\w* \|)"
+    rb"[ \t]*(?=\{\")"
 )
 _DICT_NAME = re.compile(
     rb"(?i)(?P<phase>train|valid|validation|val|eval|test)[ _](?:metrics?|results?|stats|loss(?:es)?):"
@@ -58,13 +60,14 @@ _RULE = re.compile(rb"[ \t]*([-=*_~#])\1{2,199}[ \t]*")
 _LINE = rb"(?:\xe2\x94[\x80\x81]|\xe2\x95\x90){3,}"
 _RULED = re.compile(rb"[ \t]*" + _LINE + rb"[ ][^\n%|\[]{1,80}[ ]" + _LINE + rb"[ \t]*")  # a heading
 _BULLET = re.compile(
-    rb"(?:[ \t]{2,}|(?<=\]:[ ])[ \t]+)(?:[|>*+-]+(?:[ ][>*-]+)?|\xe2\x80\xa2)[ ]"
-)  # `     | > loss: 0.5`
+    rb"(?:[ \t]{2,}|(?<=\]:[ ])[ \t]+)(?:[|>*+-]+(?:[ ][>*-]+)?|\xe2\x80\xa2)[ ]|[ \t]*>{2,3}[ ]"
+)  # `     | > loss: 0.5`, ` >>> loss: 0.5`
 _ALONE = re.compile(
     rb"(?i:(?:global[ ])?step|iter(?:ation)?|epoch|episode|round|update|generation)"
     rb"[ \t]*[:=][ \t]*\d{1,18}(?:[ ]?/[ ]?\d{1,18})?"
 )
 _MOST_COUNTS = 2
+_WRAPPED_INDENT = 20  # blanks
 _COUNTED = (  # by numbers beside a position
     r"(?:images?|imgs?|samples?|examples?|instances|batches|iterations?|iters|steps|timesteps|updates|frames"
     r"|tokens|sequences|sentences|words|documents|videos|clients|episodes|trajectories|rollouts)"
@@ -168,7 +171,8 @@ def _read_edge(text: bytes, prefixes: Prefixes, row: int) -> LineReading | None:
     scan = scan_line(text, prefixes)  # the heading may name its epoch: `[Epoch 0] Validation:`
     step, epoch, phase = _best(scan, "step"), _best(scan, "epoch"), phase_of_word(told["phase"].decode())
     spans = step and step.span, epoch and epoch.span, prefixes.rank_or_label
-    return LineReading(LineKind.PHASE, *spans, phase=phase)
+    is_opening = _OPENING.fullmatch(text, row) is not None
+    return LineReading(LineKind.PHASE, *spans, phase=phase, is_opening=is_opening)
 
 
 def _read_message(text: bytes, prefixes: Prefixes) -> LineReading | None:
@@ -285,6 +289,7 @@ def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> Line
         is_dict=scan.text[prefixes.begin : prefixes.begin + 2] == b"{'",
         is_member=is_member,
         is_whole=all(scan.digits_of(each).isdigit() for each in scan.numbers),
+        is_wrapped=is_member and _is_wrapped(scan),
         is_list=kind is LineKind.HEADING and _ALONE.fullmatch(scan.text, scan.begin, scan.end) is not None,
         is_self_terminating=scan.is_bar and scan.text.rstrip().endswith(b"]"),
         total=total if total and is_count(scan.text[slice(*total)]) else None,
@@ -354,7 +359,9 @@ def _kind_of_position(scan: LineScan) -> LineKind | None:
         return None
     is_of_epoch = scan.positions[0].kind == "epoch"
     is_comment = is_of_epoch and scan.words <= _MOST_COMMENT_WORDS  # `Epoch 0 in 2.3 sec`
-    has_text = scan.words > 0 and not (is_comment and _EPOCH_BEGINS.match(scan.text, scan.begin))
+    is_comment = is_comment and _EPOCH_BEGINS.match(scan.text, scan.begin) is not None
+    is_tagged = scan.text[scan.begin : scan.begin + 1] == b"[" and scan.words == scan.lone_words == 1
+    has_text = scan.words > 0 and not (is_comment or is_tagged)
     are_timers = bool(scan.numbers) and all(is_timer(each.name) for each in scan.numbers)
     if are_timers and (is_of_epoch or not has_text):
         return LineKind.HEADING
@@ -371,17 +378,24 @@ def _kind_of_position(scan: LineScan) -> LineKind | None:
 def _is_member(scan: LineScan) -> bool:
     """Whether a line is one of a block below its position: `    train/loss=10.98`.
 
-    Several numbers are one if they stand in columns, which tabs end.
+    Several numbers are one if they stand in columns, which tabs end, or far to the right, where rich goes on
+    with a line that is too long.
     """
     if scan.early_words or scan.words or scan.positions:
         return False
     if len(scan.numbers) > 1:
         message = scan.text[scan.begin :]
-        return message.endswith(b"\t") and message.count(b"\t") >= len(scan.numbers)
+        return _is_wrapped(scan) or (message.endswith(b"\t") and message.count(b"\t") >= len(scan.numbers))
     least = 3 if scan.has_origin else 2  # blanks; one may belong to the prefix
     is_indented = scan.text[scan.begin - least : scan.begin].isspace()
     bullet = _BULLET.fullmatch(scan.text, row_begin(scan.text), scan.begin)
     return len(scan.numbers) == 1 and (is_indented or bullet is not None)
+
+
+def _is_wrapped(scan: LineScan) -> bool:
+    """Whether a line is the rest of the one above, which rich wraps below its message."""
+    is_far = scan.begin >= _WRAPPED_INDENT and not scan.text[: scan.begin].strip()
+    return is_far and scan.strong > 0 and len(scan.numbers) > 1
 
 
 def _is_heading(scan: LineScan) -> bool:

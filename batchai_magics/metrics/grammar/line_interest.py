@@ -72,6 +72,7 @@ _PHASE_HEADING = (
     r"|(?:valid|val|validation|test|evaluation|eval)(?: results?| error| metrics| stats| summary)?:[ \t]*$"
     r"|(?:validation|validating|eval|evaluation|evaluating|test|testing)"
     r"(?: at step [0-9]+| begins?| starts?| started)?[ ]?\.{2,3}[ \t]*$"
+    r"|evaluat(?:e|ing|ion)[ ]?:[ ]?(?:val|valid|validation|dev|test)"
     r"|(?:evaluating|evaluation|validating|testing) on (?:the )?(?:val|valid|validation|dev|eval|test)"
 )
 

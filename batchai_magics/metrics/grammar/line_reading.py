@@ -52,9 +52,10 @@ class LineReading(NamedTuple):
     loose line but a phase, so that it is read wherever a position is known. `is_dict`: a printed dict.
     `is_result`: a loose line that states results and nothing else, so that it needs no position. `is_whole`:
     all numbers have digits only. `is_list`: a heading that looks like the lines of names and numbers below
-    it. `seconds` is a time since 1970 or a date, `total` how far the steps go, `names` are digits of names.
-    `has_last`: some of the numbers count only where the step is the total. `is_self_terminating`: no longer
-    line begins like this one.
+    it. `is_wrapped`: the rest of the line above, far to the right. `is_opening`: the heading of a phase that
+    may open a group of settings, as in YAML. `seconds` is a time since 1970 or a date, `total` how far the
+    steps go, `names` are digits of names. `has_last`: some of the numbers count only where the step is the
+    total. `is_self_terminating`: no longer line begins like this one.
     """
 
     kind: LineKind
@@ -71,6 +72,8 @@ class LineReading(NamedTuple):
     is_member: bool = False
     is_whole: bool = False
     is_list: bool = False
+    is_wrapped: bool = False
+    is_opening: bool = False
     seconds: Span | None = None
     total: Span | None = None
     names: tuple[Span, ...] = ()

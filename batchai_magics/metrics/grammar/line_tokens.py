@@ -54,6 +54,7 @@ _APART = re.compile(rb"(?:[ ][\w.'/-]+)*(?:[ ]{2,}|:[ ]+(?=[\w./]+=)|[ ]\|[ ]+(?
 _LEVEL = re.compile(r"(?:^|[ ])(?:(?i:debug|info|notice|warn|warning|critical|fatal)|ERROR)$")
 _ORIGIN = re.compile(r"(?i)(?:^|[ ])[\w/-]+(?:[.@][a-z][\w-]*)+$")  # a host, a file, a logger
 _BEST_SO_FAR = re.compile(rb"(?i)best so far\b")
+_SIGN = re.compile(rb"[:=]")
 _SUMMARY = re.compile(rb"\* (?=Acc@1|Prec@1)")  # of the validation in PyTorch's ImageNet programs
 
 
@@ -90,6 +91,8 @@ def _take_name_before_position(scan: LineScan) -> None:
         if is_quality(name):
             _take_position(scan, position)
             add_number(scan, name, number, is_signed=True)
+            if not _SIGN.search(scan.text, scan.at):  # `… in episode 7 is 21.3 total number of steps are 87`
+                scan.end = scan.at
 
 
 def _step(scan: LineScan) -> None:
@@ -211,6 +214,16 @@ def _take_text_pair(scan: LineScan) -> bool:
         scan.phase = (scan.phase or phase) if is_name else (phase or scan.phase)
     name = (found["name"] or b"").decode("utf-8", "replace")
     is_filler, is_phase = name.split(" ")[-1].lower() in _NO_TEXT_NAMES, phase_of_word(name) is not None
+    head, _, tail = name.partition(" ")
+    if tail.lower() in ("error", "performance") and (phase := phase_of_word(head)):
+        scan.enter_phase(phase)  # `Test Error: Avg loss: 0.5`
+        scan.at = found.start() + found[0].index(b":") + 1
+        return True
+    value = found[0].rpartition(b":")[2].strip().decode("utf-8", "replace")
+    is_named = is_quality(value) and numbers.NUMBER_ALONE.match(scan.text, found.end(), scan.end)
+    if is_named and scan.positions and not (is_filler or is_phase):  # `Generator: loss 0.5`
+        scan.at, scan.group = found.start() + found[0].index(b":") + 1, f"{name}/"
+        return True
     if name and found[0].endswith(b":") and not (is_filler or is_phase):
         scan.at = found.start() + found[0].index(b":") + 1
         is_prefix = _LEVEL.search(name) or (_ORIGIN.search(name) and not scan.numbers)

@@ -92,14 +92,14 @@ _NO_METRIC = re.compile(
     r"consumed|processed|skipped|without|degree|cuda|nan|best|worker|workers|attempt|retry|retries|size|status|code|"
     r"epoch loaded|time elapsed|elapsed time(?! per)|wall time|wall clock|walltime|left(?=[_ ]time|$)|"
     r"depth(?![_ ][a-z])|leaves|new best|new worst|trained tokens|elapsed_time(?!_per)|patience)"
-    r"(?:$|[_\s/.:])"
+    r"(?:$|[_\s/.:])|(?:^|[_\s/.-])(?:threshold|thresh|thr)$|[_ ](?:weight|target)$"
 )
 _MAY_BE_TOTAL = re.compile(r"norm|throughput")
 _NO_METRICS = frozenset((
     "progress_or_epoch", "images", "#images", "n_parameters", "train_samples", "total", "bsz", "wal", "wall",
     "elapsed", "actual_seqlen", "sen.", "trained", "clock", "frames", "samples", "tokens", "checkpoint",
-    "actual", "seqlen", "run", "part", "fold", "trial", "split", "smpl", "position", "params", "count",
-    "init loss", "loss_weight", "loss_weights", "loss weight", "done", "done (%)", "set",
+    "actual", "seqlen", "jobs", "run", "part", "fold", "trial", "split", "smpl", "position", "params",
+    "count", "init loss", "loss_weight", "loss_weights", "loss weight", "done", "done (%)", "set",
 ))  # fmt: skip
 _STOP_WORDS = frozenset((
     "a", "after", "and", "are", "as", "at", "before", "best", "by", "for", "from", "group", "has", "in",
@@ -113,7 +113,7 @@ _R_SQUARED = re.compile(f"(?<![a-z]){R_SQUARED}(?![a-z])")
 _PHASE_PREFIX = re.compile(
     r"(?P<phase>train|training|trn|vali?|valid|validation|eval|evaluation|dev|cv|test|testing)"
     r"(?P<set>[_ ]?\d+(?=['/ _-]))?"
-    r"(?:(?:'s)?(?:[ _]set(?=[ _:])(?: results:?)?)?[ _/.]+|-(?=\w+(?:$|/)))(?=\S)",
+    r"(?:(?:'s)?(?:[ _]set(?=[ _:])(?: results:?)?)?[ _/.]+|-(?=\w+(?:-\w+){0,3}(?:$|/)))(?=\S)",
     re.IGNORECASE,
 )
 _CAMEL_PHASE = re.compile(r"(?P<phase>Train|Valid|Val|Eval|Dev|Test)(?=[A-Z][a-z]{2})")

@@ -67,7 +67,8 @@ def take_slashed_numbers(scan: LineScan) -> bool:
         return False
     heads = [head.strip() for head in found["heads"].decode().split("/")]
     places = [*re.finditer(numbers.NUMBER, found["numbers"])]
-    name, phases = (found["name"] or b"").decode("utf-8", "replace"), [*map(phase_of_word, heads)]
+    name = (found["name"] or found["front"] or b"").decode("utf-8", "replace")
+    phases = [*map(phase_of_word, heads)]
     if len(heads) != len(places) or not (all(phases) or is_quality(name) or all(map(is_quality, heads))):
         return False
     for head, phase, place in zip(heads, phases, places, strict=True):

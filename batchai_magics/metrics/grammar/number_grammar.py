@@ -81,7 +81,8 @@ PAIR = re.compile(
 """A name and its number: groups `quoted` or `name`, `sign` or `is`, `number`, `unit`."""
 
 SLASHED_NUMBERS = re.compile(
-    rb"(?P<heads>[A-Za-z]\w{0,30}(?:[ ]?/[ ]?[A-Za-z]\w{0,30}){1,5})"
+    rb"(?:(?P<front>[A-Za-z][\w.@-]{0,40})[ ]?(?=\([A-Za-z/ ]{1,80}\)[ \t]{0,4}[:=]))?(?P<open>\()?"
+    rb"(?P<heads>[A-Za-z]\w{0,30}(?:[ ]?/[ ]?[A-Za-z]\w{0,30}){1,5})(?(open)\))"
     rb"(?:[ _](?P<name>[A-Za-z][\w.@-]{0,40}))?[ \t]{0,4}[:=]?[ \t]{0,4}(?P<numbers>"
     + NUMBER
     + rb"(?:[ ]?/[ ]?"
@@ -90,7 +91,7 @@ SLASHED_NUMBERS = re.compile(
     + _END
     + rb")"
 )
-"""Names with as many numbers: `train/val loss: 0.5/0.6`, `mean/median reward 21.3/20.0`."""
+"""Names with as many numbers: `train/val loss: 0.5/0.6`, `loss (train/val): 0.5/0.6`."""
 
 JOINED_PAIR = re.compile(
     rb"(?P<name>[a-z][a-z_]{1,30})_(?P<number>\d{1,9}\.\d{1,20}(?:e[-+]\d\d)?)(?=[ ]|\Z)"
@@ -166,6 +167,9 @@ DURATION = re.compile(
     rb"|(?:remaining time|time remaining)[: ]{1,2}\d[\d.]{0,20} (?:seconds?|minutes?|hours?|days?)\b"
     rb"(?: \([^()\n]{1,40}\))?\.?"
     rb"|is[ ]\d[\d.]{0,20}[ ](?:secs?|seconds?|minutes?|hours?)\b"
+    rb"|\d[\d,.]{0,20}[kKMB]?[ ]"
+    rb"(?:images|imgs|samples|examples|tokens|frames|sequences|sentences|words|episodes|batches)"
+    rb"[ ](?:seen|processed|consumed|trained|done|so[ ]far)\b"
     rb"|(?:took|takes|used)[: ]{1,2}\d[\d.]{0,20}[ ]?(?:ms|s|secs?|seconds?|m|mins?|minutes?|h|hours?)\b"
 )
-"""A time or a duration, which is not a metric's value."""
+"""A time, a duration or a count of what was seen, which is not a metric's value."""

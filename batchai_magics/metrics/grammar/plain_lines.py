@@ -100,8 +100,8 @@ _ARROW_IN_FRONT = re.compile(r"^[ \t]*[\u2190-\u21ff][ \t]*")
 
 _WRAPPED = re.compile(
     rb"(?P<open>\[)?(?:np\.(?:float|int)\d{1,3}|(?:tf\.)?[Tt]ensor|EagerTensor|array|Array)\([ ]*"
-    rb"(?P<number>[-+]?[\d.]+"
-    rb"(?:[eE][-+]?\d{1,3})?|nan|inf|-inf)[ ]*(?:,[^()\n]{0,80}(?:\([^()\n]{0,40}\)[^()\n]{0,40})?)?\)"
+    rb"(?:\[{1,3}(?=[-+\d.einfa]{1,40}\]))?(?P<number>[-+]?[\d.]+"
+    rb"(?:[eE][-+]?\d{1,3})?|nan|inf|-inf)\]{0,3}[ ]*(?:,[^()\n]{0,80}(?:\([^()\n]{0,40}\)[^()\n]{0,40})?)?\)"
 )
 _EAGER = re.compile(rb"<tf\.Tensor:[^<>\n]{0,80}numpy=(?P<number>[^<>\s]{1,40})>")
 _NONE = re.compile(rb"(?<![\w.])[A-Za-z_][\w./@-]{0,60}(?:[ ]?[:=][ ]?|[ ])None(?![\w.])(?:,(?=[ ]))?")
@@ -116,6 +116,9 @@ _WINDOW = re.compile(  # `mean reward over the last 100 episodes: 21.3`
     rb"\d{1,9}(?:[ ][a-z]{1,12})?\)?(?=[ ]?[:=])"
 )
 _MARK = b"\xef\xbb\xbf"  # of the byte order
+_BLOCK_LINE = re.compile(  # of Julia's `@info`: `│   loss = 0.5`, but no row of a table
+    rb"\xe2\x94[\x82\x94](?=[ ]{3}[A-Za-z]\w*[ ]=[ ])"
+)
 
 _COMMA = re.compile(rb"(?<![\w.,])[-+]?(\d+),(\d+)(?![\d.]|,\d)")
 _POINT = re.compile(rb"\d\.\d")
@@ -133,6 +136,8 @@ def plain_line(text: bytes) -> bytes:
     """The line with what the grammar knows for what it says."""
     if text.startswith(_MARK):
         text = b"   " + text[3:]
+    if text[:1] == b"\xe2":
+        text = _BLOCK_LINE.sub(b"   ", text, count=1)
     if b"(" in text:
         text = _EAGER.sub(_unwrapped, _WRAPPED.sub(_unwrapped, text))
     if b"None" in text:

@@ -23,6 +23,7 @@ _NOUN = (
     rb"|iters?|itrs?|it|batch|updates?|episode|t_env"
     rb"|(?<=(?i:ppo)[ _])epoch|rollout(?=[ ]\d)|generation(?=[ :=])|minibatch|nupdates|total t(?=:)"
     rb"|frame(?=[ ]\d|[:=](?![ ]*\d+[ ]fps=[ ]*[\d.]+[ ]q=))"  # but not of ffmpeg
+    rb"|sample(?=[ ]?:?[ ]?\d{1,18}[ ]?/[ ]?\d)"
     rb"|tick(?=[ ]\d)|up\.(?=[ ]\d)|i(?=[ ]?=[ ]?\d{1,18}[ ]?/)|round(?='[ ]?:)"
 )
 
@@ -31,6 +32,7 @@ WORD_POSITION = re.compile(
     rb"|epochs(?=[:=][ ]?\d{1,9}[ ]?/)|pass(?=[ ]?[:#]?[ ]?\d{1,9}(?:/\d{1,9})?[ ]?[,|][ ]"
     rb"(?:[a-z]{1,20}[ ])?(?:batch|step|iter))"
     rb"|ep(?:\.(?=[ ]\d))?)|(?P<step>" + _ADJECTIVE + rb"(?:" + _NOUN + rb")))(?![A-Za-z])"
+    rb"(?:/(?:total|max|num|n)_?[a-z]{0,12}(?=[ ]?:?[ ]?\d{1,18}[ ]?/))?"
     rb"(?:\((?P<phase>[A-Za-z]+)\))?'?"
     rb"(?:[ \t]*[:=#]{1,3}[ \t]*|[ \t]+#?|_(?=\d)|(?=[\[\d(])|\.{3}[ ]\(?)"
     rb"'?(?P<open>[\[(][ \t]*)?(?:(?<=\[)\d{1,18}-)?"
@@ -55,6 +57,7 @@ COUNTER = re.compile(
     + _OF
     + rb"?"
     + _PERCENT
+    + rb"(?(open)(?:(?<=\d)[ ][a-z]{3,12}(?=\])|[ ][A-Za-z]{2,12}:[ ]\d{1,9}[ ]\([^()\n]{1,8}\)(?=\])|))"
     + rb"[ \t]*(?(open)[\])]|)(?:[ \t]+batches)?(?:(?<=\])(?=\d)|(?![\w%]|\.\d|:\d|-\d))"
 )
 """What may follow an epoch: the counter within it. A bare number needs brackets or a total."""

@@ -12,6 +12,7 @@ _CLOCK = rb"\d\d?:\d\d:\d\d(?:[.,]\d{1,9})?"
 _DATE = (
     rb"(?:\d{4}[-/.]\d\d[-/.]\d\d|20\d{6}(?=[-_ ])"
     rb"|\d\d[-/]\d\d[-/]\d{4}|\d\d[-/]\d\d[-/]\d\d(?=[ T])|\d\d[-/]\d\d(?=[ T])"
+    rb"|\d\d-[A-Z][a-z]{2}-\d{2,4}"
     rb"|(?:[A-Z][a-z]{2},? )?(?:[A-Z][a-z]{2} [ \d]?\d|\d\d? [A-Z][a-z]{2} \d{4}))"
 )
 _ZONE = rb"(?:Z|[ ]?[+-]\d\d:?\d\d|[ ](?:UTC|GMT|\([A-Z]{3,4}\)))?"
@@ -41,7 +42,7 @@ _ELEMENTS = tuple(
         rb"\[[A-Za-z][\w.-]*:(?P<rank>\d{1,6})/\d{1,6}\]:?",  # host:rank/size
         rb"(?<!\])\((?P<rank>\d{1,6})/\d{1,6}\)(?=[ \t])",  # icefall
         rb"(?i:rank)[ _:=-]{0,2}(?P<rank>\d{1,6})(?:/\d{1,6})?(?:\]|:|,|[ \t]+\||[ \t]-)(?=[ \t])",
-        rb"(?i:gpu|proc|process)[ _](?P<rank>\d{1,6}):(?=[ \t])",
+        rb"(?i:gpu|proc|process)[ _]?(?P<rank>\d{1,6}):(?=[ \t])",
         _RANK_WORD
         + rb"[ _:=#]{0,2}(?P<rank>\d{1,6})(?:/\d{1,6})?[:,]?(?=[ \t]+(?:[|-][ \t]+)?"
         + _POSITION
@@ -49,6 +50,7 @@ _ELEMENTS = tuple(
         rb"\([A-Za-z_][\w.:<>-]* pid=\d+(?:, ip=[\w.:-]+)?\)",  # Ray
         rb"\(pid=[\w.-]+(?:, ip=[\w.:-]+)?\)",
         rb"\[pod/[^\]\s]+\]",
+        rb"[^\t\n]{1,80}\t[^\t\n]{1,80}\t(?=\d{4}-\d\d-\d\dT[\d:.]{8,18}Z[ ])",  # GitHub: job and step
         rb"[A-Za-z][\w.-]* +\|(?= )(?<=\d \|)|[a-z][\w.-]*-\d+ +\|(?= )"
         rb"|algo-\d+-\w+ +\|(?= )",  # docker compose
         rb"\[(?![^\]]*\b(?:step|epoch|iter)\w*[=:])(?:"
@@ -56,6 +58,8 @@ _ELEMENTS = tuple(
         + rb"\|)?[^\[\]\n]{0,60}?"
         + TIME
         + rb"[^\[\]\n]{0,100}\]:?",
+        rb"\(" + TIME + rb"\)",
+        rb"(?<![\s\S])[IWD](?=[ ][A-Z][a-z]+(?:ing|ation)[ ])",  # a level, as in `I Training of Epoch 3`
         rb"\{[\w./-]+\.py:\d+\}",
         rb"\[[ \t]*" + _LEVEL + rb"[ \t]*\]:?",
         rb"\[" + _LEVEL + rb"\|[^\[\]\n]{1,80}\]:?",
@@ -92,7 +96,7 @@ NUMBER_IN_FRONT = re.compile(rb" {0,3}(?:\[(?=\d{1,6}\])|(?=\d{1,6}:))(?P<rank>\
 _NAMED = re.compile(rb"(?P<name>[A-Za-z_][\w./-]*)\$?(?:(?::[\w<>.]+)*:\d+(?=[ \t])|\[\d+\]:(?=[ \t]))")
 _LOGGER = re.compile(
     rb"(?P<name>[A-Za-z_][\w./\\]*\.log(?=[ ]-[ ])"
-    rb"|[A-Za-z_][\w.]*(?=[ \t]+(?:-|\|)[ \t]|[ \t]*:[ \t](?=\S))|[A-Za-z_][\w.-]*(?:[ ][a-z]+)?"
+    rb"|[A-Za-z_][\w.]*(?=[ \t]+(?:-|\|)[ \t]|[ \t]*:[ \t](?=[^\s\[]))|[A-Za-z_][\w.-]*(?:[ ][a-z]+)?"
     + rb"(?=[ \t]+"
     + _LEVEL
     + rb"\b))"

@@ -20,7 +20,7 @@ EPOCHS = frozenset(("epoch", "epochs", "ep", "e"))
 STEPS = (
     "total_timesteps", "timesteps", "totalenvsteps", "global_step", "step", "steps", "#",
     "training_iteration", "iteration", "iter", "it", "update", "round", "batch", "total_train_updates", "gen",
-    "generation",
+    "generation", "timestepssofar",
 )  # fmt: skip
 _PLAIN_NAME = re.compile(rb"[\w./@%-]+(?:[ ][\w./@%()-]+){0,2}")
 _VAGUE = frozenset(("#", "value", "metric"))  # also head tables of anything else

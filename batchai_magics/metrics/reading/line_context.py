@@ -11,6 +11,7 @@ from batchai_magics.metrics.grammar.metric_names import (
     in_phase,
     is_measure,
     is_quality,
+    is_timer,
     may_be_integer,
     split_phase,
 )
@@ -25,6 +26,7 @@ _MAX_LENGTHS = 64  # of a rank's counters; epochs of more lengths have none in c
 _MAX_GAP = 3  # lines between the members of a block
 _MAX_RULE_GAP = 2
 _MAX_LIST_GAP = 4  # between the members of a list that begins with its position: `Iteration: 3`
+_MOST_WORDS = 3  # of a name alone below a step line, which no sentence has
 _MAX_PHASE_GAP = 12  # below the heading of a phase, where evaluations warn
 
 Values = list[tuple[MetricName, float]]
@@ -55,6 +57,7 @@ class LineContext:
     phase_step: int | None = None  # if its heading tells it
     twin: tuple[str, float, str] | None = None  # a number of a phase, alone on the line above
     is_phase_new: bool = False  # nothing was read below its heading
+    may_open_settings: bool = False  # its heading, as `val:` in YAML
     table: MetricTable | None = None  # once a line may have been one of a table
     reported: dict[str, float] = field(default_factory=dict)  # the numbers that were read …
     reported_at: tuple[float | None, int | None] = (None, None)  # … at this epoch and step
@@ -194,6 +197,8 @@ class LineContext:
         """The numbers of a line that belongs to the heading of a phase, or to the numbers right below it."""
         if self.phase is None or plan.reading.phase is not None:
             return None
+        if self.may_open_settings and not (self.is_known or plan.reading.is_result):
+            return None
         gap = line - self.phase_line
         is_near = gap <= 2  # another rank may print between
         if self.is_phase_new:
@@ -206,13 +211,26 @@ class LineContext:
 
     def _is_in_block(self, plan: LinePlan, line: int) -> bool:
         """Whether a line belongs to the block below a heading or a step line, which then goes on."""
-        is_below_step = plan.reading.is_member and len(plan.metrics) == 1 and line - self.step_line == 1
+        is_block = len(plan.metrics) == 1 or plan.reading.is_wrapped
+        is_below_step = plan.reading.is_member and is_block and line - self.step_line == 1
         if is_below_step:
             self.step_line = line
         if line - self.heading_line <= (_MAX_LIST_GAP if self.is_list else _gap_below(plan)):
             self.heading_line = line
             return True
-        return is_below_step and self._is_of_step(plan)
+        return (is_below_step and self._is_of_step(plan)) or self._is_rest_of_step(plan, line)
+
+    def _is_rest_of_step(self, plan: LinePlan, line: int) -> bool:
+        """Whether a line has the measures of a step line right above it, which has others or none."""
+        has_phase = plan.reading.phase or any(metric.phase != TRAIN for metric in plan.metrics)
+        if self.step_plan is None or line - self.step_line != 1 or has_phase or plan.reading.is_plain:
+            return False
+        if not _has_quality(self.step_plan):
+            return _has_quality(plan)
+        names, above = ({metric.name for metric in each.metrics} for each in (plan, self.step_plan))
+        are_measures = all(is_measure(name) and name.count("_") < _MOST_WORDS for name in names)
+        are_several = len(names) > 1 and not plan.reading.is_result  # one may be the result of all
+        return _has_quality(plan) and are_measures and are_several and names.isdisjoint(above)
 
     def _may_be_setting(self, plan: LinePlan) -> bool:
         """Whether a line below `epoch: 100` may be a setting: no loss or score was read so far."""
@@ -223,7 +241,10 @@ class LineContext:
 
     def _is_of_step(self, plan: LinePlan) -> bool:
         """Whether the number of a line below a step line is one of that step: `error: 404` is none."""
-        name, above = plan.metrics[0].name, self.step_plan.metrics if self.step_plan else ()
+        above = self.step_plan.metrics if self.step_plan else ()
+        name = plan.metrics[0].name
+        if len(plan.metrics) > 1:
+            return {metric.name for metric in plan.metrics}.isdisjoint(each.name for each in above)
         may_be_whole = may_be_integer(name) and "score" not in name
         is_number = is_measure(name) and (may_be_whole or not plan.reading.is_whole)
         return is_number and not any(name == each.name for each in above)
@@ -252,6 +273,7 @@ class LineContext:
         if step is not None or phase != self.phase:
             self.phase_step = step
         self.phase, self.phase_line, self.is_phase_new = phase, line, True
+        self.may_open_settings = reading.is_opening
         self.step_line = -(1 << 30)
         is_reopened = reading.kind is LineKind.PHASE and reading.phase in (None, TRAIN)
         if step is not None or epoch is not None or is_reopened:
@@ -380,6 +402,10 @@ def _in_phase(numbers: Values, phase: str) -> Values:
         else (metric, value)
         for metric, value in numbers
     ]
+
+
+def _has_quality(plan: LinePlan) -> bool:
+    return any(is_quality(metric.name) and not is_timer(metric.name) for metric in plan.metrics)
 
 
 def _gap_below(plan: LinePlan) -> int:

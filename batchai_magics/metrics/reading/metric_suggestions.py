@@ -25,7 +25,7 @@ _MAX_SKELETONS, _MAX_ALIKE = 1024, 16  # bounds how many lines are searched
 _MAX_LINE_BYTES = 300  # bytes
 _NAME = re.compile(r"[^\W\d][\w-]*")
 _NAME_BEHIND = re.compile(  # of a number between commas: `, 0.5 loss,`
-    r"(?:\A|(?:[ ]?[A-Za-z]+)*,)[ ]*[-+.\deE]+[ ](?P<name>[A-Za-z_][\w-]*)[ ]*(?=[,;|]|\Z)"
+    r"(?:\A|[ A-Za-z]{0,40},)[ ]{0,20}[-+.\deE]{1,40}[ ](?P<name>[A-Za-z_][\w-]{0,60})[ ]{0,20}(?=[,;|]|\Z)"
 )
 _NO_NAMES = frozenset(("a", "the", "is", "are", "was", "has", "of", "at", "to", "in", "for", "by"))
 _SPECIAL = re.compile(r"([.^$*+?\[\]\\|()])")

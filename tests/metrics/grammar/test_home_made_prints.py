@@ -14,6 +14,15 @@ def rows_of(text):
 
 
 LINES = {
+    "Total rewards in episode 3 is 21.5 total number of steps are 3626": {"step": 3, "total_rewards": 21.5},
+    "[3/20] loss (train/val): 0.5/0.25  acc (train/val): 0.75/0.625": {
+        "step": 3,
+        "loss": 0.5,
+        "val_loss": 0.25,
+        "acc": 0.75,
+        "val_acc": 0.625,
+    },
+    "epoch: 3 | loss: 0.5 | dev-clean-loss: 0.25": {"epoch": 3, "loss": 0.5, "val_clean-loss": 0.25},
     "Epoch 3 finished. Train loss = 1.25 (acc = 45.5%), Val loss = 1.5 (acc = 41.25%)": {
         "epoch": 3,
         "train_loss": 1.25,

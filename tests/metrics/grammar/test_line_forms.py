@@ -55,6 +55,12 @@ PLACES = {
     "[Epoch: {}, num_images: 1600, time: 12]\nloss: 0.5, accuracy: 0.25\n": "epoch",
     "[Epoch: {}, clients: 10]\nloss: 0.5, accuracy: 0.25\n": "epoch",
     "Updates {}, FPS 1234\nloss: 0.5, accuracy: 0.25\n": "step",
+    "Epoch 4, step/total_step: {}/60 8.33% loss:0.5 accuracy:0.25\n": "step",
+    "Mon Nov 16 01:53:58 2026 Epoch: 4 Sample {}/76 loss: 0.5 accuracy: 0.25\n": "step",
+    "iters:  1,00{} | loss: 0.5 | accuracy: 0.25 | 3,000 images seen\n": "step",
+    "│   epoch = {}\n│   loss = 0.5\n└   accuracy = 0.25\n": "epoch",
+    "train\tRun it\t2026-03-01T10:00:00.1234567Z Epoch {}/9, loss: 0.5, accuracy: 0.25\n": "epoch",
+    'INFO - 07/14/26 19:43:11 - __log__:{{"epoch": {}, "loss": 0.5, "accuracy": 0.25}}\n': "epoch",
 }
 
 
@@ -167,6 +173,20 @@ def test_a_table_is_read_by_its_header(table):
     assert expected.items() <= row.items()
 
 
+BELOW_STEPS = (
+    "step 7 loss 0.5\n >>> box_loss: 0.25\n",
+    "step 7 loss 0.5\n" + " " * 29 + "box_loss=0.25 iou=0.75\n",
+    "[7/300] Train loss: 0.5, Valid loss: 0.75\nbox_loss : 0.25, mask_loss : 0.5\n",
+    "step 7 lr: 0.001, time: 0.5\nINFO - task : ['car'], loss: 0.5, box_loss: 0.25, mask: ['0.1', '0.2']\n",
+)
+
+
+@pytest.mark.parametrize("text", BELOW_STEPS)
+def test_the_rest_of_a_step_line_stands_below_it(text):
+    rows = [row for row in rows_of(text) if "box_loss" in row]
+    assert [(row["step"], row["box_loss"]) for row in rows] == [(7, 0.25)]
+
+
 def test_a_sentence_with_a_comma_is_no_header():
     assert rows_of("Epoch, loss and acc\n1, 2\n") == []
 
@@ -274,6 +294,45 @@ def test_decimal_commas_are_read_where_a_line_shows_that_they_are():
 def test_an_undecided_comma_gives_no_number_until_a_line_decides():
     text = "Epoch 1 loss: 2,684\nEpoch 2 loss: 0,684\nEpoch 3 loss: 1,024\n"
     assert rows_of(text) == told("epoch=2 loss=0.684; epoch=3 loss=1.024")
+
+
+BELOW = (
+    "[Step 7/100] [Epoch 0/30]  [nyudv2]\n\t\tloss: 0.5,    time: 0.25\n",
+    "step:7/163, loss: 0.75\nINFO - evaluate:dev\naccuracy:  98.5%; loss:  0.5; FB1:  84.5\n",
+)
+
+
+@pytest.mark.parametrize("text", BELOW)
+def test_a_line_belongs_to_the_heading_above_it(text):
+    last = rows_of(text)[-1]
+    assert [last["step"], last.get("loss", last.get("val_loss"))] == [7, 0.5]
+
+
+FORMS = {
+    "I Validation of Epoch 3 - loss: 0.25": "epoch=3 val_loss=0.25",
+    "(INFO) (14-Dec-26 01:54:51) # [Train Epoch: 3/50] [732/2830 particles] loss=0.25": "step=732 epoch=3 loss=0.25",
+    "epoch 3 loss array([[0.25]], dtype=float32)": "epoch=3 loss=0.25",
+    "[Epoch 3] Generator: loss 0.25 | Critic: loss 0.5": "epoch=3 generator/loss=0.25 critic/loss=0.5",
+}
+
+
+@pytest.mark.parametrize("line", FORMS)
+def test_a_number_is_read_in_other_forms(line):
+    assert rows_of(f"{line}\n") == told(FORMS[line])
+
+
+def test_an_array_of_several_numbers_is_none():
+    assert rows_of("epoch 3 loss tensor([0.25, 0.75])\n") == []
+
+
+def test_the_error_of_a_set_heads_its_numbers():
+    text = "Train Epoch: 3 [64/640]\tLoss: 0.5\nTrain Error: Avg loss: 0.25\nTest Error: Avg loss: 0.75\n"
+    assert rows_of(text)[1:] == told("epoch=3 avg_loss=0.25; epoch=3 test_avg_loss=0.75")
+
+
+def test_a_threshold_below_the_heading_of_a_phase_is_a_setting():
+    assert rows_of("val:\n  interval: 1\n  iou_threshold: 0.5\n  loss_weight: 0.25\n") == []
+    assert rows_of("test:\n  nms_iou: 0.5\nval:\n  accuracy: 0.93\n") == []
 
 
 def test_commas_of_thousands_stay():
