@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -304,8 +304,7 @@ class Service(Backend):
         """The folder of one of a job's output directories."""
         layout = self.context.layout
         if directory_id.lower() == STDOUTERR:
-            root: str = job.more[OUTPUT_ROOT]
-            return layout.home / root / output_segment(job.resource_id, job.guid) / STDOUTERR
+            return layout.home / _logs_folder(job.id, job.guid, job.more[OUTPUT_ROOT])
         from batchai_magics.backends.service import resource_views  # loads the models
 
         cluster = resource_views.cluster_spec(job.more[CLUSTER_SPEC])
@@ -336,6 +335,12 @@ class Service(Backend):
         cluster = cluster_of(record)
         nodes = self.context.runner.nodes(cluster, self.context.busy_nodes(record.guid))
         return resource_views.cluster(record, nodes, self.context.facts.warnings(cluster))
+
+
+@lru_cache(maxsize=1024)
+def _logs_folder(id: str, guid: str, output_root: str) -> str:
+    """The folder of a run's logs, relative to the home or absolute; cached for polling."""
+    return f"{output_root}/{output_segment(ResourceId.parse(id), guid)}/{STDOUTERR}"
 
 
 @contextlib.contextmanager

@@ -6,9 +6,10 @@ import contextlib
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Any
 
 from batchai_magics.backends.base import Page, api_errors
 from batchai_magics.backends.folders.layout import Layout
@@ -211,11 +212,18 @@ class SqliteRepository(Repository):
             return _all(db, query, kind.value)
 
 
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> Mapping[str, Any]:
+    """A JSON object, cached for polling."""
+    fields: Mapping[str, Any] = json.loads(text)
+    return fields
+
+
 def record_of(row: sqlite3.Row) -> Record:
     """The row as a record."""
-    more = json.loads(row["more"])
+    more = _parsed(row["more"])
     if row["owner"]:
-        more[OWNER] = row["owner"]
+        more = {**more, OWNER: row["owner"]}
     return Record(row["id"], row["guid"], row["spec"], row["fingerprint"], row["created"], more)
 
 
