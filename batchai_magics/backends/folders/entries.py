@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
-from itertools import islice
 from operator import attrgetter
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
@@ -82,19 +82,13 @@ def _resolved(path: Path) -> Path:
     return path.resolve() if is_remote(path) else Path(os.path.realpath(path))
 
 
-def scan(root: Path, folder: Path, limit: int | None = None) -> Iterator[Entry]:
-    """Lists a folder below `root`, sorted by name, up to `limit` entries; empty if it does not exist."""
-    return islice(_scan(root, folder, limit, skips=lambda name: False), limit)
+def scan(
+    root: Path, folder: Path, limit: int | None = None, *, skips: Callable[[str], bool] = lambda name: False
+) -> Iterator[Entry]:
+    """Lists a folder below `root`, sorted by name, up to `limit` entries; empty if it does not exist.
 
-
-def file_sizes(folder: Path, *, skips: Callable[[str], bool]) -> Iterator[tuple[str, int]]:
-    """The regular files of a folder with their sizes in bytes, by name, without the names to skip."""
-    for entry in _scan(folder, folder, None, skips=skips):
-        if entry.kind is FileKind.FILE:
-            yield entry.name, entry.size_bytes
-
-
-def _scan(root: Path, folder: Path, limit: int | None, *, skips: Callable[[str], bool]) -> Iterator[Entry]:
+    Entries whose names are to be skipped are not looked at.
+    """
     try:
         if is_remote(folder) and is_remote(root):
             listed = map(Entry.from_directory_entry, folder.scan(root, limit))
@@ -104,11 +98,9 @@ def _scan(root: Path, folder: Path, limit: int | None, *, skips: Callable[[str],
             items = sorted((item for item in found if not skips(item.name)), key=attrgetter("name"))
     except FileNotFoundError:
         return
-    for item in items:
-        try:
+    for item in items[:limit]:
+        with contextlib.suppress(FileNotFoundError):  # it was deleted meanwhile
             yield Entry.at(root, item)
-        except FileNotFoundError:  # it was deleted meanwhile
-            continue
 
 
 def resolve_inside(folder: Path, path: str) -> Path:

@@ -130,8 +130,8 @@ class Logs:
 
 def changed_logs(folder: Path, positions: Mapping[str, int]) -> Mapping[str, int]:
     """The logs in a folder whose size is not the given position, with where to read each from."""
-    sizes = entries.file_sizes(folder, skips=is_process_log)
-    known = ((name, size, positions.get(name, 0)) for name, size in sizes)
+    logs = (log for log in entries.scan(folder, folder, skips=is_process_log) if log.kind is FileKind.FILE)
+    known = ((log.name, log.size_bytes, positions.get(log.name, 0)) for log in logs)
     return {name: at if size > at else 0 for name, size, at in known if size != at}
 
 

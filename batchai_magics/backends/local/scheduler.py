@@ -33,16 +33,11 @@ def assign_all(store: Store) -> list[JobRow]:
     with store.read() as db:
         if not job_table.waiting_clusters(db):
             return []
-    with store.write(waits_for_disk=False) as db:
-        clusters = job_table.waiting_clusters(db)
-        return [job for cluster in clusters for job in assign_nodes(db, cluster)]
-
-
-def assign_nodes(db: Database, cluster: str) -> list[JobRow]:
-    """Assigns a cluster's idle nodes to the next jobs, for this process to start."""
     assigned: list[JobRow] = []
-    while (job := job_table.next_job(db, cluster)) and _assign(db, cluster, job):
-        assigned.append(job_table.assign(db, job, spawner=process.own_identity()))
+    with store.write(waits_for_disk=False) as db:
+        for cluster in job_table.waiting_clusters(db):
+            while (job := job_table.next_job(db, cluster)) and _assign(db, cluster, job):
+                assigned.append(job_table.assign(db, job, spawner=process.own_identity()))
     return assigned
 
 
