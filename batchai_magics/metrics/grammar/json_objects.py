@@ -45,6 +45,7 @@ _TOKEN = re.compile(
     rb"|(?P<number>-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|NaN|-?Infinity)|(?P<edge>[{}\[\]])|(?P<comma>,)"
 )
 _DIGITS = re.compile(rb"\d+")
+_DATE = re.compile(rb"\d+[-/]\d+[-/]\d+\D+\d+:\d+:\d")
 _COUNT = re.compile(rb"(?P<count>\d{1,18})(?:\.0+)?|(?P<of>\d{1,15})/\d{1,15}")
 _EPOCH = re.compile(rb"\d{1,18}(?:\.\d{1,20})?(?:[eE]-?\d{1,2})?|\d{1,15}/\d{1,15}")
 _MESSAGE = re.compile(
@@ -69,6 +70,12 @@ class Value:
     def json(self) -> object:
         """The value that is printed."""
         return float(self.text) if self.is_number else self.text.decode("utf-8", "replace")
+
+    @property
+    def may_be_time(self) -> bool:
+        """Whether it is a time; of a date, digits do not count: those of other lines may be wrong."""
+        is_date = not self.is_number and _DATE.search(self.text) is not None
+        return is_date or json_timestamp(self.json) is not None
 
     @property
     def count(self) -> Span | None:
@@ -143,7 +150,7 @@ def object_reading(
         rank.count if rank else None,
         tuple(_numbers(values, name)),
         is_member=rank is not None,
-        seconds=next((each.span for each in times if json_timestamp(each.json)), None),
+        seconds=next((each.span for each in times if each.may_be_time), None),
         names=(*key_digits, *names),
         is_self_terminating=True,
     )

@@ -256,3 +256,10 @@ def test_a_total_is_told_where_a_rank_first_prints_it_however_its_log_is_read(ch
     assert len({(value, rank) for value, rank, _ in told}) == len(told)
     alone = [(value, rank) for part in parts for value, rank, _ in lengths(Parser().feed(part))]
     assert [(value, rank) for value, rank, _ in told] == list(dict.fromkeys(alone))
+
+
+def test_a_date_that_is_none_hides_no_time_of_a_line_like_it():
+    form = '{{"step": {}, "loss": 0.5, "timestamp": "2026-11-23T18:{}:10.625181Z"}}'
+    log = f"{form.format(1, 15)}{form.format(2, 915)}\n{form.format(3, 915)}\n".encode()
+    same(log, "line")
+    assert [each.wall_time is None for each in parsed(log)] == [False, True, True]
