@@ -38,6 +38,7 @@ account show
 account list
 account set -s 1
 account clear
+account list-locations
 role assignment create --role Reader --assignee me
 role assignment list
 role assignment delete
@@ -48,7 +49,11 @@ use
 storage account create -n acc -g g -l eastus
 storage account show -n acc
 storage account list
+storage account check-name -n acc
+storage account check-name -n other
+storage account show-connection-string -n acc
 storage account keys list -n acc
+storage account keys renew -n acc --key key1
 storage share create -n data {ACCOUNT}
 storage share list {ACCOUNT}
 storage share exists -n data {ACCOUNT}
@@ -58,12 +63,16 @@ storage directory exists -n d -s data {ACCOUNT}
 storage directory delete -n d -s data {ACCOUNT}
 storage file upload -s data --source tree/a {ACCOUNT}
 storage file upload-batch -d data -s tree {ACCOUNT}
+storage file upload-batch -d data -s tree --dryrun {ACCOUNT}
 storage file list -s data {ACCOUNT}
 storage file show -s data -p a {ACCOUNT}
 storage file exists -s data -p a {ACCOUNT}
 storage file download -s data -p a --dest a2 {ACCOUNT}
 storage file download-batch -s data -d down {ACCOUNT}
+storage file download-batch -s data -d down --dryrun {ACCOUNT}
 storage file delete -s data -p a {ACCOUNT}
+storage file delete-batch -s data --dryrun {ACCOUNT}
+storage file delete-batch -s data {ACCOUNT}
 storage share delete -n data {ACCOUNT}
 storage container create -n blobs {ACCOUNT}
 storage container list {ACCOUNT}
@@ -76,6 +85,7 @@ storage blob exists -c blobs -n a {ACCOUNT}
 storage blob download -c blobs -n a -f a3 {ACCOUNT}
 storage blob download-batch -s blobs -d down2 {ACCOUNT}
 storage blob delete -c blobs -n a {ACCOUNT}
+storage blob delete-batch -s blobs {ACCOUNT}
 storage container delete -n blobs {ACCOUNT}
 workspace create -g g -n w
 workspace show -g g -n w

@@ -90,6 +90,12 @@ def set_account(context: Context, arguments: Namespace) -> SettingsChoice | Valu
     return ValueWithNotes(None, (note,))
 
 
+def list_locations(context: Context, arguments: Namespace) -> list[AzObject]:
+    """The only location."""
+    name = context.settings.location
+    return [{"displayName": name.capitalize(), "name": name}]
+
+
 def list_providers(context: Context, arguments: Namespace) -> list[AzObject]:
     """The providers, all registered."""
     return [_provider(context.settings, name) for name in _PROVIDERS]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from batchai_magics.backends.base import ShareFile
 from batchai_magics.commands.azure.storage_bucket import (
+    RESUME_HINT,
     Bucket,
     bucket_and_path,
     bucket_downloads,
@@ -17,11 +18,13 @@ from batchai_magics.commands.azure.storage_bucket import (
     file_download,
     file_upload,
     folder_uploads,
+    matches,
     open_bucket,
     upload_path,
 )
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.output.command_progress import Operation
+from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.commands.output.resource_json import AzObject
 from batchai_magics.commands.output.table_columns import Blob
 from batchai_magics.commands.specs.shared_options import BucketKind
@@ -30,6 +33,7 @@ from batchai_magics.errors import UsageError
 from batchai_magics.models.subscription import StorageAccount
 from batchai_magics.options.option_parsing import relative_path
 
+_KEY_NUMBERS = {"primary": 1, "key1": 1, "secondary": 2, "key2": 2}
 _KEEP = ".keep"
 
 
@@ -54,9 +58,28 @@ def list_accounts(context: Context, arguments: Namespace) -> Sequence[StorageAcc
     return context.accounts.list(arguments.resource_group)
 
 
+def check_account_name(context: Context, arguments: Namespace) -> AzObject:
+    """Whether the name is available."""
+    taken = any(account.name == arguments.name for account in context.accounts.list())
+    message = f"The storage account named {arguments.name} is already taken." if taken else None
+    return {"message": message, "nameAvailable": not taken, "reason": "AlreadyExists" if taken else None}
+
+
 def delete_account(context: Context, arguments: Namespace) -> None:
     """Deletes the account with its shares and containers."""
     context.accounts.delete(arguments.name)
+
+
+def connection_string(context: Context, arguments: Namespace) -> dict[str, str]:
+    """The connection string with the first key."""
+    key = context.accounts.keys(arguments.name)[0]
+    parts = {
+        "DefaultEndpointsProtocol": "https",
+        "EndpointSuffix": "core.windows.net",
+        "AccountName": arguments.name,
+        "AccountKey": key,
+    }
+    return {"connectionString": ";".join(f"{name}={value}" for name, value in parts.items())}
 
 
 def account_keys(context: Context, arguments: Namespace) -> list[dict[str, str]]:
@@ -66,6 +89,12 @@ def account_keys(context: Context, arguments: Namespace) -> list[dict[str, str]]
         {"keyName": f"key{number}", "permissions": "FULL", "value": value}
         for number, value in enumerate(values, start=1)
     ]
+
+
+def renew_account_key(context: Context, arguments: Namespace) -> list[dict[str, str]]:
+    """Renews a key; returns both."""
+    context.accounts.renew_key(arguments.account_name, _KEY_NUMBERS[arguments.key])
+    return account_keys(context, arguments)
 
 
 def create_bucket(context: Context, arguments: Namespace, kind: BucketKind) -> dict[str, bool]:
@@ -142,10 +171,12 @@ def upload_blob(context: Context, arguments: Namespace) -> Operation:
     return _as_blobs(bucket.upload([file_upload(arguments.file, path)], arguments))
 
 
-def upload_batch(context: Context, arguments: Namespace, kind: BucketKind) -> Operation:
+def upload_batch(context: Context, arguments: Namespace, kind: BucketKind) -> Operation | list[str]:
     """Uploads the files of a folder to a share or container."""
     name, below = bucket_and_path(arguments.destination, arguments.destination_path)
     copies = folder_uploads(arguments.source, below, arguments.pattern, place=kind.value)
+    if arguments.dryrun:
+        return [copy.path for copy in copies]
     bucket = open_bucket(context, arguments, kind, name)
     operation = bucket.upload(copies, arguments)
     return operation if kind is BucketKind.SHARE else _as_blobs(operation)
@@ -169,12 +200,14 @@ def download(context: Context, arguments: Namespace, kind: BucketKind) -> Operat
     return bucket.download(copies, arguments, is_one=True)
 
 
-def download_batch(context: Context, arguments: Namespace, kind: BucketKind) -> Operation:
+def download_batch(context: Context, arguments: Namespace, kind: BucketKind) -> Operation | list[str]:
     """Downloads the files of a share or container, or of one of its folders."""
     name, below = bucket_and_path(arguments.source, arguments.source_path)
     bucket = open_bucket(context, arguments, kind, name)
     below = relative_path(below, "--source-path", place=kind.value)
     copies = bucket_downloads(bucket, arguments.destination, below=below, pattern=arguments.pattern)
+    if arguments.dryrun:
+        return [copy.path for copy in copies]
     return bucket.download(copies, arguments)
 
 
@@ -217,3 +250,20 @@ def _file(context: Context, arguments: Namespace, kind: BucketKind) -> tuple[Buc
         return bucket, relative_path(arguments.path, "--path", place="share")
     bucket = open_bucket(context, arguments, kind, arguments.container_name)
     return bucket, relative_path(arguments.name, "--name", place="container")
+
+
+def delete_batch(context: Context, arguments: Namespace, kind: BucketKind) -> Operation | list[str]:
+    """Deletes the files or blobs that match a pattern."""
+    bucket = open_bucket(context, arguments, kind, arguments.source)
+    paths = [file.path for file in bucket.files() if matches(file.path, arguments.pattern)]
+    if arguments.dryrun:
+        return paths
+    steps = _delete_all(bucket, paths)
+    return Operation("Deleting", len(paths), "file", steps, RESUME_HINT, is_quiet=arguments.no_progress)
+
+
+def _delete_all(bucket: Bucket, paths: Sequence[str]) -> Generator[int, None, ValueWithNotes]:
+    for path in paths:
+        bucket.storage.delete(bucket.name, path)
+        yield 1
+    return ValueWithNotes(None, (f"{len(paths)} file{'' if len(paths) == 1 else 's'} deleted.",))

@@ -97,6 +97,7 @@ COMMANDS = (
     _session("account show", "Show the subscription.", function="show_account"),
     _session("account list", "List subscriptions.", function="list_accounts"),
     _session("account set", "Choose the subscription.", (_CHOSEN,), function="set_account"),
+    _session("account list-locations", "List locations.", function="list_locations"),
     _session("account clear", "Forget the login; there is nothing to do.", function="logout", is_hidden=True),
     _session(
         "role assignment create",

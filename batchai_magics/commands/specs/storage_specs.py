@@ -33,6 +33,7 @@ _ACCOUNT = Option(("--name", "-n"), "Name of the account.", is_required=True, co
 _KEYED = Option(
     ("--account-name", "-n"), "Name of the account.", is_required=True, completes=NameKind.ACCOUNT
 )
+_KEY = Option(("--key",), "Which key.", choices=("primary", "secondary", "key1", "key2"), is_required=True)
 _CREATE_ACCOUNT = (
     o.GROUP,
     Option(("--name", "-n"), "Name of the account.", is_required=True),
@@ -68,16 +69,34 @@ _ACCOUNTS = (
     _accounts("storage account show", "Show a storage account.", (o.GROUP, _ACCOUNT)),
     _accounts("storage account list", "List storage accounts.", (o.GROUP,), function="list_accounts"),
     _accounts(
+        "storage account check-name",
+        "Say whether a name is free for an account.",
+        (_ACCOUNT,),
+        function="check_account_name",
+    ),
+    _accounts(
         "storage account delete",
         "Delete a storage account with all in it.",
         (o.GROUP, _ACCOUNT, o.YES),
         is_confirmed=True,
     ),
     _accounts(
+        "storage account show-connection-string",
+        "Show what programs connect to an account with.",
+        (o.GROUP, _ACCOUNT),
+        function="connection_string",
+    ),
+    _accounts(
         "storage account keys list",
         "List the keys of an account.",
         (o.GROUP, _KEYED),
         function="account_keys",
+    ),
+    _accounts(
+        "storage account keys renew",
+        "Make a new key of an account.",
+        (o.GROUP, _KEYED, _KEY),
+        function="renew_account_key",
     ),
 )
 _IN_SHARE = (_FOLDER, _OF_SHARE, *o.ACCESS)
@@ -102,9 +121,10 @@ _CONTAINERS = _bucket_commands(
 
 
 _PATTERN = Option(("--pattern",), "Only files whose path fits, such as *.json.")
+_DRY = switch("--dryrun", help="Show what would be done; nothing is written.")
 _QUIET = switch("--no-progress", help="Show no progress bar.")
 _OVERWRITE = switch("--overwrite", help="Accepted; what is there is replaced.")
-_BATCH = (_PATTERN, _QUIET, *o.ACCESS)
+_BATCH = (_PATTERN, _DRY, _QUIET, *o.ACCESS)
 _OF_CONTAINER = container_option("--container-name", "-c")
 _FILE = Option(("--path", "-p"), "Path of the file on the share.", is_required=True)
 _BLOB = Option(("--name", "-n"), "Name of the blob.", is_required=True)
@@ -138,6 +158,7 @@ def _item_commands(
         make(f"{words} show", f"Show a {noun}.", one),
         make(f"{words} exists", f"Say whether a {noun} exists.", one),
         make(f"{words} delete", f"Delete a {noun}.", one),
+        make(f"{words} delete-batch", f"Delete {noun}s of a {kind.value}.", (download[0], *_BATCH)),
     )
 
 

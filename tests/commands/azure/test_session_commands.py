@@ -37,6 +37,7 @@ def test_there_is_one_subscription(do, context):
     assert listed["id"] == do("account show --query id").data == context.settings.subscription
     assert listed["isDefault"] is True
     assert "it stays chosen" in do("account set -s mine").notes[0]
+    assert do("account list-locations --query [].name").data == ["local"]
 
 
 def test_elsewhere_the_subscription_is_chosen(do, context):

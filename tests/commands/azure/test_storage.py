@@ -15,8 +15,9 @@ def test_accounts_come_and_go(do):
     assert shown.table.rows == (("acc", "g", "eastus", "Storage", "Standard_LRS"),)
     assert do("storage account list").data == [shown.data]
     assert do("storage account list -g other").data == []
+    assert do("storage account check-name -n acc").data["nameAvailable"] is False
     do("storage account delete -n acc -y")
-    assert do("storage account list").data == []
+    assert do("storage account check-name -n acc").data["nameAvailable"] is True
 
 
 def test_the_account_of_this_machine_is_not_to_be_had(do):
@@ -24,10 +25,11 @@ def test_the_account_of_this_machine_is_not_to_be_had(do):
         do("storage account create -n local")
 
 
-def test_an_account_has_two_keys(do):
-    keys = do("storage account keys list -g g -n acc").data
-    assert [key["keyName"] for key in keys] == ["key1", "key2"]
-    assert keys[0]["value"] != keys[1]["value"]
+def test_a_renewed_key_is_another_one(do):
+    before = do("storage account keys list -g g -n acc").data
+    assert [key["keyName"] for key in before] == ["key1", "key2"]
+    after = do("storage account keys renew --account-name acc --key secondary").data
+    assert (before[0] == after[0], before[1] == after[1]) == (True, False)
 
 
 @pytest.mark.parametrize("noun", ["share", "container"])
@@ -107,15 +109,26 @@ def test_a_folder_goes_up_and_comes_back(do, tree, tmp_path, noun, bucket, liste
 
 def test_a_batch_takes_what_fits(do, tree, tmp_path):
     line = f"storage file upload-batch -d data -s {tree} --account-name acc --destination-path in/here"
+    assert do(f"{line} --pattern *.txt --dryrun").data == ["in/here/a.txt", "in/here/deep/b.txt"]
+    assert do("storage file list -s data --account-name acc").data == []
     do(f"{line} --pattern *.txt")
     options = f"-d {tmp_path}/back --source-path in/here/deep --account-name acc"
     do(f"storage file download-batch -s data {options}")
     assert read(tmp_path / "back") == {"in/here/deep/b.txt": "two"}
 
 
-def test_a_connection_string_names_the_account(do):
-    line = "storage share list --connection-string 'AccountName=acc;AccountKey=a2V5'"
-    assert do(line).data == [{"name": "data"}]
+@pytest.mark.parametrize(("noun", "bucket"), [("file", "data"), ("blob", "blobs")])
+def test_what_fits_is_deleted(do, tree, noun, bucket):
+    do(f"storage {noun} upload-batch -d {bucket} -s {tree} --account-name acc")
+    line = f"storage {noun} delete-batch -s {bucket} --account-name acc --pattern"
+    assert do(f"{line} *.txt --dryrun").data == ["a.txt", "deep/b.txt"]
+    assert do(f"{line} *.txt").notes == ("2 files deleted.",)
+    assert do(f"{line} *").notes == ("1 file deleted.",)
+
+
+def test_the_connection_string_names_the_account(do, monkeypatch):
+    text = do("storage account show-connection-string -n acc").data["connectionString"]
+    assert do(f"storage share list --connection-string '{text}'").data == [{"name": "data"}]
 
 
 def test_blobs_are_single_files_too(do, tree, tmp_path):
