@@ -199,7 +199,11 @@ class Storage(Protocol):
                     copy.local_path, f"{share}/{source.path} {source.size_bytes} {source.modified}"
                 )
                 part.parent.mkdir(parents=True, exist_ok=True)
+                is_resumed = part.exists()
                 is_intact = yield from _download(self, share, source, part)
+                if not is_intact and is_resumed and self.show(share, copy.path) == source:
+                    # the partial download was damaged, and has been deleted
+                    is_intact = yield from _uncounted(_download(self, share, source, part))
                 is_same = self.show(share, copy.path) == source
                 if not (is_intact and is_same):
                     part.unlink(missing_ok=True)
@@ -352,3 +356,13 @@ def _download(storage: Storage, share: str, source: ShareFile, part: Path) -> Ge
     if not is_intact:
         part.unlink()
     return is_intact
+
+
+def _uncounted(steps: Generator[int, None, bool]) -> Generator[int, None, bool]:
+    """The same steps, reported as 0 bytes, since they were reported before."""
+    try:
+        while True:
+            next(steps)
+            yield 0
+    except StopIteration as end:
+        return bool(end.value)
