@@ -78,7 +78,7 @@ export function notebookPreview(cells) {
 /** @param {NotebookCell} cell */
 function cellElement({ kind, count, source, outputs }) {
   const cell = el("div", { class: "ba-cell" });
-  if (kind !== "code") return filled(cell, [filled(el("div", { class: "ba-prose" }), kind === "markdown" ? proseOf(source) : [source])]);
+  if (kind !== "code") return filled(cell, [el("div", { class: "ba-prose" }, source)]);
   const code = el("pre", { class: "ba-cell-code" }, source);
   return filled(cell, [el("span", { class: "ba-muted" }, `[${count}]`), filled(el("div", {}, code), outputs.map(outputElement))]);
 }
@@ -91,55 +91,6 @@ function cellElement({ kind, count, source, outputs }) {
 function filled(element, children) {
   for (const child of children) element.append(child);
   return element;
-}
-
-const HEADING = /^#{1,6} +/;
-const FENCE = /^[ \t>]*(`{3,}|~{3,})(.*)/s; // of code
-const CODE = "(?<!`)`[^`]+`(?!`)";
-const MATH = String.raw`\$[^$]+\$`;
-const INSIDE = String.raw`(?=\S)[^*]+(?<![\s\\])`; // of emphasis
-const WORD = String.raw`[\p{L}\p{N}_*]`; // beside emphasis, makes it a product, a power or keyword arguments
-const EMPHASIS = String.raw`(?<!${WORD})(?:\*\*${INSIDE}\*\*|\*${INSIDE}\*)(?!${WORD})`;
-const STYLED = new RegExp(String.raw`((?<!\\)(?:${CODE}|${MATH}|${EMPHASIS}))`, "u");
-
-/**
- * Text in Markdown with its headings, emphasis and code; all else stays as it is written.
- * @param {string} source
- * @returns {Generator<Node | string>}
- */
-function* proseOf(source) {
-  let fence = ""; // that is open
-  let isFirst = true; // of the source or below a heading
-  for (const line of source.split(/\r?\n/)) {
-    const [, mark = "", rest = ""] = FENCE.exec(line) ?? [];
-    const isCode = fence !== "" || (mark !== "" && !rest.includes("`"));
-    const heading = isCode ? undefined : HEADING.exec(line)?.[0];
-    if (heading !== undefined) yield filled(el("strong", { class: "ba-heading" }), styled(headingOf(line.slice(heading.length))));
-    else {
-      if (!isFirst) yield "\n";
-      yield* isCode ? [line] : styled(line);
-    }
-    isFirst = heading !== undefined;
-    if (isCode && !fence) fence = mark;
-    else if (mark.startsWith(fence) && !rest.trim()) fence = "";
-  }
-}
-
-/** A heading without the signs that may close it. @param {string} text */
-function headingOf(text) {
-  const trimmed = text.trimEnd();
-  let end = trimmed.length;
-  while (trimmed[end - 1] === "#") end -= 1;
-  return end && trimmed[end - 1] !== " " ? trimmed : trimmed.slice(0, end).trimEnd();
-}
-
-/** @param {string} line */
-function styled(line) {
-  return line.split(STYLED).map((part, i) => {
-    if (!(i % 2) || part.startsWith("$")) return part;
-    if (part.startsWith("`")) return el("code", {}, part.slice(1, -1));
-    return part.startsWith("**") ? el("strong", {}, part.slice(2, -2)) : el("em", {}, part.slice(1, -1));
-  });
 }
 
 /** @param {CellOutput} output */

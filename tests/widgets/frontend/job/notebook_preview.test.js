@@ -1,27 +1,8 @@
 import assert from "node:assert";
-import { afterEach, beforeEach, test } from "node:test";
+import { test } from "node:test";
 
 import { previewSize } from "../../../../batchai_magics/widgets/frontend/job/file_list.js";
-import { cellsOf, notebookPreview } from "../../../../batchai_magics/widgets/frontend/job/notebook_preview.js";
-
-/** As much of an element as a preview needs. */
-class Box {
-  parts = [];
-  append = (...parts) => this.parts.push(...parts);
-  setAttribute = () => {};
-  constructor(tag) {
-    this.tag = tag;
-  }
-}
-beforeEach(() => (globalThis.document = { createElement: (tag) => new Box(tag) }));
-afterEach(() => delete globalThis.document);
-
-/** What the preview of a cell with Markdown shows: its text, in which `<tag>` is a style. */
-function shown(source) {
-  const markup = (part) => (typeof part === "string" ? part : `<${part.tag}>${part.parts.map(markup).join("")}</${part.tag}>`);
-  const [cell] = notebookPreview(cellsOf(JSON.stringify({ cells: [{ cell_type: "markdown", source }] }))).parts;
-  return cell.parts[0].parts.map(markup).join("");
-}
+import { cellsOf } from "../../../../batchai_magics/widgets/frontend/job/notebook_preview.js";
 
 /** @param {unknown[]} outputs */
 function outputsOf(outputs) {
@@ -61,24 +42,4 @@ test("a notebook is read whole, and a text that is none has no cells", () => {
   assert.strictEqual(previewSize("a/run.ipynb", 5 << 20), 1 << 16);
   assert.strictEqual(cellsOf('{"cells": [{"cell_type": "co'), null);
   assert.strictEqual(cellsOf("{}"), null);
-});
-
-test("headings, emphasis and code of Markdown are styled", () => {
-  assert.strictEqual(shown("a **b c** *d*, (*e*) `f`.\n## G `h` ##  \ni\nj"), "a <strong>b c</strong> <em>d</em>, (<em>e</em>) <code>f</code>.<strong>G <code>h</code></strong>i\nj");
-  assert.strictEqual(shown("# C#\r\na\r\n\r\n# # #\r\nb"), "<strong>C#</strong>a\n<strong>#</strong>b");
-});
-
-test("formulas, operators, escaped signs and code between fences stay as they are written", () => {
-  const lines = ["run(**a, **b)", "2**3 + 3**2", "$a*b*c$", "$x^*$ and $y^*$", "5*3*2", "a * b * c", "α*β*γ", "\\*a\\*", "``a`b``", "- *a", "#no", "####### no"];
-  for (const line of lines) assert.strictEqual(shown(line), line);
-  const fenced = "~~~\n```\n# no *a*\n~~~\n```py\n# no `a`\n\n``\n````";
-  assert.strictEqual(shown(`${fenced}\n*a*`), `${fenced}\n<em>a</em>`);
-  assert.strictEqual(shown("```a```\n*a*"), "```a```\n<em>a</em>");
-});
-
-test("any source is shown, in time that grows with its length", () => {
-  assert.strictEqual(shown(5), "5");
-  for (const line of ["#", ...["\r", "\u2028", " ", "#", "# ", "*", "**a ", "*a", "`", "``a", "$", "\\*"].map((part) => `# ${part.repeat(20_000)}x`)]) shown(line);
-  assert.strictEqual(shown("a\n".repeat(200_000)).length, 400_000);
-  assert.strictEqual(shown("*a* ".repeat(200_000)).length, 2_000_000 + 400_000 - 200_000);
 });
