@@ -434,19 +434,11 @@ def max_points(runs: int) -> int:
 
 
 def line_columns(lines: Overlay, names: Collection[str], limit: int) -> PageData:
-    """A run's first lines and the last, downsampled to their last point, and x axes by step (`RunLines`)."""
+    """A run's first lines and the last, downsampled to their last point, and time by step (`RunLines`)."""
     drawn = {traits.name: traits for traits in lines.metrics}
-    return {
-        "metrics": {name: _segments(lines, drawn[name], limit) if name in drawn else [] for name in names},
-        "scales": {
-            _SCALES[name]: _columns(values, MAX_KNOTS)
-            for name, values in lines.x_values.items()
-            if values and name in _SCALES and not (name == "seconds" and "time" in lines.logged)
-        },
-    }
-
-
-_SCALES = {"seconds": "time", "images": "images"}
+    metrics = {name: _segments(lines, drawn[name], limit) if name in drawn else [] for name in names}
+    seconds = {} if "time" in lines.logged else lines.x_values.get("seconds")
+    return {"metrics": metrics, **({"time": _columns(seconds, MAX_KNOTS)} if seconds else {})}
 
 
 def _segments(lines: Overlay, traits: MetricTraits, limit: int) -> list[list[Any]]:

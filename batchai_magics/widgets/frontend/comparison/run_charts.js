@@ -21,8 +21,7 @@ import { grouped, parameterAxis } from "./run_parameters.js";
 const SHOWN = 2; // charts, initially
 const AGAINST = "parameter:"; // starts the names of x axes that are parameters
 const COUNTS = /** @type {XName[]} */ (["step", "order"]); // what the numbers of the columns are
-const SCALES = ["epoch", "time", "images"];
-const SHARED = /** @type {const} */ (["time", "images"]); // by all segments
+const SCALES = ["epoch", "time"];
 
 /** @type {(name: XName, columns: StepColumns) => XScale} */
 const scaleOf = (name, [steps, places]) => new XScale(name, steps, /** @type {number[]} */ (places));
@@ -37,10 +36,7 @@ export class RunData {
   /** @param {RunLines} lines */
   take(lines) {
     for (const [name, segments] of Object.entries(lines.metrics)) this.metrics.set(name, segments);
-    for (const name of SHARED) {
-      const known = lines.scales[name];
-      if (known) this.scales.set(name, scaleOf(name, known));
-    }
+    if (lines.time) this.scales.set("time", scaleOf("time", lines.time));
   }
 
   /** Whether there is an x axis. @param {string} name */

@@ -6,7 +6,7 @@ import { el, offerOptions } from "./dom.js";
 /** @typedef {{title: string, is_default: boolean}} Offer */
 
 /** @type {Record<string, string>} */
-const AXES = { step: "over steps", epoch: "over epochs", order: "in order", time: "over time", images: "over images seen" };
+const AXES = { step: "over steps", epoch: "over epochs", order: "in order", time: "over time" };
 const WEIGHTS = [0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99]; // of smoothing
 
 /**

@@ -213,11 +213,11 @@ export type StepColumns = [number[], (number | null)[]];
 /** A segment of a metric, such as a fold: its name, which may be empty, its columns, and its own x axes by step. */
 export type Segment = [string, ...StepColumns, Partial<Record<"epoch" | "time", StepColumns>>];
 
-/** The lines of one run, and its other x axes by step, which all segments have in common. */
+/** The lines of one run, and its time by step, which all segments have in common. */
 export interface RunLines {
   run: number;
   metrics: Record<string, Segment[]>;
-  scales: Partial<Record<"time" | "images", StepColumns>>;
+  time?: StepColumns;
 }
 
 /** The message with new lines of some runs. */

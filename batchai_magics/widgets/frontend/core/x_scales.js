@@ -1,12 +1,12 @@
-// The x axes of charts: steps, epochs, time or images seen. Points have steps; a scale converts them.
+// The x axes of charts: steps, epochs or time. Points have steps; a scale converts them.
 
 import { countAxis, EPOCH_AXIS, TIME_AXIS } from "./chart_axes.js";
 
 /** @typedef {import("./chart_axes.js").XAxis} XAxis */
 
-/** @typedef {"step" | "epoch" | "order" | "time" | "images"} XName */
+/** @typedef {"step" | "epoch" | "order" | "time"} XName */
 
-const AXES = { step: countAxis("step"), epoch: EPOCH_AXIS, order: countAxis("value"), time: TIME_AXIS, images: countAxis("images seen") };
+const AXES = { step: countAxis("step"), epoch: EPOCH_AXIS, order: countAxis("value"), time: TIME_AXIS };
 
 /** Converts steps to values of an x axis, linearly between and beyond the steps for which they are known. */
 export class XScale {
