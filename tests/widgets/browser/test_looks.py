@@ -138,8 +138,6 @@ def use(job, cluster):
     job.locator("mark").first.wait_for()
     job.locator(".ba-readout button").last.click()
     cluster.get_by_label("Number of nodes").fill("2")
-    cluster.get_by_role("button", name="Resize").click()
-    cluster.locator(".ba-question", has_text="to 2 nodes").wait_for(state="attached")
     job.get_by_role("tab", name="Files").click()
     job.get_by_role("treeitem", name="stdout.txt").wait_for()
 
