@@ -2,8 +2,8 @@
 
 import { isProgressShown, progressBar, sparkline } from "../core/bars.js";
 import { el, offerOptions, setText } from "../core/dom.js";
-import { compare, error, quantity } from "../core/format.js";
-import { markSorted, NOTHING, parameterColumn, sortHead } from "../core/tables.js";
+import { error, quantity } from "../core/format.js";
+import { NOTHING, parameterColumn, SortedTable } from "../core/tables.js";
 import { runColour } from "./lines_chart.js";
 
 /** @typedef {import("../core/messages.d.ts").ComparisonFacts} ComparisonFacts */
@@ -15,7 +15,6 @@ import { runColour } from "./lines_chart.js";
 /** @typedef {{row: HTMLTableRowElement, update: (run: RunRow) => void, spark: () => void}} Line */
 
 const BASELINE = "baseline"; // the tag of the run that others are compared with
-const SECOND_MS = 1000;
 const MAX_SPARK = 40; // points of a sparkline
 const DIGIT_EM = 0.6;
 
@@ -37,41 +36,34 @@ const RESULTS = [
   { title: "Stragglers", key: "stragglers", of: (row) => (row.stragglers ? `rank ${row.stragglers}` : NOTHING), by: (row) => row.stragglers || null, isNeeded: (row) => row.stragglers !== "" },
 ];
 
-export class RunTable {
+/** @extends {SortedTable<RunRow, Column>} */
+export class RunTable extends SortedTable {
   /**
    * @param {string} label of the table, for screen readers
    * @param {{toggle: (place: number) => void, focus: (run: string | null) => void, valuesOf: (place: number, metric: string) => number[], addressOf?: (place: number) => string}} on
    *   `toggle`: a run is shown or hidden in the charts; `addressOf`: of the view of its job, in a plain page
    */
   constructor(label, on) {
+    super(label, "ba-runs", "");
     this.on = on;
-    /** @type {Column[]} */
-    this.columns = [];
     /** @type {Line[]} */
     this.lines = [];
     /** @type {RunRow[]} */
     this.rows = [];
     /** @type {ComparisonFacts | null} */
     this.facts = null;
-    this.sorted = ""; // the key of a column; "" is the order of the runs
-    this.isDescending = false;
     this.made = ""; // what the rows were made for
     this.isGrouped = false;
-    this.isStopped = false; // the kernel is gone: no more updates
     /** @type {Set<number>} */
     this.hidden = new Set();
     /** @type {Set<string> | null} */
     this.selected = null; // the runs whose rows are shown; null: all
-    const change = () => ((this.isBaseChosen = true), this.#draw());
+    const change = () => ((this.isBaseChosen = true), this.#updateRows());
     this.bases = el("select", { class: "ba-select", "aria-label": "Baseline", title: "The run that the others' metrics are compared with", change });
     this.isBaseChosen = false; // here, not by its tag
     /** @type {Map<string, number>} */
     this.widths = new Map(); // of the longest text of each column so far, in characters
-    this.head = el("tr", { role: "row" });
-    this.body = el("tbody", { role: "rowgroup" }); // explicit roles: on a narrow page the rows become lines
-    const table = el("table", { class: "ba-table ba-runs", role: "table", "aria-label": label }, el("thead", { role: "rowgroup" }, this.head), this.body);
-    this.element = el("div", { class: "ba-scroller", tabindex: 0, role: "region", "aria-label": label }, table);
-    this.timer = setInterval(() => this.rows.some((row) => row.progress) && this.lines.forEach((line, i) => line.update(/** @type {RunRow} */ (this.rows[i]))), SECOND_MS);
+    this.element = this.scroller;
   }
 
   /**
@@ -87,11 +79,15 @@ export class RunTable {
     this.made = made;
     if (!isGrouped) this.#offerBases(facts, rows);
     this.bases.hidden = isGrouped || rows.length < 2;
-    this.#draw();
-    this.#order();
+    this.#updateRows();
+    this.draw();
   }
 
-  #draw() {
+  tick() {
+    if (this.rows.some((row) => row.progress)) this.#updateRows();
+  }
+
+  #updateRows() {
     this.rows.forEach((row, i) => this.lines[i]?.update(row));
   }
 
@@ -122,42 +118,16 @@ export class RunTable {
     this.lines.forEach(({ row }, i) => row.toggleAttribute("data-marked", !this.isGrouped && String(i) === run));
   }
 
-  /** Stops the table's timer. */
-  stop() {
-    this.isStopped = true;
-    clearInterval(this.timer);
-  }
-
   /** @param {Column[]} columns */
   #make(columns) {
-    this.columns = columns;
-    this.head.replaceChildren(
-      ...columns.map(({ title, key, metric }) => sortHead({ title, key, kind: metric ? "metric" : null }, () => this.#sortBy(key))),
-    );
+    this.setColumns(columns);
     this.lines = this.rows.map((_, place) => this.#line(place));
     this.select(this.selected);
     this.body.replaceChildren(...this.lines.map((line) => line.row));
   }
 
-  /** A first click sorts the best first, a second one the other way round, a third one as the runs were given. @param {string} key */
-  #sortBy(key) {
-    const column = this.columns.find((each) => each.key === key);
-    const isFirst = this.sorted !== key;
-    const initial = Boolean(column?.isDescending);
-    if (isFirst) [this.sorted, this.isDescending] = [key, initial];
-    else if (this.isDescending === initial) this.isDescending = !initial;
-    else this.sorted = "";
-    this.#order();
-  }
-
-  /** Puts the rows in order. */
-  #order() {
-    markSorted(this.head, this.sorted, this.isDescending);
-    const column = this.columns.find(({ key }) => key === this.sorted);
-    const places = this.rows.map((_, place) => place);
-    const direction = this.isDescending ? -1 : 1;
-    const keys = column ? this.rows.map((row) => column.by(row)) : [];
-    if (column) places.sort((a, b) => compare(keys[a] ?? null, keys[b] ?? null, direction) || a - b);
+  draw() {
+    const places = this.sort([...this.rows.keys()], (place) => /** @type {RunRow} */ (this.rows[place]));
     const rows = places.map((place) => /** @type {Line} */ (this.lines[place]).row);
     if (rows.some((row, i) => this.body.children[i] !== row)) this.body.replaceChildren(...rows);
   }
@@ -294,7 +264,7 @@ function columnsOf({ parameters, metrics }, rows) {
  */
 function metricColumn(metric) {
   const valueOf = (/** @type {RunRow} */ row) => row.values[metric.name]?.[0] ?? null;
-  return { title: metric.label, key: `metric:${metric.name}`, of: (row) => valueText(metric, row), by: valueOf, isDescending: metric.direction !== "falls", metric };
+  return { title: metric.label, key: `metric:${metric.name}`, of: (row) => valueText(metric, row), by: valueOf, isDescending: metric.direction !== "falls", kind: "metric", metric };
 }
 
 /** @type {(metric: RunMetric, row: RunRow) => string} */

@@ -3,8 +3,8 @@
 import { isProgressShown, progressBar, sparkline } from "../core/bars.js";
 import { countAxis } from "../core/chart_axes.js";
 import { el, offerOptions, restingPaint, setText } from "../core/dom.js";
-import { compare, counted, duration, quantity } from "../core/format.js";
-import { markSorted, moreRows, NOTHING, parameterColumn, sortHead } from "../core/tables.js";
+import { counted, duration, quantity } from "../core/format.js";
+import { moreRows, NOTHING, parameterColumn, SECOND_MS, SortedTable } from "../core/tables.js";
 import { Dashboard, dashboardHead, sentenceList } from "../dashboards/dashboard.js";
 import { OpenedView } from "../dashboards/opened_view.js";
 import { LinesChart, runColour } from "./lines_chart.js";
@@ -262,7 +262,6 @@ export function bestSoFar(values, sign) {
 
 const BEST = "best";
 const VALUE = "value";
-const MS = 1000;
 
 /** @type {Column[]} */
 const HEAD = [
@@ -278,38 +277,34 @@ const ATTEMPTS = { title: "Attempts", key: "attempts", kind: "number", of: ({ at
 /** @type {Column} */
 const COST = { title: "Cost", key: "cost", kind: "number", of: ({ cost }) => cost || NOTHING, by: ({ cost }) => parseFloat(cost.replace(/,/g, "")) || null };
 
-export class TrialTable {
+/** @extends {SortedTable<Trial, Column>} */
+export class TrialTable extends SortedTable {
   /**
    * @param {SweepTrials} sweep
    * @param {(name: string) => void} open
    * @param {(name: string) => string} [addressOf] the address of a trial's view; without it `open` opens it
    */
   constructor(sweep, open, addressOf) {
+    super("Trials", "ba-runs ba-trials", BEST);
     this.sweep = sweep;
     this.open = open;
     this.addressOf = addressOf;
-    this.sorted = BEST;
-    this.isDescending = false;
-    this.isTurned = false; // the user has chosen the order
     this.opened = "";
     this.made = "";
     this.hasProgress = false; // while the sweep runs, the column stays
-    this.isStopped = false; // the kernel is gone: no more updates
     /** @type {Set<string> | null} */
     this.selected = null; // numbers of the trials that are shown; null: all
     this.onPoint = (/** @type {string | null} */ _key) => {}; // called with the number of the trial under the pointer
-    /** @type {Column[]} */
-    this.columns = [];
     /** @type {TrialLine[]} */
     this.lines = [];
     /** @type {Trial[]} */
     this.order = [];
-    this.head = el("tr");
-    this.body = el("tbody");
-    const table = el("table", { class: "ba-table ba-runs ba-trials", "aria-label": "Trials" }, el("thead", {}, this.head), this.body);
     this.more = moreRows("trial", () => this.draw());
-    this.element = el("div", {}, el("div", { class: "ba-scroller", tabindex: 0, role: "region", "aria-label": "Trials" }, table), this.more.element);
-    this.timer = setInterval(() => this.lines.forEach((_, i) => this.#update(i)), MS);
+    this.element = el("div", {}, this.scroller, this.more.element);
+  }
+
+  tick() {
+    this.lines.forEach((_, i) => this.#update(i));
   }
 
   /** Draws the first trials in order. */
@@ -345,12 +340,6 @@ export class TrialTable {
     this.draw();
   }
 
-  /** Stops the clocks of running trials. */
-  stop() {
-    this.isStopped = true;
-    clearInterval(this.timer);
-  }
-
   /** @returns {Column[]} */
   #columns() {
     const { parameters, metric, sign, metrics, state } = this.sweep.facts;
@@ -370,30 +359,17 @@ export class TrialTable {
 
   /** @param {Column[]} columns */
   #make(columns) {
-    this.columns = columns;
+    this.setColumns(columns);
     this.lines = [];
-    this.head.replaceChildren(...columns.map((column) => sortHead(column, (key) => this.#sortBy(key))));
     this.body.replaceChildren();
-  }
-
-  /** A first click sorts the best first, a second one the other way round. @param {string} key */
-  #sortBy(key) {
-    const initial = Boolean(this.columns.find((column) => column.key === key)?.isDescending);
-    this.isDescending = this.sorted === key && this.isTurned ? !this.isDescending : this.sorted === key ? !initial : initial;
-    [this.sorted, this.isTurned] = [key, true];
-    this.draw();
   }
 
   /** Sorts the trials; fast if few have changed, since they are almost in order. */
   #sort() {
-    const column = this.columns.find(({ key }) => key === this.sorted) ?? /** @type {Column} */ (this.columns[0]);
-    if (!this.isTurned) this.isDescending = Boolean(column.isDescending);
-    const direction = this.isDescending ? -1 : 1;
     const { selected } = this;
     const all = selected ? this.sweep.all.filter(({ number }) => selected.has(String(number))) : this.sweep.all;
     if (selected || this.order.length !== all.length) this.order = [...all];
-    this.order.sort((a, b) => compare(column.by(a), column.by(b), direction) || a.number - b.number);
-    markSorted(this.head, column.key, this.isDescending);
+    this.sort(this.order, (trial) => trial, (a, b) => a.number - b.number);
   }
 
   /** @param {number} i */
@@ -469,5 +445,5 @@ function text(value) {
 
 /** How long a trial has run so far. @param {Trial} trial */
 function secondsOf({ started, ended }) {
-  return started === null ? null : ((ended ?? Date.now()) - started) / MS;
+  return started === null ? null : ((ended ?? Date.now()) - started) / SECOND_MS;
 }

@@ -1,15 +1,18 @@
-// Parts of long tables: columns, the heads that sort by them, and below a part of the rows the button for more.
+// Long tables: their columns, the order of their rows, and below a part of these the button for more.
 
 import { el, setText } from "./dom.js";
+import { compare } from "./format.js";
 
 export const PAGE_ROWS = 100; // rows at first, and more on each request
 export const NOTHING = "–"; // in an empty cell
+export const SECOND_MS = 1000;
 
 /**
- * A column: `of` is the text of a cell, `by` what it is sorted by; `isDescending`: the highest values come first.
+ * The head of a column: `by` is what it is sorted by; `isDescending`: the highest values come first.
  * @template Row
- * @typedef {{title: string, key: string, of: (row: Row) => string, by: (row: Row) => string | number | null, isDescending?: boolean, kind?: string}} Column
+ * @typedef {{title: string, key: string, by: (row: Row) => string | number | null, isDescending?: boolean, kind?: string}} Head
  */
+/** A column: `of` is the text of a cell. @template Row @typedef {Head<Row> & {of: (row: Row) => string}} Column */
 
 /**
  * The column of a parameter.
@@ -26,26 +29,77 @@ export function parameterColumn(name, valueOf, text = String) {
 }
 
 /**
- * The head of a column, which sorts the table when it is clicked.
- * @param {{title: string, key: string, kind?: string | null}} column
- * @param {(key: string) => void} sortBy
+ * A table that can be sorted by each of its columns, and whose rows have clocks.
+ * @template Row
+ * @template {Head<Row>} OneColumn
  */
-export function sortHead({ title, key, kind }, sortBy) {
-  const button = el("button", { type: "button", class: "ba-sort", title, click: () => sortBy(key) }, title);
-  return el("th", { scope: "col", role: "columnheader", "data-column": key, "data-kind": kind ?? null }, button);
-}
+export class SortedTable {
+  /** @type {OneColumn[]} */
+  columns = [];
+  isDescending = false;
+  isTurned = false; // the user has chosen the order
+  isStopped = false; // the kernel is gone: no more updates
+  head = el("tr", { role: "row" });
+  body = el("tbody", { role: "rowgroup" }); // explicit roles: on a narrow page the rows become lines
 
-/**
- * Marks the column that a table is sorted by; none with an empty key.
- * @param {HTMLElement} row of the heads
- * @param {string} key
- * @param {boolean} isDescending
- */
-export function markSorted(row, key, isDescending) {
-  for (const head of row.children) {
-    const isSorted = /** @type {HTMLElement} */ (head).dataset.column === key;
-    if (isSorted) head.setAttribute("aria-sort", isDescending ? "descending" : "ascending");
-    else head.removeAttribute("aria-sort");
+  /**
+   * @param {string} label for screen readers
+   * @param {string} kind class of the table
+   * @param {string} sorted the key of the column that it is sorted by at first; "" is the order of the rows
+   */
+  constructor(label, kind, sorted) {
+    this.sorted = sorted;
+    const table = el("table", { class: `ba-table ${kind}`, role: "table", "aria-label": label }, el("thead", { role: "rowgroup" }, this.head), this.body);
+    this.scroller = el("div", { class: "ba-scroller", tabindex: 0, role: "region", "aria-label": label }, table);
+    this.timer = setInterval(() => this.tick(), SECOND_MS);
+  }
+
+  /** Draws the rows in order. */
+  draw() {}
+
+  /** Updates the clocks of the rows, each second. */
+  tick() {}
+
+  /** Stops the clocks. */
+  stop() {
+    this.isStopped = true;
+    clearInterval(this.timer);
+  }
+
+  /** Makes the heads of columns, which sort the table when they are clicked. @param {OneColumn[]} columns */
+  setColumns(columns) {
+    this.columns = columns;
+    this.head.replaceChildren(
+      ...columns.map((column) => {
+        const button = el("button", { type: "button", class: "ba-sort", title: column.title, click: () => this.#sortBy(column) }, column.title);
+        return el("th", { scope: "col", role: "columnheader", "data-column": column.key, "data-kind": column.kind }, button);
+      }),
+    );
+  }
+
+  /**
+   * Sorts items, and marks the column that they are sorted by.
+   * @template Item
+   * @param {Item[]} items
+   * @param {(item: Item) => Row} rowOf
+   * @param {(a: Item, b: Item) => number} [tie] the order of equal ones, by default as they are
+   */
+  sort(items, rowOf, tie = () => 0) {
+    const column = this.columns.find(({ key }) => key === this.sorted);
+    if (!this.isTurned) this.isDescending = Boolean(column?.isDescending);
+    for (const head of /** @type {Iterable<HTMLElement>} */ (this.head.children)) {
+      if (column && head.dataset.column === column.key) head.setAttribute("aria-sort", this.isDescending ? "descending" : "ascending");
+      else head.removeAttribute("aria-sort");
+    }
+    const direction = this.isDescending ? -1 : 1;
+    return column ? items.sort((a, b) => compare(column.by(rowOf(a)), column.by(rowOf(b)), direction) || tie(a, b)) : items;
+  }
+
+  /** A first click sorts a column in its own way, a second one the other way round. @param {OneColumn} column */
+  #sortBy({ key, isDescending }) {
+    this.isDescending = this.sorted === key ? !this.isDescending : Boolean(isDescending);
+    [this.sorted, this.isTurned] = [key, true];
+    this.draw();
   }
 }
 

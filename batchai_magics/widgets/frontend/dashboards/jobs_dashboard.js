@@ -3,8 +3,8 @@
 
 import { isProgressShown, progressBar, sparkline } from "../core/bars.js";
 import { el, oncePerFrame, setText } from "../core/dom.js";
-import { compare, counted, duration, quantity } from "../core/format.js";
-import { markSorted, moreRows, sortHead } from "../core/tables.js";
+import { counted, duration, quantity } from "../core/format.js";
+import { moreRows, SECOND_MS, SortedTable } from "../core/tables.js";
 import { Dashboard, dashboardHead } from "./dashboard.js";
 import { OpenedView } from "./opened_view.js";
 
@@ -139,25 +139,23 @@ function sweepsOf({ name, tags }) {
 
 /** @typedef {import("../core/messages.d.ts").JobRates} JobRates */
 
-/** @typedef {{title: string, key: string, of: (row: JobRow, table: JobTable) => string | number | null}} Column */
+/** @typedef {import("../core/tables.js").Head<JobRow>} Column */
 /** @typedef {{element: HTMLTableRowElement, update: (row: JobRow) => void, tick: () => void}} Line */
 
-const SECOND_MS = 1000;
-
-/** @type {Column[]} */
-const COLUMNS = [
-  { title: "Job", key: "name", of: (row) => row.name },
-  { title: "State", key: "state", of: (row) => row.state },
-  { title: "Progress", key: "progress", of: (row, table) => table.progressOf(row)?.fraction ?? (row.waiting || table.rates.get(row.name)?.failure ? -1 : null) },
-  { title: "Metric", key: "rate", of: (row, table) => table.rates.get(row.name)?.values.at(-1) ?? null },
-  { title: "Parameters", key: "parameters", of: (row) => parametersOf(row) || null },
-  { title: "Tags", key: "tags", of: (row) => row.tags.join(", ") || null },
-  { title: "Nodes", key: "nodes", of: (row) => row.nodes },
-  { title: "Cluster", key: "cluster", of: (row) => row.cluster },
-  { title: "Toolkit", key: "toolkit", of: (row) => row.toolkit },
-  { title: "Created", key: "created", of: (row) => row.created },
-  { title: "Ran for", key: "elapsed", of: (row) => elapsed(row) },
-  { title: "Exit", key: "exit", of: (row) => row.exit_code },
+/** @type {(table: JobTable) => Column[]} */
+const columnsOf = (table) => [
+  { title: "Job", key: "name", by: (row) => row.name },
+  { title: "State", key: "state", by: (row) => row.state },
+  { title: "Progress", key: "progress", by: (row) => table.progressOf(row)?.fraction ?? (row.waiting || table.rates.get(row.name)?.failure ? -1 : null), isDescending: true },
+  { title: "Metric", key: "rate", by: (row) => table.rates.get(row.name)?.values.at(-1) ?? null, isDescending: true },
+  { title: "Parameters", key: "parameters", by: (row) => parametersOf(row) || null, isDescending: true },
+  { title: "Tags", key: "tags", by: (row) => row.tags.join(", ") || null, isDescending: true },
+  { title: "Nodes", key: "nodes", by: (row) => row.nodes, isDescending: true },
+  { title: "Cluster", key: "cluster", by: (row) => row.cluster, isDescending: true },
+  { title: "Toolkit", key: "toolkit", by: (row) => row.toolkit, isDescending: true },
+  { title: "Created", key: "created", by: (row) => row.created, isDescending: true },
+  { title: "Ran for", key: "elapsed", by: (row) => elapsed(row), isDescending: true },
+  { title: "Exit", key: "exit", by: (row) => row.exit_code, isDescending: true },
 ];
 
 const MAY_BE_EMPTY = new Set(["progress", "rate", "parameters", "tags", "exit"]);
@@ -167,13 +165,15 @@ const DISPENSABLE = ["toolkit", "cluster", "created", "nodes", "tags", "spark", 
 /** @type {Record<"tags" | "parameters", (row: JobRow) => string>} */
 const COLUMN_OF = { tags: (row) => row.tags.join(", "), parameters: (row) => parametersOf(row) };
 
-export class JobTable {
+/** @extends {SortedTable<JobRow, Column>} */
+export class JobTable extends SortedTable {
   /**
    * @param {(name: string) => void} onOpen
    * @param {(names: string[]) => void} onTick called with the names of all ticked jobs
    * @param {(name: string) => string} [addressOf] the address of a job's view; without it `onOpen` opens it
    */
   constructor(onOpen, onTick, addressOf) {
+    super("Jobs", "", "created");
     this.onOpen = onOpen;
     this.onTick = onTick;
     this.addressOf = addressOf;
@@ -186,24 +186,25 @@ export class JobTable {
     /** @type {Map<string, JobRates>} */
     this.rates = new Map(); // by the job's name
     this.opened = "";
-    this.isStopped = false; // the kernel is gone: no more updates
-    this.sorted = "created";
-    this.isDescending = true;
     /** @type {(row: JobRow) => boolean} */
     this.isShown = () => true;
-    this.head = el("tr", {}, ...COLUMNS.map((column) => sortHead(column, (key) => this.#sortBy(key))));
-    this.body = el("tbody");
+    this.setColumns(columnsOf(this));
     this.none = el("p", { class: "ba-empty-dashboard" });
-    const table = el("table", { class: "ba-table", "aria-label": "Jobs" }, el("thead", {}, this.head), this.body);
-    this.scroller = el("div", { class: "ba-scroller", tabindex: 0, role: "region", "aria-label": "Jobs" }, table);
     this.more = moreRows("job", () => this.#draw());
     this.element = el("div", {}, this.scroller, this.more.element, this.none);
     this.frame = oncePerFrame(() => this.#draw());
     this.empty = ""; // the columns that no job has anything in
     this.fitting = oncePerFrame(() => this.#fit());
     this.resizing = new ResizeObserver(() => this.fitting.ask());
-    for (const one of [this.scroller, table]) this.resizing.observe(one);
-    this.timer = setInterval(() => this.lines.forEach((line) => line.tick()), SECOND_MS);
+    for (const one of [this.scroller, /** @type {Element} */ (this.scroller.firstElementChild)]) this.resizing.observe(one);
+  }
+
+  draw() {
+    this.frame.ask();
+  }
+
+  tick() {
+    this.lines.forEach((line) => line.tick());
   }
 
   /** @param {JobRow[]} rows */
@@ -265,17 +266,16 @@ export class JobTable {
 
   /** Stops the table's timers. */
   stop() {
-    this.isStopped = true;
-    clearInterval(this.timer);
+    super.stop();
     this.frame.stop();
     this.fitting.stop();
     this.resizing.disconnect();
-    this.lines.forEach((line) => line.tick());
+    this.tick();
   }
 
   /** Shows columns that may be empty while some job has something there. */
   #toggleColumns() {
-    const empty = COLUMNS.filter(({ key, of }) => MAY_BE_EMPTY.has(key) && this.rows.every((row) => of(row, this) === null));
+    const empty = this.columns.filter(({ key, by }) => MAY_BE_EMPTY.has(key) && this.rows.every((row) => by(row) === null));
     const keys = empty.map(({ key }) => key).join(" ");
     if (keys === this.empty) return;
     this.empty = keys;
@@ -292,19 +292,8 @@ export class JobTable {
     }
   }
 
-  /** @param {string} key */
-  #sortBy(key) {
-    this.isDescending = this.sorted === key ? !this.isDescending : key !== "name" && key !== "state";
-    this.sorted = key;
-    this.frame.ask();
-  }
-
   #draw() {
-    markSorted(this.head, this.sorted, this.isDescending);
-    const column = /** @type {Column} */ (COLUMNS.find((one) => one.key === this.sorted));
-    const shown = this.rows.filter(this.isShown);
-    const direction = this.isDescending ? -1 : 1;
-    shown.sort((a, b) => compare(column.of(a, this), column.of(b, this), direction) || b.created - a.created);
+    const shown = this.sort(this.rows.filter(this.isShown), (row) => row, (a, b) => b.created - a.created);
     const elements = shown.slice(0, this.more.limit).map((row) => this.#lineOf(row).element);
     this.more.update(shown.length);
     const isSame = elements.length === this.body.children.length && elements.every((element, i) => this.body.children[i] === element);
@@ -340,7 +329,7 @@ export class JobTable {
     const label = el("span", { class: "ba-metric" });
     const bar = progressBar();
     const waits = el("span", { class: "ba-waits" });
-    const cells = new Map(COLUMNS.map(({ key }) => [key, el("td", { "data-column": key })]));
+    const cells = new Map(this.columns.map(({ key }) => [key, el("td", { "data-column": key })]));
     const cell = (/** @type {string} */ key) => /** @type {HTMLElement} */ (cells.get(key));
     cell("name").append(el("span", { class: "ba-job-name" }, tick, open));
     cell("state").append(badge);
