@@ -287,12 +287,7 @@ export function interpolated(x, y, wanted) {
  * @returns {number | null}
  */
 export function valueAt(column, row) {
-  if (!column.slice(row).some((value) => value !== null)) return null;
-  for (let i = row; i >= 0; i -= 1) {
-    const value = column[i];
-    if (value !== null && value !== undefined) return value;
-  }
-  return null;
+  return latest(column.slice(row)) === null ? null : latest(column.slice(0, row + 1));
 }
 
 /**
@@ -300,11 +295,7 @@ export function valueAt(column, row) {
  * @returns {number | null}
  */
 export function latest(column) {
-  for (let i = column.length - 1; i >= 0; i -= 1) {
-    const value = column[i];
-    if (value !== null && value !== undefined) return value;
-  }
-  return null;
+  return column.findLast((value) => value !== null && value !== undefined) ?? null;
 }
 
 /**

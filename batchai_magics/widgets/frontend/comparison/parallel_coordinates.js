@@ -1,7 +1,7 @@
 // Parallel coordinates: an axis for each parameter and metric, and through them a line for each run or trial. A range of an
 // axis, dragged along it or set with the keyboard, selects the lines that pass it.
 
-import { el, oncePerFrame, setText } from "../core/dom.js";
+import { el, oncePerFrame, setText, svg } from "../core/dom.js";
 import { counted } from "../core/format.js";
 import { HEIGHT, ParallelAxis, TOP } from "./parallel_axis.js";
 
@@ -11,7 +11,6 @@ import { HEIGHT, ParallelAxis, TOP } from "./parallel_axis.js";
 /** A line; its colour is a CSS value. Those that come last are drawn on top. @typedef {{key: string, colour: string}} Line */
 /** An end of an axis' range, which the keyboard moves. @typedef {{axis: string, end: End, element: SVGElement}} Handle */
 
-const SVG = "http://www.w3.org/2000/svg";
 const BOTTOM = 20;
 const MIN_GAP = 92; // between axes; a narrower page scrolls
 const EDGE = 52; // left and right of the outer axes, for labels
@@ -47,7 +46,7 @@ export class ParallelCoordinates {
   #selected = "";
   #drawing = svg("g");
   #ends = svg("g");
-  #svg = svg("svg", { class: "ba-parallel-lines", role: "group" });
+  #svg = svg("svg", { class: "ba-parallel-lines", role: "group" }, this.#drawing, this.#ends);
   #front = svg("path", { class: "ba-parallel-front" });
 
   /**
@@ -62,8 +61,7 @@ export class ParallelCoordinates {
     const clear = () => (this.#ranges.clear(), this.#redraw(), this.#reach(this.#reached));
     this.clear = el("button", { type: "button", class: "ba-button ba-small", hidden: true, click: clear }, `Show all ${noun}s`);
     const title = el("span", { class: "ba-label", title: HINT }, "Parameters and results");
-    this.#svg.append(this.#drawing, this.#ends);
-    this.box = el("div", { class: "ba-parallel-box" }, /** @type {any} */ (this.#svg));
+    this.box = el("div", { class: "ba-parallel-box" }, this.#svg);
     this.element = el("section", { class: "ba-parallel", "aria-label": "Parameters and results", hidden: true }, el("div", { class: "ba-parallel-head" }, title, this.count, this.clear), this.box);
     this.frame = oncePerFrame(() => this.#draw());
     this.resizing = new ResizeObserver(() => this.#redraw());
@@ -182,16 +180,12 @@ export class ParallelCoordinates {
   #axis(axis, gap) {
     const { title, x, labels } = axis;
     const range = this.#rangeOf(axis);
-    const name = svg("text", { x, y: 14, class: "ba-parallel-title" });
-    name.textContent = shortened(title, gap);
-    name.append(Object.assign(svg("title"), { textContent: title }));
+    const name = svg("text", { x, y: 14, class: "ba-parallel-title" }, shortened(title, gap), svg("title", {}, title));
     const texts = labels.map(([y, words]) => {
       // At the ends above and below the axis, between them beside it.
       const isBeside = y > TOP && y < TOP + HEIGHT;
       const place = isBeside ? { x: x + 6, y: y + 4 } : { x, y: y <= TOP ? TOP - 6 : TOP + HEIGHT + 14 };
-      const text = svg("text", { ...place, class: "ba-parallel-tick", "data-beside": String(isBeside) });
-      text.textContent = shortened(words, gap);
-      return text;
+      return svg("text", { ...place, class: "ba-parallel-tick", "data-beside": String(isBeside) }, shortened(words, gap));
     });
     const [top, bottom] = [axis.yOf(range, "most"), axis.yOf(range, "least")];
     const bar = range && svg("rect", { class: "ba-parallel-range", x: x - 5, width: 10, y: top, height: Math.max(0, bottom - top) });
@@ -312,13 +306,6 @@ export class ParallelCoordinates {
 function shortened(text, width) {
   const most = Math.max(4, Math.floor(width / 6.6));
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;
-}
-
-/** @type {(tag: string, attributes?: Record<string, string | number>) => SVGElement} */
-function svg(tag, attributes = {}) {
-  const element = /** @type {SVGElement} */ (document.createElementNS(SVG, tag));
-  setAttributes(element, attributes);
-  return element;
 }
 
 /** @type {(element: SVGElement, attributes: Record<string, string | number>) => void} */

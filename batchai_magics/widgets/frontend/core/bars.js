@@ -1,6 +1,6 @@
 // Bars and sparklines: the progress of a job, the states of nodes, a few values over time.
 
-import { el, setText } from "./dom.js";
+import { el, setText, svg } from "./dom.js";
 import { duration, quantity, span } from "./format.js";
 
 /** @typedef {import("./messages.d.ts").Progress} Progress */
@@ -9,22 +9,17 @@ import { duration, quantity, span } from "./format.js";
 const WIDTH = 64;
 const HEIGHT = 18;
 const EDGE = 1.5;
-const SVG = "http://www.w3.org/2000/svg";
 
 /**
  * A sparkline whose label names the quantity and its first and last value, formatted by `shown`.
  * @param {string} [what]
  * @param {(value: number | undefined) => string} [shown]
- * @returns {{element: SVGSVGElement, update: (values: number[], top?: number, isFree?: boolean) => void}}
+ * @returns {{element: SVGElement, update: (values: number[], top?: number, isFree?: boolean) => void}}
  *   `top`: minimum of the y axis' upper end; `isFree`: the axis need not start at zero
  */
 export function sparkline(what = "images/sec", shown = quantity) {
-  const line = document.createElementNS(SVG, "polyline");
-  const element = document.createElementNS(SVG, "svg");
-  element.setAttribute("class", "ba-spark");
-  element.setAttribute("role", "img");
-  element.setAttribute("viewBox", `0 0 ${WIDTH} ${HEIGHT}`);
-  element.append(line);
+  const line = svg("polyline");
+  const element = svg("svg", { class: "ba-spark", role: "img", viewBox: `0 0 ${WIDTH} ${HEIGHT}` }, line);
   let drawn = "";
 
   /** @type {(values: number[], top?: number, isFree?: boolean) => void} */
@@ -172,25 +167,20 @@ function drawStrip(strip, history, ended) {
   const start = Number(first[0]);
   const end = Math.max(ended ?? Date.now(), Number(history[history.length - 1]?.[0]) + SECOND_MS);
   const most = Math.max(1, ...history.map((row) => sum(row.slice(1))));
-  const svg = document.createElementNS(SVG, "svg");
-  svg.setAttribute("viewBox", `0 0 ${end - start} ${most}`);
-  svg.setAttribute("preserveAspectRatio", "none");
+  const drawing = svg("svg", { viewBox: `0 0 ${end - start} ${most}`, preserveAspectRatio: "none" });
   history.forEach((row, i) => {
     const until = Number(history[i + 1]?.[0] ?? end);
     let top = most;
     ORDER.forEach((state, k) => {
       const count = Number(row[k + 1]);
       if (!count) return;
-      const rect = document.createElementNS(SVG, "rect");
       top -= count;
       const place = { x: Number(row[0]) - start, y: top, width: until - Number(row[0]), height: count };
-      for (const [name, value] of Object.entries(place)) rect.setAttribute(name, String(value));
-      rect.dataset.state = state;
-      svg.append(rect);
+      drawing.append(svg("rect", { ...place, "data-state": state }));
     });
   });
   strip.title = `Nodes over time: the last ${duration((end - start) / SECOND_MS)}`;
-  strip.replaceChildren(svg);
+  strip.replaceChildren(drawing);
 }
 
 /** @param {number[]} values */

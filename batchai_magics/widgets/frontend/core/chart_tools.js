@@ -1,7 +1,7 @@
 // The tools of a chart: save it as a picture or a table, show it on the full screen.
 
 import uPlot from "uplot"; // for its types
-import { el, saveFile } from "./dom.js";
+import { el, saveFile, svg } from "./dom.js";
 
 /** @typedef {import("./chart.js").Chart} Chart */
 
@@ -70,14 +70,7 @@ const EXPAND = "M2.5 6V2.5H6M10 2.5h3.5V6M13.5 10v3.5H10M6 13.5H2.5V10";
 
 /** @param {string} path */
 function icon(path) {
-  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  svg.setAttribute("viewBox", "0 0 16 16");
-  svg.setAttribute("class", "ba-glyph");
-  svg.setAttribute("aria-hidden", "true");
-  const line = document.createElementNS("http://www.w3.org/2000/svg", "path");
-  line.setAttribute("d", path);
-  svg.append(line);
-  return svg;
+  return svg("svg", { viewBox: "0 0 16 16", class: "ba-glyph", "aria-hidden": "true" }, svg("path", { d: path }));
 }
 
 /** @typedef {import("./chart_legend.js").Entry} Entry */

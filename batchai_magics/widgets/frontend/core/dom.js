@@ -1,21 +1,41 @@
 // DOM helpers: create elements, set text, offer choices, paint once per frame, copy text, save files.
 
+/** @typedef {Record<string, string | number | boolean | ((event: any) => void) | null | undefined>} Attributes */
+/** @typedef {Node | string | null | undefined} Child */
+
 /**
  * Creates an element with attributes (a function is a listener, `true` an empty attribute) and children.
  * @template {keyof HTMLElementTagNameMap} T
  * @param {T} tag
- * @param {Record<string, string | number | boolean | ((event: any) => void) | null | undefined>} [attributes]
- * @param {...(Node | string | null | undefined)} children
+ * @param {Attributes} [attributes]
+ * @param {...Child} children
  * @returns {HTMLElementTagNameMap[T]}
  */
 export function el(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
+  return filled(document.createElement(tag), attributes, children);
+}
+
+/**
+ * Creates an element of SVG, as `el` does one of HTML.
+ * @type {(tag: string, attributes?: Attributes, ...children: Child[]) => SVGElement}
+ */
+export function svg(tag, attributes = {}, ...children) {
+  return filled(/** @type {SVGElement} */ (document.createElementNS("http://www.w3.org/2000/svg", tag)), attributes, children);
+}
+
+/**
+ * @template {Element} T
+ * @param {T} element
+ * @param {Attributes} attributes
+ * @param {Child[]} children
+ */
+function filled(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") element.addEventListener(name, value);
     else if (value === true) element.setAttribute(name, "");
     else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, String(value));
   }
-  element.append(...children.filter((child) => child !== null && child !== undefined));
+  element.append(.../** @type {(Node | string)[]} */ (children.filter((child) => child !== null && child !== undefined)));
   return element;
 }
 

@@ -1,4 +1,4 @@
-// Formats numbers, durations and sizes, and orders values of cells.
+// Formats numbers, durations and sizes; orders values of cells, and finds places in what is in order.
 
 /**
  * A duration: `0:07`, `12:31`, `3:04:05`.
@@ -85,4 +85,19 @@ export function compare(a, b, direction) {
   if (a === null || b === null) return Number(a === null) - Number(b === null);
   if (typeof a === "number" && typeof b === "number") return (a - b) * direction;
   return String(a).localeCompare(String(b), "en", { numeric: true }) * direction;
+}
+
+/**
+ * The last index for which a condition holds, given that it holds for all before; -1 without any.
+ * @param {number} count of the indexes
+ * @param {(index: number) => boolean} holds
+ */
+export function lastIndexWhere(count, holds) {
+  let [low, high] = [-1, count - 1];
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (holds(middle)) low = middle;
+    else high = middle - 1;
+  }
+  return low;
 }

@@ -1,6 +1,6 @@
 // The host of a view that replays a recording: what another view was sent, at the same times.
 
-import { bytesOf, valueBuffers } from "../job/job_data.js";
+import { bytesOf, numbersOf, valueBuffers } from "../job/job_data.js";
 import { LogDocument } from "../job/log_document.js";
 import { isGap, rankOf, ranksFrom } from "../job/log_rows.js";
 import { finder, isRisky, plain } from "../job/log_text.js";
@@ -144,8 +144,7 @@ export class RecordedLogs {
       const log = this.#logs.get(part.file) ?? new LogDocument();
       this.#logs.set(part.file, log);
       const bytes = bytesOf(buffers[next++]).slice();
-      const pairs = part.ranked ? new Int32Array(/** @type {ArrayBuffer} */ (bytesOf(buffers[next++]).slice().buffer)) : null;
-      log.append(part.offset, bytes, part.skipped, pairs ? ranksFrom(part.offset, pairs) : undefined);
+      log.append(part.offset, bytes, part.skipped, part.ranked ? ranksFrom(part.offset, numbersOf(Int32Array, buffers[next++])) : undefined);
     }
   }
 

@@ -65,7 +65,7 @@ export class JobData {
       const log = this.log(part.file);
       if (part.restarted) log.clear();
       const bytes = bytesOf(rest.shift()).slice();
-      const rankAt = part.ranked ? ranksFrom(part.offset, integers(rest.shift())) : undefined;
+      const rankAt = part.ranked ? ranksFrom(part.offset, numbersOf(Int32Array, rest.shift())) : undefined;
       const added = log.append(part.offset, bytes, part.skipped, rankAt);
       log.size = Math.max(log.size, part.size);
       news.push({ kind: "log", file: part.file, added });
@@ -100,7 +100,7 @@ export class JobData {
   takePage(file, { offset, size }, [bytes, ranks]) {
     const log = this.log(file);
     log.extend(size);
-    log.fill(offset, bytesOf(bytes).slice(), ranks && ranksFrom(offset, integers(ranks)));
+    log.fill(offset, bytesOf(bytes).slice(), ranks && ranksFrom(offset, numbersOf(Int32Array, ranks)));
     return { kind: "page", file };
   }
 
@@ -115,7 +115,7 @@ export class JobData {
   takeLines(file, rank, { start, end, size }, [bytes, offsets]) {
     const log = this.log(file, rank);
     const before = log.rows.length;
-    const starts = new Float64Array(/** @type {ArrayBuffer} */ (bytesOf(offsets).slice().buffer));
+    const starts = numbersOf(Float64Array, offsets);
     if (size < log.end) log.clear();
     log.extend(size);
     log.fillLines(start, end, bytesOf(bytes).slice(), starts);
@@ -134,8 +134,12 @@ export class JobData {
     let positions = { steps: [], ranks: [] };
     for (const part of parts) {
       const [first, ranks, column, epoch, time] = rest.splice(0, valueBuffers(part));
-      if (!part.is_at_same) positions = { steps: doubles(first), ranks: integers(ranks), epoch: numbers(epoch), time: numbers(time) };
-      isWhole = this.points.of(part.name).add(part.first, positions, numbers(part.is_at_same ? first : column)) && isWhole;
+      if (!part.is_at_same) {
+        const [steps, writers] = [numbersOf(Float64Array, first), numbersOf(Int32Array, ranks)];
+        positions = { steps, ranks: writers, epoch: numbersOf(Float32Array, epoch), time: numbersOf(Float32Array, time) };
+      }
+      const values = numbersOf(Float32Array, part.is_at_same ? first : column);
+      isWhole = this.points.of(part.name).add(part.first, positions, values) && isWhole;
     }
     return isWhole;
   }
@@ -161,17 +165,12 @@ export function bytesOf(view) {
     : new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
 }
 
-/** @param {DataView | undefined} view  which may not be aligned */
-function integers(view) {
-  return new Int32Array(/** @type {ArrayBuffer} */ (bytesOf(view).slice().buffer));
-}
-
-/** @param {DataView | undefined} view */
-function doubles(view) {
-  return new Float64Array(/** @type {ArrayBuffer} */ (bytesOf(view).slice().buffer));
-}
-
-/** @param {DataView | undefined} view */
-function numbers(view) {
-  return new Float32Array(/** @type {ArrayBuffer} */ (bytesOf(view).slice().buffer));
+/**
+ * A buffer, which may not be aligned, as an array of numbers.
+ * @template T
+ * @param {new (buffer: ArrayBuffer) => T} Numbers
+ * @param {DataView | ArrayBuffer | undefined} view
+ */
+export function numbersOf(Numbers, view) {
+  return new Numbers(/** @type {ArrayBuffer} */ (bytesOf(view).slice().buffer));
 }

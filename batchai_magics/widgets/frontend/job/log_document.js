@@ -1,5 +1,6 @@
 // The loaded lines of one log file in file order, with gaps for those not loaded.
 
+import { lastIndexWhere } from "../core/format.js";
 import { LogFolds } from "./log_folds.js";
 import { bounded, gapRow, isGap, joined, line, lineRows, merged, NEWLINE, OF_STDERR, textOf } from "./log_rows.js";
 
@@ -166,13 +167,7 @@ export class LogDocument {
    * @returns {number}
    */
   indexAt(offset, rows = this.rows) {
-    let [low, high] = [0, rows.length - 1];
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (/** @type {ShownRow} */ (rows[middle]).start <= offset) low = middle;
-      else high = middle - 1;
-    }
-    return Math.max(low, 0);
+    return Math.max(0, lastIndexWhere(rows.length, (i) => /** @type {ShownRow} */ (rows[i]).start <= offset));
   }
 
   /**

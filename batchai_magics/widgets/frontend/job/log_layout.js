@@ -2,6 +2,7 @@
 // the box that measures them.
 
 import { el } from "../core/dom.js";
+import { lastIndexWhere } from "../core/format.js";
 import { isFold, isGap } from "./log_rows.js";
 import { plain } from "./log_text.js";
 
@@ -62,13 +63,7 @@ export class WrappedLayout {
 
   /** @param {number} pixels */
   indexAt(pixels) {
-    let [low, high] = [0, Math.max(0, this.rows.length - 1)];
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (Number(this.tops[middle]) <= pixels) low = middle;
-      else high = middle - 1;
-    }
-    return low;
+    return Math.max(0, lastIndexWhere(this.rows.length, (i) => Number(this.tops[i]) <= pixels));
   }
 }
 

@@ -1,6 +1,6 @@
 // The rows of a log: lines with their ranks, and gaps where bytes have not been loaded.
 
-import { size } from "../core/format.js";
+import { lastIndexWhere, size } from "../core/format.js";
 
 export const MERGED = "/output"; // stdout merged with stderr; no file of a job can have this name
 const STDERR = 1 << 20; // plus one is added by the kernel to the rank of bytes of stderr
@@ -16,13 +16,8 @@ const TAG = /^\[(?:[^[\]\s@]{1,64}@)?(?:\d+,)?(\d{1,6})\]<std(?:out|err|diag)>:/
  */
 export function ranksFrom(offset, pairs) {
   return (at) => {
-    let [low, high] = [-1, pairs.length / 2 - 1];
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (Number(pairs[2 * middle]) <= at - offset) low = middle;
-      else high = middle - 1;
-    }
-    return low < 0 ? -1 : Number(pairs[2 * low + 1]);
+    const last = lastIndexWhere(pairs.length / 2, (i) => Number(pairs[2 * i]) <= at - offset);
+    return last < 0 ? -1 : Number(pairs[2 * last + 1]);
   };
 }
 

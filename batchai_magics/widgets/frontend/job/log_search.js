@@ -1,7 +1,7 @@
 // The search in a log: in the loaded rows or, if some are not loaded, in the whole file by the kernel.
 
 import { el, setText } from "../core/dom.js";
-import { bytesOf } from "./job_data.js";
+import { numbersOf } from "./job_data.js";
 import { isGap } from "./log_rows.js";
 import { finder, isRisky, plain } from "./log_text.js";
 
@@ -190,7 +190,7 @@ export class LogSearch {
     this.total = content.total ?? 0;
     this.first = content.first ?? 0;
     this.isWhole = content.complete ?? true;
-    this.offsets = new Float64Array(/** @type {ArrayBuffer} */ (bytesOf(buffers[0]).slice().buffer));
+    this.offsets = numbersOf(Float64Array, buffers[0]);
     if (!this.view.find) this.#mark();
   }
 

@@ -6,6 +6,7 @@ import { Chart } from "../core/chart.js";
 import { smoothed } from "../core/chart_grid.js";
 import { ACCENT, FAINT, lineLooks, PHASES, rankColour } from "../core/chart_style.js";
 import { el } from "../core/dom.js";
+import { lastIndexWhere } from "../core/format.js";
 import { XScale } from "../core/x_scales.js";
 
 /** @typedef {import("../core/chart.js").DrawnLine} DrawnLine */
@@ -258,7 +259,8 @@ export class StepChart extends Chart {
    */
   #rowAt({ series }, xs, x) {
     if (x !== undefined) return xs.length ? nearestIndex(xs, x) : null;
-    return lastIndex(series.all) ?? (series.hasValues ? xs.length - 1 : null);
+    const last = series.all.findLastIndex((value) => value !== null);
+    return last >= 0 ? last : series.hasValues ? xs.length - 1 : null;
   }
 
   /**
@@ -359,25 +361,11 @@ export function entriesAt(index, { series, over, spread, smooth, isEach, format,
 }
 
 /**
- * The index of a column's latest value; null if it has none.
- * @param {Column} column
- */
-export function lastIndex(column) {
-  for (let i = column.length - 1; i >= 0; i -= 1) if (column[i] !== null) return i;
-  return null;
-}
-
-/**
  * The index of the value nearest to `x` in a sorted column.
  * @param {number[]} xs
  * @param {number} x
  */
 export function nearestIndex(xs, x) {
-  let [low, high] = [0, xs.length - 1];
-  while (high - low > 1) {
-    const middle = (low + high) >> 1;
-    if (Number(xs[middle]) <= x) low = middle;
-    else high = middle;
-  }
-  return high > low && Number(xs[high]) - x < x - Number(xs[low]) ? high : low;
+  const low = Math.max(0, lastIndexWhere(xs.length, (i) => Number(xs[i]) <= x));
+  return Number(xs[low + 1]) - x < x - Number(xs[low]) ? low + 1 : low;
 }
