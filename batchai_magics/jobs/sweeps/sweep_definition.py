@@ -6,12 +6,16 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 from batchai_magics.backends.base import STORAGE, Backend, Storage
 from batchai_magics.cell import CellRequest
-from batchai_magics.cell.cell_options import ROWS, Goal, SweepOptions
+from batchai_magics.cell.cell_options import ROWS, SweepOptions
 from batchai_magics.cell.search_space import MAX_TRIALS, SearchSpace, Trials, search_space
 from batchai_magics.cell.sweep_request import SweepRequest, has_markers
 from batchai_magics.errors import NotFoundError, StorageError, UsageError
@@ -26,6 +30,20 @@ VERSION = 3
 MAX_BYTES = 64 << 20
 FOLDER = "sweeps"  # on the share, with a folder for each experiment
 CANCELLED, STOPPED = "cancelled", "stopped"  # why no further trial is started
+_MAX_SEED = 1 << 63
+_LAST_S = 1e11  # the latest time that is read, in the year 5138
+
+
+class Template(TypedDict):
+    """The job of a sweep with markers for the parameters, as JSON; uploads are in base64."""
+
+    spec: dict[str, Any]
+    uploads: dict[str, str]
+    secrets: list[str]
+    records: dict[str, str]
+    watch: str | None
+    job: str
+    patterns: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -47,12 +65,12 @@ class SweepDefinition:
     name: str
     digest: str
     options: SweepOptions
-    trials: Trials = field(default_factory=list)
+    trials: Annotated[Trials, Field(max_length=MAX_TRIALS)] = field(default_factory=list)
     trial_count: int = 0
-    template: Mapping[str, Any] | None = field(default=None, repr=False)
+    template: Template | None = field(default=None, repr=False)
     ended: str = ""
     note: str = ""
-    since: float = 0.0
+    since: Annotated[float, Field(ge=0, lt=_LAST_S)] = 0.0
 
     @property
     def search_space(self) -> SearchSpace | None:
@@ -86,55 +104,31 @@ class SweepDefinition:
         if not isinstance(data, dict) or data.get("version") != VERSION:
             raise ValueError("it is not a sweep that this version knows")
         try:
-            options = SweepOptions(**data["options"])
-            options = replace(options, goal=Goal(*options.goal))
-            given = {each.name: data[each.name] for each in fields(cls) if each.name in data}
-            made = cls(**{**given, "options": options})
-            _check_types(made)
-            return made
-        except (KeyError, TypeError, UsageError) as error:
+            made = _STORED.validate_python(data)
+            _check_bounds(made)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        except UsageError as error:
             raise ValueError(f"it is malformed: {error}") from None
+        return made
 
 
-_TEXTS = ("name", "digest", "ended", "note")
-_OPTION_TEXTS = ("search", "space", "prune")
-_COUNTS = ("seeds", "parallel", "retries")  # of the options
-_MAX_SEED = 1 << 63
-_LAST_S = 1e11  # the latest time that is read, in the year 5138
-_TEMPLATE: Mapping[str, Any] = {
-    "spec": dict,
-    "uploads": dict,
-    "secrets": list,
-    "records": dict,
-    "watch": str | None,
-    "job": str,
-    "patterns": dict,
-}
+_STORED = TypeAdapter(SweepDefinition)
 
 
-def _check_types(made: SweepDefinition) -> None:
-    """Raises TypeError for a field of another type, UsageError for an invalid search space."""
-    rows, template, options, goal = made.trials, made.template, made.options, made.options.goal
-    texts = [getattr(made, name) for name in _TEXTS] + [getattr(options, name) for name in _OPTION_TEXTS]
-    counts = [made.trial_count, options.trials or 0, *(getattr(options, name) for name in _COUNTS)]
-    are_right = (
-        all(isinstance(text, str) for text in texts),
-        all(isinstance(count, int) and 0 <= count <= MAX_TRIALS for count in counts),
-        isinstance(options.seed, int) and 0 <= options.seed <= _MAX_SEED,
-        isinstance(made.since, int | float) and 0 <= made.since < _LAST_S,
-        isinstance(rows, list) and len(rows) <= MAX_TRIALS and all(map(_is_trial, rows)),
-        isinstance(goal.metric, str) and isinstance(goal.is_max, bool | None),
-        template is None or all(isinstance(template.get(key), kind) for key, kind in _TEMPLATE.items()),
-    )
-    if not all(are_right):
-        raise TypeError("a field of the sweep has the wrong type")
-    if template is not None:
-        ResourceId.parse(template["job"])
+def _check_bounds(made: SweepDefinition) -> None:
+    """Raises ValueError for a number that is out of bounds, UsageError for an invalid search space or id."""
+    options = made.options
+    counts = (made.trial_count, options.trials or 0, options.seeds, options.parallel, options.retries)
+    values = chain.from_iterable(trial.values() for trial in made.trials)
+    if not (all(0 <= count <= MAX_TRIALS for count in counts) and 0 <= options.seed <= _MAX_SEED):
+        raise ValueError("a count or the seed is out of bounds")
+    if not all(map(is_parameter, values)):
+        raise ValueError("a value of a trial is too long, or no number")
+    if made.template is not None:
+        ResourceId.parse(made.template["job"])
     _ = made.search_space
-
-
-def _is_trial(row: object) -> bool:
-    return isinstance(row, dict) and all(map(is_parameter, row.values()))
 
 
 @dataclass(frozen=True)
@@ -210,7 +204,7 @@ def digest_of(request: SweepRequest) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def template_json(template: CellRequest) -> dict[str, Any]:
+def template_json(template: CellRequest) -> Template:
     """What later trials are made from, without secrets: those are variables of whoever makes them."""
     marked = {path: data for path, data in template.uploads.items() if has_markers(data)}
     return {
