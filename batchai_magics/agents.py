@@ -27,7 +27,7 @@ from batchai_magics.follow import changes
 from batchai_magics.follow.failure_logs import last_lines, redacted_logs
 from batchai_magics.follow.job_errors import error_of, first_failure, paths_of
 from batchai_magics.follow.wait_reason import with_wait_reason
-from batchai_magics.jobs.argument_checks import check_seconds
+from batchai_magics.jobs.argument_checks import SECONDS, check_argument
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_logs import LogSelection, read_redacted
 from batchai_magics.jobs.run_diff import diff_runs
@@ -185,7 +185,7 @@ class AgentTools:
         self, job: str, until: Literal["change", "end"] = "end", timeout_s: float = 60.0
     ) -> Data:
         """Wait until a job's state changes or the job has ended, at most `timeout_s` (up to 300) seconds."""
-        check_seconds("wait_for_job", "timeout_s", timeout_s)
+        check_argument("wait_for_job", "timeout_s", timeout_s, SECONDS)
         handle, deadline = self._find(job), time.monotonic() + min(timeout_s, MAX_WAIT_S)
 
         def wait(delay_s: float) -> None:
@@ -232,7 +232,7 @@ class AgentTools:
         Shares of input, communication, computation, checkpoint, Python and waiting, the lines of code that
         cost most, and a sentence on the rank that differs.
         """
-        check_seconds("profile", "seconds", seconds)
+        check_argument("profile", "seconds", seconds, SECONDS)
         return dict(_visible(self._find(job).profile(min(seconds, MAX_PROFILE_S)).to_data()))
 
     def read_log(

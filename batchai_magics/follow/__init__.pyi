@@ -3,7 +3,6 @@ from .event_loop import (
     PollBackoff as PollBackoff,
     changes as changes,
     endings as endings,
-    event_batches as event_batches,
     events as events,
 )
 from .job_events import (

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TypeVar
 
 from batchai_magics.backends.base import Backend, FileRef, StatusSnapshot
@@ -53,12 +52,13 @@ def events(
     patterns: Mapping[str, str] | None = None,
     stop: threading.Event | None = None,
     stalled_s: float = 0.0,
-) -> Iterator[Event]:
+) -> Iterator[Sequence[Event]]:
     """Yield everything that happens to a job, from the first log byte to its end.
 
-    Logs are drained before the last StateChanged, which has a final state. If a backend becomes unreachable
-    after it has responded once, ConnectionLost is yielded, requests are retried with backoff, and
-    ConnectionRestored follows; no event is lost.
+    The events of each poll come together, none of a poll without any. Logs are drained before the last
+    StateChanged, which has a final state. If a backend becomes unreachable after it has responded once,
+    ConnectionLost is yielded, requests are retried with backoff, and ConnectionRestored follows; no event is
+    lost.
 
     Args:
         backend: The backend of the job.
@@ -72,20 +72,6 @@ def events(
         NotFoundError: The job was deleted.
         UnreachableError: The backend never responded.
     """
-    batches = event_batches(backend, id, files=files, patterns=patterns, stop=stop, stalled_s=stalled_s)
-    return chain.from_iterable(batches)
-
-
-def event_batches(
-    backend: Backend,
-    id: ResourceId,
-    *,
-    files: Collection[FileRef] | None = None,
-    patterns: Mapping[str, str] | None = None,
-    stop: threading.Event | None = None,
-    stalled_s: float = 0.0,
-) -> Iterator[Sequence[Event]]:
-    """Yield what `events` does, the events of each poll together; an empty batch for a poll without any."""
     stop = stop or threading.Event()
     follower = Follower(backend, id, files, patterns or {}, stalled_s=stalled_s)
     backoff, max_wait_s = PollBackoff.of(backend), backend.capabilities.pace.max_wait_s

@@ -31,11 +31,7 @@ def last_output(read: ReadLog, file: str, *, rank: int | None = None) -> LastOut
 def last_lines(read: ReadLog, file: str, count: int, *, rank: int | None = None) -> tuple[str, ...]:
     """The last `count` lines within the last 64 KiB of a log, of a rank within the last 4 MiB.
 
-    Args:
-        read: Reads the logs.
-        file: The log.
-        count: The maximum number of lines.
-        rank: Only the lines of this rank, if it is known which rank wrote what.
+    Where it is not known which rank wrote what, those of all count.
     """
     size = 0
     while (found := read(file, size, 1).size) > size:

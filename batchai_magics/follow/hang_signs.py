@@ -29,11 +29,7 @@ def hang_signs(
 ) -> tuple[str, ...]:
     """What a running job may suffer from, in sentences; empty for any other job.
 
-    Args:
-        backend: The backend of the job.
-        job: The job.
-        limit_s: How long a job may print nothing; 0: forever.
-        now: The current time in seconds since 1970.
+    It may print nothing for `limit_s` (0: forever).
     """
     if not job.is_running or job.execution is None:
         return ()
@@ -82,13 +78,8 @@ class StandstillPoller:
     """Notices that a running job has printed nothing for a while, and asks its ranks where they are.
 
     It reports so once, until the job prints again; of a job that works, nothing. The ranks are asked in a
-    thread, which takes seconds.
-
-    Args:
-        backend: The backend of the job.
-        limit_s: How long a job may print nothing; 0: forever.
-        clock: The time in seconds since 1970.
-        ask: Asks the ranks of a job where they are.
+    thread, which takes seconds. `limit_s` is how long a job may print nothing (0: forever); `clock` gives the
+    time in seconds since 1970.
     """
 
     pause_s = SAMPLE_PAUSE_S

@@ -29,7 +29,14 @@ from batchai_magics.records.submission import Submission
 _SCRIPT_PATH = re.compile(r"\$(?:\{AZ_BATCHAI_INPUT_SCRIPT\}|AZ_BATCHAI_INPUT_SCRIPT)/([\w.-]+\.py)\b")
 _RUN = re.compile(r"(?:-t\d+)?(?:-\d+)?$")  # of a trial, and of what ran again
 _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
-_TOO_FEW_GPUS = re.compile(r"Duplicate GPU detected|CUDA error: invalid device ordinal")
+_HINTS = {  # by what the exception has
+    r"Duplicate GPU detected|CUDA error: invalid device ordinal": (
+        "start one process per GPU (--processes N); gloo lets processes share a GPU, NCCL does not"
+    ),
+    r"^EOFError: EOF when reading a line": (
+        "a job has no stdin: pass what it reads as an argument, a variable or a file"
+    ),
+}
 _PREPARATION_FAILED = "JobPreparationFailed"
 PREPARATION_LOG = "job_prep"  # in the names of its logs
 _PACKAGES = {  # of modules that are named otherwise
@@ -130,13 +137,7 @@ def paths_of(job: JobResource) -> SourcePaths:
 
 
 def source_paths(spec: JobSpec, name: str, run: str = "") -> SourcePaths:
-    """How places in the code of a job are shown.
-
-    Args:
-        spec: The job's description.
-        name: The job's name.
-        run: The name of its run's folder.
-    """
+    """How places in the code of a job of this name are shown; `run` is the name of its run's folder."""
     sent = next((directory.path for directory in spec.input_directories or () if directory.id == SCRIPT), "")
     return SourcePaths(sent.rstrip("/").rpartition("/")[2], run, script_name(spec, name))
 
@@ -151,42 +152,14 @@ def script_name(spec: JobSpec, job: str) -> str:
 
 
 def hints_of(job: JobResource, error: JobError, remedies: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """What may help after this failure.
-
-    Args:
-        job: The job.
-        error: Its failure.
-        remedies: What the submission recorded for names and modules that the script may lack.
-    """
+    """What may help after this failure; `remedies` are for names and modules that the script may lack."""
     own = (remedies or {}).get(missing_in(error.exception))
     if own:  # a module of the user is not to be installed
         return (own,)
-    return tuple(filter(None, (hint(job, error) for hint in _HINTS)))
-
-
-def _missing_module(job: JobResource, error: JobError) -> str:
-    """Which Python lacks a module, and how the job gets it."""
-    match = _MISSING_MODULE.match(error.exception)
-    if match is None:
-        return ""
-    python = getattr(job.spec.settings, "python_interpreter_path", None)
-    where = python or "the Python of the nodes (`python` on their PATH)"
-    module = match["name"].partition(".")[0]
-    package = _PACKAGES.get(module, module)
-    return f"{where} has no module {match['name']}: add --with {package}, or install it with --prep"
-
-
-def _too_few_gpus(job: JobResource, error: JobError) -> str:
-    """That there are more processes than GPUs."""
-    if not _TOO_FEW_GPUS.search(error.exception):
-        return ""
-    return "start one process per GPU (--processes N); gloo lets processes share a GPU, NCCL does not"
-
-
-def _no_input(job: JobResource, error: JobError) -> str:
-    """That nothing can be typed into a job."""
-    is_read = error.exception.startswith("EOFError: EOF when reading a line")
-    return "a job has no stdin: pass what it reads as an argument, a variable or a file" if is_read else ""
-
-
-_HINTS: tuple[Callable[[JobResource, JobError], str], ...] = (_missing_module, _too_few_gpus, _no_input)
+    if match := _MISSING_MODULE.match(error.exception):
+        python = getattr(job.spec.settings, "python_interpreter_path", None)
+        where = python or "the Python of the nodes (`python` on their PATH)"
+        module = match["name"].partition(".")[0]
+        package = _PACKAGES.get(module, module)
+        return (f"{where} has no module {match['name']}: add --with {package}, or install it with --prep",)
+    return tuple(hint for pattern, hint in _HINTS.items() if re.search(pattern, error.exception))

@@ -17,14 +17,10 @@ MAX_CHUNKS = 16  # of one file per poll
 
 
 class LogFollower:
-    """The position in a job's logs.
+    """The position in a job's logs: of `files`, by default of all of its logs.
 
-    Args:
-        backend: The backend of the job.
-        id: The job.
-        patterns: User-defined metrics: regular expressions by name.
-        files: The logs to read; None for all logs of the job.
-        tail_bytes: How much of a log is read that is there already; None for all of it.
+    `patterns` are user-defined metrics, regular expressions by name. Of a log that is there already, only the
+    last `tail_bytes` are read, by default all of it.
     """
 
     def __init__(
@@ -45,11 +41,7 @@ class LogFollower:
         self._digests: dict[FileRef, hashlib._Hash] = {}
 
     def read(self, wait_s: float = 0.0) -> Iterator[Event]:
-        """The events of what was written since the last read.
-
-        Args:
-            wait_s: How long the backend may wait for new log data (long polling).
-        """
+        """The events of what was written since the last read; the backend may wait `wait_s` for some."""
         self.is_behind = False
         self.is_drained = self.files is not None
         if self.files is None:

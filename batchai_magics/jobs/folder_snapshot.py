@@ -359,13 +359,9 @@ def _is_open_folder(path: Path) -> bool:
 
 
 def _mentioned(script: str, own: Path, root: Path, known: Collection[str]) -> Iterator[str]:
-    """The files and folders of the project that a script's texts and imports name, and that are not known.
+    """The files and folders below `root` that a script's texts and imports name, and that are not known.
 
-    Args:
-        script: The text of the script.
-        own: Its folder.
-        root: The project.
-        known: The paths that are sent or already reported.
+    `own` is the folder of the script.
     """
     folders = {parent.as_posix() for name in known for parent in PurePosixPath(name).parents}
     for text in dict.fromkeys(text for text in _paths_in(script) if not text.startswith("/")):

@@ -177,16 +177,9 @@ def _depth(name: str, wanted: str) -> int:
 def entries_below(
     backend: Backend, job: ResourceId, directory_id: str, path: str = "", *, limit: int | None = None
 ) -> Iterator[OutputFile]:
-    """Walks a directory recursively, each folder followed by its entries.
+    """Walks a directory recursively from the folder `path` on, each folder followed by its entries.
 
-    Warns about a folder that cannot be read.
-
-    Args:
-        backend: The backend of the job.
-        job: The job.
-        directory_id: The id of the directory.
-        path: The folder to start at; empty for the directory itself.
-        limit: The maximum number of entries per folder; None for all.
+    Of each folder, at most `limit` entries are read. Warns about a folder that cannot be read.
 
     Raises:
         NotFoundError: There is no such job, directory or folder.

@@ -9,6 +9,7 @@ import time
 import webbrowser
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,16 @@ from batchai_magics.backends.base import RECORDS, TELEMETRY, Backend, FileRef
 from batchai_magics.errors import BatchAIError, NotFoundError, WaitInterrupted
 from batchai_magics.follow import Event, endings, events
 from batchai_magics.follow.job_errors import error_of
-from batchai_magics.jobs import argument_checks, job_files
+from batchai_magics.jobs import job_files
+from batchai_magics.jobs.argument_checks import (
+    COUNT,
+    FLAG,
+    NAME_OR_FILE,
+    PATH,
+    SECONDS,
+    argument_error,
+    check_argument,
+)
 from batchai_magics.jobs.job_costs import JobCosts
 from batchai_magics.jobs.job_files import all_files, check_log_exists, one_level
 from batchai_magics.jobs.job_logs import retry_if_changed, tail_of
@@ -75,7 +85,7 @@ class Job:
     ) -> None:
         if not isinstance(id, ResourceId):
             hint = "Find a job by its name: batchai_magics.find_job(name)."
-            raise argument_checks.argument_error("Job", "id", id, "a ResourceId", hint=hint)
+            raise argument_error("Job", "id", id, "a ResourceId", hint=hint)
         self.backend = backend
         self.id = id
         self._patterns = None if patterns is None else dict(patterns)
@@ -173,7 +183,7 @@ class Job:
             KeyboardInterrupt: It was interrupted; the job runs on.
             UsageError: `timeout_s` is negative or no number.
         """
-        argument_checks.check_seconds("job.wait", "timeout_s", timeout_s)
+        check_argument("job.wait", "timeout_s", timeout_s, SECONDS)
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         try:
             for _ in endings(self.backend, [self.id], wait=time.sleep):
@@ -194,8 +204,8 @@ class Job:
             UsageError: `stop` is not a threading.Event.
         """
         if not (stop is None or hasattr(stop, "is_set")):
-            raise argument_checks.argument_error("job.events", "stop", stop, "a threading.Event or None")
-        return events(self.backend, self.id, patterns=self.patterns, stop=stop)
+            raise argument_error("job.events", "stop", stop, "a threading.Event or None")
+        return chain.from_iterable(events(self.backend, self.id, patterns=self.patterns, stop=stop))
 
     def log(self, tail: int | None = None, *, file: str = OUT) -> str:
         """The text of a log: all of it, or the last `tail` lines.
@@ -212,8 +222,8 @@ class Job:
             FileChangedError: The file was replaced each time while it was read.
         """
         hint = f"For that file: job.log(file={tail!r})." if isinstance(tail, str) else ""
-        argument_checks.check_count("job.log", "tail", tail, hint=hint)
-        argument_checks.check_text("job.log", "file", file)
+        check_argument("job.log", "tail", tail, COUNT, hint=hint)
+        check_argument("job.log", "file", file)
         text = tail_of(self.backend, FileRef(self.id, file), tail)
         if not text:
             check_log_exists(self.backend, self.id, file)
@@ -249,7 +259,7 @@ class Job:
         Raises:
             UsageError: `tidy` is not True or False.
         """
-        argument_checks.check_flag("job.metrics", "tidy", tidy)
+        check_argument("job.metrics", "tidy", tidy, FLAG)
         log = self._log_metrics()
         warn_of(log.notices)
         return log.frame(tidy=tidy)
@@ -292,8 +302,8 @@ class Job:
         """
         from batchai_magics.jobs import job_export  # few users need it
 
-        argument_checks.check_text("job.export", "kind", kind)
-        argument_checks.check_path("job.export", "to", to)
+        check_argument("job.export", "kind", kind)
+        check_argument("job.export", "to", to, PATH)
         job_export.check_kind(kind)
         if kind in (job_export.TENSORBOARD, job_export.MLFLOW):
             labels = self.labels() if self.backend.records else Labels()
@@ -342,7 +352,7 @@ class Job:
             UsageError: The job has no such metric, or an argument is invalid.
         """
         if not (ax is None or hasattr(ax, "plot")):
-            raise argument_checks.argument_error("job.plot", "ax", ax, "matplotlib Axes or None")
+            raise argument_error("job.plot", "ax", ax, "matplotlib Axes or None")
         return plot(
             self._log_metrics().table,
             metrics=metrics,
@@ -373,8 +383,8 @@ class Job:
             StorageError: The path leaves the directory.
             UsageError: An argument is not a string.
         """
-        argument_checks.check_text("job.files", "directory_id", directory_id)
-        argument_checks.check_text("job.files", "path", path)
+        check_argument("job.files", "directory_id", directory_id)
+        check_argument("job.files", "path", path)
         if not (directory_id or path):
             return all_files(self.backend, self.show())
         return one_level(self.backend, self.id, directory_id or STDOUTERR, path)
@@ -408,13 +418,13 @@ class Job:
             StorageError: The path leaves `to`, a copy cannot be written, or a log is incomplete.
             UsageError: An argument has the wrong type.
         """
-        argument_checks.check_path("job.download", "to", to)
-        argument_checks.check_text("job.download", "directory_id", directory_id)
-        argument_checks.check_flag("job.download", "partial", partial)
+        check_argument("job.download", "to", to, PATH)
+        check_argument("job.download", "directory_id", directory_id)
+        check_argument("job.download", "partial", partial, FLAG)
         if isinstance(path, OutputFile | Artifact):
             directory_id, path = path.directory_id or directory_id, path.path
             to = Path(to, directory_id)
-        argument_checks.check_text("job.download", "path", path, wanted=argument_checks.NAME_OR_FILE)
+        check_argument("job.download", "path", path, NAME_OR_FILE)
         if not path and not directory_id:
             return job_files.download_all(self.backend, self.show(), Path(to), partial=partial)
         file = FileRef(self.id, path, directory_id or STDOUTERR)
@@ -449,7 +459,7 @@ class Job:
         """
         from batchai_magics.follow.stack_collector import profile_of  # few users need it
 
-        argument_checks.check_seconds("job.profile", "seconds", seconds)
+        check_argument("job.profile", "seconds", seconds, SECONDS)
         return profile_of(self.backend, self.show(), seconds)
 
     def open(self, *, browser: bool = True) -> ServedPage:
@@ -464,7 +474,7 @@ class Job:
         Raises:
             NotFoundError: The job was deleted.
         """
-        argument_checks.check_flag("job.open", "browser", browser)
+        check_argument("job.open", "browser", browser, FLAG)
         page = PAGES.get().open_job(self)
         if browser:
             webbrowser.open(page.url)
@@ -485,7 +495,7 @@ class Job:
         Raises:
             StorageError: The file cannot be written.
         """
-        argument_checks.check_path("job.record", "to", to)
+        check_argument("job.record", "to", to, PATH)
         return record_job(self, Path(to or f"{self.id.name}.batchai"))
 
     def process_count(self) -> int:
@@ -552,7 +562,7 @@ class Job:
         Raises:
             UsageError: `text` is not a string, or too long.
         """
-        argument_checks.check_text("job.note", "text", text)
+        check_argument("job.note", "text", text)
         return self._relabel(LabelChange(note=text))
 
     def _relabel(self, change: LabelChange) -> Labels:

@@ -168,11 +168,5 @@ def saving_text(job: JobResource) -> str:
 
 
 def progress_text(job: JobResource, progress: Progress, now: float) -> str:
-    """The progress in one line: `45 %, 45/100, 3 min left`, `failed at step 120/500, 24 %`.
-
-    Args:
-        job: The job.
-        progress: Its progress.
-        now: The current time in seconds since 1970.
-    """
+    """The progress in one line: `45 %, 45/100, 3 min left`, `failed at step 120/500, 24 %`."""
     return progress.sentence(now) if job.is_running else f"{job.word} at {progress.position_text}"

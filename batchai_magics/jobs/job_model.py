@@ -321,14 +321,8 @@ def read_model(
 ) -> JobModel:
     """The model of a job as it is now, from the ends of its stdout, stderr and trainer's files.
 
-    More is read of a job that may tell its progress. A job that was deleted meanwhile has no logs.
-
-    Args:
-        backend: The job's backend.
-        job: The job.
-        patterns: The regular expressions of the job's own metrics (`--metric`).
-        preferences: The user's settings for metrics.
-        tail_bytes: How much of each log is read.
+    Of each log, `tail_bytes` are read; more of a job that may tell its progress. A job that was deleted
+    meanwhile has no logs.
     """
     model, events = JobModel(patterns=patterns, preferences=preferences), list[Event]()
     model.take(StateChanged(job))
@@ -383,12 +377,8 @@ def read_progress(reader: ProgressReader, file: str, chunk: Chunk, *, now: float
 def log_metrics(backend: Backend, job: ResourceId, patterns: Mapping[str, str]) -> LogMetrics:
     """The records of a job's output and of its trainer's files in the order of writing, with their ranks.
 
-    Without write times, those of stdout come first.
-
-    Args:
-        backend: The backend of the job.
-        job: The job.
-        patterns: Metric name → regular expression, in addition to the known formats.
+    Without write times, those of stdout come first. `patterns` are regular expressions by metric, in addition
+    to the known formats.
 
     Raises:
         FileChangedError: The file was replaced while it was read.

@@ -12,9 +12,7 @@ from batchai_magics.metrics.runs.metric_traits import MetricPreferences
 def metric_preferences(settings: Settings | None = None, patterns: Iterable[str] = ()) -> MetricPreferences:
     """The headline metric and the directions that the settings name, by default those of this process.
 
-    Args:
-        settings: The settings.
-        patterns: The names of the user's patterns.
+    `patterns` are the names of the user's own.
 
     Raises:
         UsageError: A setting is unknown or invalid.

@@ -17,7 +17,7 @@ from batchai_magics.cell.function_script import function_script
 from batchai_magics.cell.notebook_script import SUFFIX, check_modules, parameter_words
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
-from batchai_magics.jobs.argument_checks import argument_error, check_text
+from batchai_magics.jobs.argument_checks import argument_error, check_argument
 from batchai_magics.jobs.folder_snapshot import read_script
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.predecessors import trial_ids
@@ -114,7 +114,7 @@ def find_job(name: str, *, experiment: str = "", workspace: str = "") -> Job:
         NotFoundError: It does not exist; the hint suggests a similar name.
     """
     for argument, value in {"name": name, "experiment": experiment, "workspace": workspace}.items():
-        check_text("find_job", argument, value)
+        check_argument("find_job", argument, value)
     settings = current_settings()
     chosen = replace(
         settings,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 
 import pytest
 
+from batchai_magics import follow
 from batchai_magics.backends.base import Pace
 from batchai_magics.errors import NotFoundError, UnreachableError
 from batchai_magics.follow import (
@@ -18,12 +19,16 @@ from batchai_magics.follow import (
     StateChanged,
     changes,
     endings,
-    events,
 )
 from batchai_magics.follow.log_follower import MAX_CHUNKS
 from tests.follow.event_steps import Pauses, log, states
 from tests.widgets.scripted_cluster import ScriptedCluster
 from tests.widgets.scripted_job import JOB, ScriptedBackend
+
+
+def events(*given, **options):
+    """The events of a job, one by one."""
+    return chain.from_iterable(follow.events(*given, **options))
 
 
 class Waits:

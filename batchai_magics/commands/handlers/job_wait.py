@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timezone
+from itertools import chain
 
 from batchai_magics.backends.base import Backend, FileRef
 from batchai_magics.commands.output.command_progress import CommandExit, LogOutput, Message, StreamParts
@@ -52,7 +53,7 @@ def watch_job(
     messages, error = StateMessages(), None
     paths = paths_of(Job(backend, id).show()) if logs else NO_PATHS
     files, limit_s = [FileRef(id, name) for name in logs], stalled_s() if logs else 0.0
-    for event in events(backend, id, files=files, stalled_s=limit_s):
+    for event in chain.from_iterable(events(backend, id, files=files, stalled_s=limit_s)):
         yield from messages.of(event)
         if isinstance(event, LogBytes):
             yield LogOutput(paths.bytes_with_user_paths(event.chunk.data), is_error=event.file.path == ERR)
@@ -107,7 +108,8 @@ def wait_for(backend: Backend, id: ResourceId, goal: WaitGoal, timeout_s: float 
         job = Job(backend, id)
         patterns = {**(job.show().spec.batchai_patterns or {}), **job.patterns}
         files = [FileRef(id, name) for name in METRICS_FILES]
-        for event in events(backend, id, files=files, patterns=patterns, stop=stop):
+        followed = events(backend, id, files=files, patterns=patterns, stop=stop)
+        for event in chain.from_iterable(followed):
             if isinstance(event, MetricsAdded) and (reason := goal.reached_by(event.records)):
                 yield Message(reason)
                 yield CommandExit(0)

@@ -35,7 +35,6 @@ from batchai_magics.follow import (
     FailureFound,
     LogBytes,
     LogFault,
-    event_batches,
     events,
 )
 from batchai_magics.jobs.job_files import (
@@ -260,7 +259,7 @@ def followed(backend: Backend, job: ResourceId, path: str, selection: LogSelecti
         yield from stream_parts(backend, FileRef(job, path), selection.of)
         return
     log, files = MergedLog(), [FileRef(job, name) for name in FILES]
-    for batch in event_batches(backend, job, files=files):
+    for batch in events(backend, job, files=files):
         yield from _new_output(log, batch, selection)
     yield from (LogOutput(selection.lines_of(chunk)) for chunk in log.finish())
     yield CommandExit(0)

@@ -25,7 +25,7 @@ from batchai_magics.follow import (
     LogBytes,
     Standstill,
     StateChanged,
-    event_batches,
+    events,
 )
 from batchai_magics.follow.job_errors import paths_of
 from batchai_magics.jobs.job_handle import Job
@@ -49,7 +49,7 @@ _FRAMES_PER_S = 4
 def watch_run(job: Job, console: Console) -> JobResource:
     """Shows a job until it has ended, then how it ended; an interrupt leaves the log; returns the job."""
     view, files = RunView(paths_of(job.show())), [FileRef(job.id, name) for name in (OUT, ERR)]
-    batches = event_batches(job.backend, job.id, files=files, patterns=job.patterns, stalled_s=stalled_s())
+    batches = events(job.backend, job.id, files=files, patterns=job.patterns, stalled_s=stalled_s())
     with Live(get_renderable=lambda: view, console=console, refresh_per_second=_FRAMES_PER_S, transient=True):
         for batch in batches:
             lines = view.feed(batch)

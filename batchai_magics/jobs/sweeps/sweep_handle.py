@@ -13,7 +13,7 @@ from batchai_magics.backends.base import Backend
 from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError, NotFoundError, did_you_mean
 from batchai_magics.follow import endings
-from batchai_magics.jobs.argument_checks import check_seconds
+from batchai_magics.jobs.argument_checks import SECONDS, check_argument
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_model import progress_of
 from batchai_magics.jobs.sweeps import sweep_steps
@@ -198,7 +198,7 @@ class Sweep:
             TimeoutError: It has not ended in time.
             UsageError: `timeout_s` is negative or no number.
         """
-        check_seconds("sweep.wait", "timeout_s", timeout_s)
+        check_argument("sweep.wait", "timeout_s", timeout_s, SECONDS)
         for _ in self.updates(timeout_s):
             pass
         return self

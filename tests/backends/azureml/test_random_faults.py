@@ -6,6 +6,7 @@ import re
 import threading
 from collections import defaultdict
 from dataclasses import replace
+from itertools import chain
 from typing import cast
 
 import pytest
@@ -75,7 +76,7 @@ def test_fifty_random_faults_lose_and_repeat_no_byte(azure, backend, start, monk
     )
     backend.show(job)
     writer, found = Writer(azure, monkeypatch), defaultdict[str, bytearray](bytearray)
-    events = follow.events(backend, job, stop=Pauses(pause))
+    events = chain.from_iterable(follow.events(backend, job, stop=Pauses(pause)))
     last = next(events)  # a watch begins with an answer
     azure.faults.scatter(FAULTS, seed=seed)
     for event in events:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import pytest
 
@@ -28,7 +28,8 @@ def shown(backend: AzureMLBackend, id: ResourceId) -> JobResource:
 
 
 def log_of(backend: AzureMLBackend, id: ResourceId) -> bytes:
-    return b"".join(event.chunk.data for event in follow.events(backend, id) if isinstance(event, LogBytes))
+    events = chain.from_iterable(follow.events(backend, id))
+    return b"".join(event.chunk.data for event in events if isinstance(event, LogBytes))
 
 
 def test_a_workspace_without_shared_keys_is_read_like_any_other(azure, backend, start):

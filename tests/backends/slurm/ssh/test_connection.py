@@ -6,6 +6,7 @@ import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -54,7 +55,7 @@ def test_no_byte_is_lost_when_the_connection_is(far_place, sshd):
     far_place.backend.storage.upload(far_place.share, {"print.py": PRINT.encode()})
     id = far_place.start(f"python {MOUNTED}/print.py; echo up; {go}; python {MOUNTED}/print.py")
     data, news = b"", []
-    for event in events(far_place.backend, id):
+    for event in chain.from_iterable(events(far_place.backend, id)):
         if isinstance(event, LogBytes) and event.file.path == "stdout.txt":
             data += event.chunk.data
             if data == PRINTED + b"up\n" and not news:
