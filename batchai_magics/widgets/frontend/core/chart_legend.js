@@ -68,11 +68,6 @@ export class Legend {
     this.element.title = [step, ...entries.map((entry) => entry.text)].filter(Boolean).join(", ");
   }
 
-  /** The shown values as one text. */
-  get words() {
-    return this.element.title;
-  }
-
   /**
    * @param {Entry[]} entries
    * @param {string} wanted

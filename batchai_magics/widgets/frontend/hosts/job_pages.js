@@ -78,7 +78,7 @@ class PageView {
     this.title = titleOf(kind, names);
     this.element = el("div", { class: "ba-page-view" });
     root.append(this.element);
-    this.host = new PageHost("", address);
+    this.host = new PageHost(address);
     const [first = ""] = names;
     const place = kind === "sweep" ? first.slice(0, first.lastIndexOf("/") + 1) : ""; // its trials are jobs there
     const link = (/** @type {string} */ to, /** @type {string[]} */ jobs) => addressOf(to, jobs.map((job) => place + job));

@@ -39,13 +39,9 @@ export class PageHost extends StateHost {
   /** @type {(problem: Error) => void} */
   #failed = () => {};
 
-  /**
-   * @param {string} server its address, with a slash at its end
-   * @param {string} view the address of what the server is to send
-   */
-  constructor(server, view) {
+  /** @param {string} view the address of what the server is to send */
+  constructor(view) {
     super();
-    this.server = server;
     this.view = view;
     /** Resolved when the state has come, rejected with the reason why it will not. @type {Promise<void>} */
     this.ready = new Promise((resolve, reject) => ([this.#started, this.#failed] = [resolve, reject]));
@@ -72,7 +68,7 @@ export class PageHost extends StateHost {
 
   /** @param {string} path */
   #url(path) {
-    return `${this.server}${path}?page=${this.#page}&view=${encodeURIComponent(this.view)}`;
+    return `${path}?page=${this.#page}&view=${encodeURIComponent(this.view)}`;
   }
 
   /** Reads frames, and connects again when the response ends, until the server refuses or is gone. @param {AbortSignal} signal */

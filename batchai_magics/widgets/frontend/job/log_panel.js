@@ -12,6 +12,7 @@ import { plain } from "./log_text.js";
 import { LogWindow } from "./log_window.js";
 
 /** @typedef {import("./job_session.js").JobSession} JobSession */
+/** @typedef {import("./log_document.js").Gap} Gap */
 /** @typedef {import("./view_memory.js").ViewMemory} ViewMemory */
 
 const NOTE_MS = 4000;
@@ -99,10 +100,9 @@ export class LogPanel {
     /** @type {number | null} */
     this.target = null; // an offset to be shown once its line is loaded
     this.view = new LogWindow(session.log(MAIN_LOG), {
-      wantsBytes: (gap, isFromEnd) => this.reader.readGap(gap, isFromEnd),
+      wantsBytes: ({ start, end }, isFromEnd) => (isFromEnd ? this.#readBefore(end, start) : this.#readFrom(start)),
       moved: () => this.#showPosition(),
     });
-    this.reader = new LogReader(session, this.view);
     this.search = new LogSearch(session, this.view, (offset) => this.reveal(offset));
     this.files = new FileList(session);
     this.record = new RecordPanel(session);
@@ -131,7 +131,7 @@ export class LogPanel {
     this.tabs.current = MAIN_LOG;
     this.refreshing = setInterval(() => {
       const isStreamed = isMain(this.log.file) && this.log.rank === null;
-      if (!isStreamed && !this.logFrame.hidden && !this.session.isComplete) this.reader.readOn();
+      if (!isStreamed && !this.logFrame.hidden && !this.session.isComplete) this.#readOn();
     }, REFRESH_MS);
     this.#showPosition();
   }
@@ -227,7 +227,32 @@ export class LogPanel {
     if (row && !isGap(row)) {
       this.target = null;
       this.view.reveal(row.start);
-    } else if (row) this.reader.readAround(row, offset);
+    } else if (row) this.#readAround(row, offset);
+  }
+
+  /** Requests a page of the log from a byte on. @param {number} offset */
+  #readFrom(offset) {
+    const { file, rank } = this.log;
+    if (rank === null) void this.session.read(file, offset);
+    else void this.session.readLines(file, rank, offset, false);
+  }
+
+  /** Requests the page before a byte, none of it before `least`. @type {(offset: number, least: number) => void} */
+  #readBefore(offset, least) {
+    const { file, rank } = this.log;
+    if (rank === null) void this.session.read(file, Math.max(least, offset - PAGE_BYTES));
+    else void this.session.readLines(file, rank, offset, true);
+  }
+
+  /** Requests the surroundings of a byte in a gap. @type {(gap: Gap, offset: number) => void} */
+  #readAround({ start }, offset) {
+    this.#readFrom(Math.max(start, this.log.rank === null ? offset - (PAGE_BYTES >> 1) : offset));
+  }
+
+  /** Requests what was appended to the file, or its end if nothing is loaded yet. */
+  #readOn() {
+    if (this.log.size) this.#readFrom(this.log.end);
+    else this.#readBefore(this.log.rank === null ? 0 : -1, -PAGE_BYTES); // counted from its end
   }
 
   /**
@@ -246,7 +271,7 @@ export class LogPanel {
     if (!isLog) return;
     this.target = null;
     this.view.show(this.session.log(tab, rank));
-    if (!this.log.size) this.reader.readEnd();
+    if (!this.log.size) this.#readOn();
     this.search.run(true);
     this.#showPosition();
   }
@@ -310,63 +335,4 @@ function parts(record) {
   const facts = record.facts.flatMap(([title, text]) => [el("dt", {}, title), el("dd", {}, text)]);
   const more = record.sections.map(([title, text]) => el("details", {}, el("summary", {}, title), el("pre", {}, text)));
   return [el("dl", { class: "ba-record-facts" }, ...facts), ...more];
-}
-
-/** @typedef {import("./log_document.js").Gap} Gap */
-
-/** Requests parts of the log that a window shows. */
-class LogReader {
-  /**
-   * @param {JobSession} session
-   * @param {LogWindow} view
-   */
-  constructor(session, view) {
-    this.session = session;
-    this.view = view;
-  }
-
-  /**
-   * Requests one end of a gap.
-   * @param {Gap} gap
-   * @param {boolean} isFromEnd
-   */
-  readGap(gap, isFromEnd) {
-    if (this.view.log.rank !== null) this.#readLines(isFromEnd ? gap.end : gap.start, isFromEnd);
-    else this.#read(isFromEnd ? Math.max(gap.start, gap.end - PAGE_BYTES) : gap.start);
-  }
-
-  /**
-   * Requests the surroundings of a byte in a gap.
-   * @param {Gap} gap
-   * @param {number} offset
-   */
-  readAround(gap, offset) {
-    if (this.view.log.rank !== null) this.#readLines(Math.max(gap.start, offset), false);
-    else this.#read(Math.max(gap.start, offset - (PAGE_BYTES >> 1)));
-  }
-
-  /** Requests the end of the file, of which nothing is loaded yet. */
-  readEnd() {
-    if (this.view.log.rank !== null) this.#readLines(-1, true);
-    else this.#read(-PAGE_BYTES);
-  }
-
-  /** Requests what was appended to the file. */
-  readOn() {
-    const { log } = this.view;
-    if (!log.size) this.readEnd();
-    else if (log.rank !== null) this.#readLines(log.end, false);
-    else this.#read(log.end);
-  }
-
-  /** @param {number} offset */
-  #read(offset) {
-    this.session.read(this.view.log.file, offset);
-  }
-
-  /** @type {(offset: number, isBackward: boolean) => void} */
-  #readLines(offset, isBackward) {
-    const { file, rank } = this.view.log;
-    this.session.readLines(file, Number(rank), offset, isBackward);
-  }
 }

@@ -33,7 +33,7 @@ test("rows that have changed take the places of those that the page has", async 
   const rows = [{ name: "a", state: "running" }, { name: "b", state: "queued" }];
   const bytes = Buffer.concat([frame({ state: { facts: 1, rows, is_first: true } }), frame({ state: { facts: 2, changed_rows: [[1, { name: "b", state: "running" }]] } })]);
   globalThis.fetch = async () => ({ ok: true, body: { getReader: () => reader(bytes, 1000) } });
-  const host = new PageHost("http://localhost/", "/");
+  const host = new PageHost("/");
   const drawn = await new Promise((draw) => host.on("change:rows", () => host.get("facts") === 2 && draw(host.get("rows"))));
   host.pause();
   assert.deepEqual(drawn, [rows[0], { name: "b", state: "running" }]);
