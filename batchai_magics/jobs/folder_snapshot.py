@@ -17,10 +17,10 @@ import pathspec
 
 from batchai_magics.cell import ScriptFolder
 from batchai_magics.cell.cell_script import nodes_of
-from batchai_magics.cell.cell_uploads import DOWNLOAD, SECRET, is_excluded, why_left_out
+from batchai_magics.cell.cell_uploads import SECRET, is_excluded, why_left_out
 from batchai_magics.cell.notebook_script import SUFFIX, sent_notebook
 from batchai_magics.config import Settings
-from batchai_magics.errors import UsageError, did_you_mean, visible
+from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.jobs.git_process import GitProcess, git_folder, work_tree_of
 from batchai_magics.models.file_names import text_of
 from batchai_magics.models.secret_masking import is_secret_file
@@ -34,7 +34,6 @@ _ENVIRONMENT_FILES = ("/pyvenv.cfg", "/conda-meta/history")  # in the folder of 
 _MAX_LISTED = 2 * MAX_FILES  # paths; secrets and links that stay behind are among them
 _LARGEST = 5  # files and folders that the error lists
 _OF_THE_SYSTEM = ("/boot", "/dev", "/etc", "/proc", "/sys")
-_MAX_NAME = 200  # bytes of the name of a job
 _MAX_SHEBANG = 300  # bytes of the first line of a script
 _SHELL_SUFFIXES = (".bash", ".sh", ".zsh")
 _SHELL_SHEBANG = re.compile(rb"#![^\n]*\b(?:bash|dash|ksh|sh|zsh)\b")
@@ -72,7 +71,7 @@ def read_script(path: Path, folder: Path, settings: Settings | None = None) -> S
     root = _project_of(file, folder.absolute())
     file = file if file.is_relative_to(root) else file.parent.resolve() / file.name
     name = text_of(file.relative_to(root).as_posix())
-    taken = snapshot(root, _homes(settings) if settings else (), script=file)
+    taken = snapshot(root, _homes(settings) if settings else ())
     files = dict(taken.files)
     files.setdefault(name, file.read_bytes())  # also if an ignore file matches it
     if file.suffix == SUFFIX:
@@ -179,13 +178,12 @@ class Snapshot:
     notes: tuple[str, ...] = ()
 
 
-def snapshot(folder: Path, homes: Collection[Path] = (), *, script: Path | None = None) -> Snapshot:
+def snapshot(folder: Path, homes: Collection[Path] = ()) -> Snapshot:
     """Reads the files of a project, those behind links inside it too.
 
     In a git repository these are the files that git tracks or does not ignore. The homes of backends, caches,
     version control, virtual environments and what `.batchaiignore` matches are left out; so are secrets,
-    large files, folders that a download has made, unless the script lies there, and what links outside lead
-    to, which the result names.
+    large files and what links outside lead to, which the result names.
 
     Raises:
         UsageError: The files exceed `MAX_BYTES` or `MAX_FILES`; the message lists the largest entries.
@@ -196,14 +194,13 @@ def snapshot(folder: Path, homes: Collection[Path] = (), *, script: Path | None 
         own = read_file(folder / IGNORE_FILE, may_be_link=True)
         lines = own.decode("utf-8", "replace").splitlines()
     ignored = pathspec.GitIgnoreSpec.from_lines(lines)
-    unsent = _Unsent(root, ignored, frozenset(homes), script.parent.resolve() if script else None)
+    unsent = _Unsent(root, ignored, frozenset(homes))
     listing = ProjectListing(frozenset()) if unsent.is_in_home(root) else list_files(root, unsent)
     sent = unsent.without(listing.names)
     project = _Project(root, sent)
     project.walk("", ".", ())
     sizes = {text_of(name): size for name, (_, size) in project.files.items()}
     _check_size(folder, sizes, is_whole=not listing.is_cut)
-    project.left_out |= unsent.downloads
     files = {}
     for name, (path, _) in sorted(project.files.items()):
         try:
@@ -216,16 +213,11 @@ def snapshot(folder: Path, homes: Collection[Path] = (), *, script: Path | None 
 
 @dataclass(frozen=True)
 class _Unsent:
-    """What of a project never goes along: caches, ignored files, environments, homes of backends, downloads.
-
-    `downloads` has the folders of downloads that were met, each with the reason.
-    """
+    """What of a project never goes along: caches, ignored files, environments, homes of backends."""
 
     root: Path
     ignored: pathspec.GitIgnoreSpec
     homes: Collection[Path]
-    script_folder: Path | None
-    downloads: dict[str, str] = field(default_factory=dict)
 
     def has_folder(self, path: Path) -> bool:
         """Whether nothing of a folder goes along; then it is not even listed, however large it is."""
@@ -233,16 +225,7 @@ class _Unsent:
             return True
         name = path.relative_to(self.root).as_posix()
         is_environment = any(os.path.lexists(f"{path}{file}") for file in _ENVIRONMENT_FILES)
-        if is_environment or self._is_ignored(f"{name}/"):
-            return True
-        has_script = self.script_folder is not None and self.script_folder.is_relative_to(path)
-        if has_script or not os.path.lexists(path / DOWNLOAD):
-            return False
-        job = ""
-        with contextlib.suppress(OSError, ValueError):
-            job = visible(read_text(path / DOWNLOAD, _MAX_NAME, errors="replace").strip())
-        self.downloads[text_of(name)] = f"downloaded from job {job}" if job else "downloaded"
-        return True
+        return is_environment or self._is_ignored(f"{name}/")
 
     def is_in_home(self, path: Path) -> bool:
         """Whether a folder is the home of a backend, or lies in one."""

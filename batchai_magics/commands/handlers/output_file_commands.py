@@ -39,7 +39,6 @@ from batchai_magics.follow import (
 )
 from batchai_magics.jobs.job_files import (
     entries_below,
-    make_download_folder,
     named_files,
     place_inside,
     places_of,
@@ -94,8 +93,6 @@ def _copy_results(
     job: Job, files: Sequence[tuple[OutputFile, str]], to: Path
 ) -> Generator[int, None, ValueWithNotes]:
     copies, notes = [], []
-    if files:
-        make_download_folder(to, job.id)
     for file, target in files:
         path = place_inside(to, target)
         try:
