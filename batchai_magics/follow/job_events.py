@@ -169,19 +169,12 @@ class FailureFound:
 
 @dataclass(frozen=True)
 class Standstill:
-    """A running job has printed nothing for `limit_s` or longer.
-
-    Attributes:
-        job: The job.
-        since: The time of its last output, or of its start, in seconds since 1970.
-        limit_s: How long a job may print nothing.
-        finding: Where its ranks are, in a sentence; empty if that is not known.
-    """
+    """A running job has printed nothing for `limit_s` or longer."""
 
     job: ResourceId
-    since: float
-    limit_s: float
-    finding: str = ""
+    since: float  # the time of its last output, or of its start, in seconds since 1970
+    limit_s: float  # how long a job may print nothing
+    finding: str = ""  # where its ranks are, in a sentence; empty if that is not known
 
     @property
     def sentence(self) -> str:

@@ -120,17 +120,11 @@ def _read(stream: IO[bytes], most: int, blocks: list[bytes]) -> None:
 
 @dataclass(frozen=True)
 class RepositorySettings:
-    """What a repository's configuration says.
+    """What a repository's configuration says."""
 
-    Attributes:
-        without_filters: The options that switch off its filters, for commands that compare contents.
-        remote: The URL of `origin`, perhaps with credentials; empty without one.
-        problem: Why these options are not known, or do not suffice.
-    """
-
-    without_filters: tuple[str, ...] = ()
-    remote: str = ""
-    problem: str = ""
+    without_filters: tuple[str, ...] = ()  # options that switch off its filters, to compare contents
+    remote: str = ""  # the URL of `origin`, perhaps with credentials; empty without one
+    problem: str = ""  # why these options are not known, or do not suffice
 
     @classmethod
     def read(cls, folder: Path) -> RepositorySettings:

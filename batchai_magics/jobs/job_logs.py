@@ -31,15 +31,10 @@ TAIL_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class LogSelection:
-    """The part of a log that a line asks for.
+    """The part of a log that a line asks for."""
 
-    Attributes:
-        rank: Only what this rank has written; None for all. Bytes of unknown origin count as rank 0's.
-        since: Only what was written from this time on, in seconds since 1970; None for all.
-    """
-
-    rank: int | None = None
-    since: float | None = None
+    rank: int | None = None  # only what this rank wrote; bytes of unknown origin count as those of rank 0
+    since: float | None = None  # only what was written from this time on, in seconds since 1970; None for all
 
     def of(self, chunk: Chunk) -> bytes:
         """The selected bytes of a chunk; those of an unknown time are selected."""

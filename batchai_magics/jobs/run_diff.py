@@ -40,19 +40,12 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class RunDiff:
-    """The differences of two runs, section by section.
+    """The differences of two runs, section by section."""
 
-    Attributes:
-        names: The two runs.
-        code: The lines of a unified diff of the code; empty if it is the same, or not recorded.
-        rows: What else differs; of metrics also what is equal.
-        notes: What could not be compared, and why.
-    """
-
-    names: tuple[str, str]
-    code: tuple[str, ...]
-    rows: tuple[Difference, ...]
-    notes: tuple[str, ...] = ()
+    names: tuple[str, str]  # the two runs
+    code: tuple[str, ...]  # the lines of a unified diff of the code; empty if it is the same, or not recorded
+    rows: tuple[Difference, ...]  # what else differs; of metrics also what is equal
+    notes: tuple[str, ...] = ()  # what could not be compared, and why
 
     @property
     def is_different(self) -> bool:

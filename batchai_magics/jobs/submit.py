@@ -33,19 +33,12 @@ from batchai_magics.models.runs.labels import LabelChange
 
 @dataclass(frozen=True)
 class Submitted:
-    """The job of a request.
-
-    Attributes:
-        job: The handle.
-        is_new: Whether the job was created; else an identical run was found.
-        has_ended: Whether the run that was found has ended, so that nothing runs.
-        note: A message about the submission; mostly empty for the first run of a name.
-    """
+    """The job of a request."""
 
     job: Job
-    is_new: bool
-    has_ended: bool = False
-    note: str = ""
+    is_new: bool  # whether the job was created; else an identical run was found
+    has_ended: bool = False  # whether the run that was found has ended, so that nothing runs
+    note: str = ""  # a message about the submission; mostly empty for the first run of a name
 
 
 def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submitted:

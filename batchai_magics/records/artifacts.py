@@ -33,29 +33,17 @@ _TYPES: Mapping[str, Any] = {  # of a record
 
 @dataclass(frozen=True)
 class Artifact:
-    """A file that a run saved.
+    """A file that a run saved."""
 
-    Attributes:
-        name: The name that it was saved under.
-        path: Its path in `directory_id`.
-        size_bytes: Its size.
-        step: The step that it belongs to, if that was given.
-        sha256: The SHA-256 of its bytes; empty for a file of `./outputs`, which nobody saved.
-        saved: When it was saved, in UTC.
-        rank: The rank that saved it; None where it is unknown.
-        attempt: The attempt that saved it.
-        directory_id: The output directory that has it, for `job.download`.
-    """
-
-    name: str
-    path: str
+    name: str  # the name that it was saved under
+    path: str  # its path in `directory_id`
     size_bytes: int
-    step: int | None = None
-    sha256: str = ""
-    saved: datetime | None = None
-    rank: int | None = None
-    attempt: int = 1
-    directory_id: str = "artifacts"
+    step: int | None = None  # the step that it belongs to, if that was given
+    sha256: str = ""  # the SHA-256 of its bytes; empty for a file of `./outputs`, which nobody saved
+    saved: datetime | None = None  # when it was saved, in UTC
+    rank: int | None = None  # the rank that saved it; None where it is unknown
+    attempt: int = 1  # the attempt that saved it
+    directory_id: str = "artifacts"  # the output directory that has it, for `job.download`
 
 
 def artifacts_in(files: Mapping[str, bytes]) -> list[Artifact]:

@@ -84,17 +84,11 @@ def _syntax_error(lines: Sequence[str]) -> RaisedError | None:
 
 
 class SourcePaths(NamedTuple):
-    """How places in a job's copy of the user's files are shown: as the user's own.
+    """How places in a job's copy of the user's files are shown: as the user's own."""
 
-    Attributes:
-        folder: The name of the folder with the copy that was sent; empty without one.
-        run: The name of the run's folder, in which working directories are.
-        script: The file name of a cell's script, whose lines are those of the cell; empty for other jobs.
-    """
-
-    folder: str = ""
-    run: str = ""
-    script: str = ""
+    folder: str = ""  # the name of the folder with the copy that was sent; empty without one
+    run: str = ""  # the name of the run's folder, in which working directories are
+    script: str = ""  # the file name of a cell's script, whose lines are those of the cell; else empty
 
     def with_user_paths(self, line: str) -> str:
         """The line with paths in the copy as the user's own."""
@@ -161,33 +155,19 @@ class LastOutput(NamedTuple):
 
 
 class JobError(NamedTuple):
-    """Why a job failed; its JSON has at most `MAX_BYTES`.
-
-    Attributes:
-        job: The job's name.
-        reason: What ended it, in one line: an exception, a signal, the service's message.
-        seconds: How long it ran; None if it did not start.
-        rank: The process that failed first; None if none did.
-        node: The short name of its node, or of the one whose preparation failed.
-        exit_code: Its exit code, or the job's; None without one.
-        place: Where in the cell or script: `cell line 11`, `train.py:3`; empty if unknown.
-        exception: The exception as Python prints it; empty if there was none.
-        log: The file that `lines` are from.
-        lines: The last lines of that process.
-        hints: What may help.
-    """
+    """Why a job failed; its JSON has at most `MAX_BYTES`."""
 
     job: str
-    reason: str
-    seconds: float | None = None
-    rank: int | None = None
-    node: str = ""
-    exit_code: int | None = None
-    place: str = ""
-    exception: str = ""
-    log: str = ""
-    lines: tuple[str, ...] = ()
-    hints: tuple[str, ...] = ()
+    reason: str  # what ended it, in one line: an exception, a signal, the service's message
+    seconds: float | None = None  # how long it ran; None if it did not start
+    rank: int | None = None  # the process that failed first; None if none did
+    node: str = ""  # the short name of its node, or of the one whose preparation failed
+    exit_code: int | None = None  # its exit code, or the job's; None without one
+    place: str = ""  # where in the cell or script: `cell line 11`, `train.py:3`; empty if unknown
+    exception: str = ""  # the exception as Python prints it; empty if there was none
+    log: str = ""  # the file that `lines` are from
+    lines: tuple[str, ...] = ()  # the last lines of that process
+    hints: tuple[str, ...] = ()  # what may help
 
     @property
     def sentence(self) -> str:

@@ -35,19 +35,12 @@ class Activity(Enum):
 
 
 class _Signs(NamedTuple):
-    """Expressions by which an activity is recognised; those for functions match whole names.
+    """Expressions by which an activity is recognised; those for functions match whole names."""
 
-    Attributes:
-        libraries: In paths of libraries' files.
-        files: Names of the job's own files; matched whole.
-        functions: Of the job's own functions.
-        code: Of lines of code.
-    """
-
-    libraries: str
-    files: str
-    functions: str
-    code: str
+    libraries: str  # in paths of libraries' files
+    files: str  # names of the job's own files; matched whole
+    functions: str  # of the job's own functions
+    code: str  # of lines of code
 
 
 _SIGNS = {
@@ -185,19 +178,12 @@ class RankProfile:
 
 @dataclass(frozen=True)
 class RunProfile:
-    """Where the time of a job's ranks went.
-
-    Attributes:
-        job: The job.
-        ranks: Its ranks, in order.
-        notes: What is missing, in sentences.
-        files: The paths of the samples among its artifacts.
-    """
+    """Where the time of a job's ranks went."""
 
     job: str
-    ranks: tuple[RankProfile, ...]
-    notes: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
+    ranks: tuple[RankProfile, ...]  # its ranks, in order
+    notes: tuple[str, ...] = ()  # what is missing, in sentences
+    files: tuple[str, ...] = ()  # the paths of the samples among its artifacts
 
     @classmethod
     def of_lines(

@@ -14,21 +14,13 @@ _TRIAL_NAME = re.compile(rf"(.*){_TRIAL.pattern}")
 
 
 class TrialRecord(NamedTuple):
-    """The record of a trial.
-
-    Attributes:
-        sweep: The name of the sweep.
-        number: The number of the trial, from 1.
-        parallel: How many trials of the sweep may run at once; 0: any number.
-        steps_on: When the process that ends the trial takes the sweep's next step: `end`, `failure`.
-        share: The share with the sweep's definition.
-    """
+    """The record of a trial."""
 
     sweep: str
-    number: int
-    parallel: int = 0
-    steps_on: str = "failure"
-    share: str = ""
+    number: int  # the number of the trial, from 1
+    parallel: int = 0  # how many trials of the sweep may run at once; 0: any number
+    steps_on: str = "failure"  # when the end of the trial takes the sweep's next step: `end`, `failure`
+    share: str = ""  # the share with the sweep's definition
 
     def to_text(self) -> str:
         """The text of the file `trial.json`."""

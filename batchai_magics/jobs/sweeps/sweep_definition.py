@@ -48,28 +48,19 @@ class Template(TypedDict):
 
 @dataclass(frozen=True)
 class SweepDefinition:
-    """What a sweep is, whatever has become of its trials.
+    """What a sweep is, whatever has become of its trials."""
 
-    Attributes:
-        name: The sweep's name, which its trials' names begin with.
-        digest: A digest of the cell: an edited one is another sweep.
-        options: The options, with the search that is made: `grid`, `random`, `tpe` or `rows`.
-        trials: The parameters of the trials that are known from the start, by number from 1.
-        trial_count: How many trials there are to be.
-        template: The job with markers for the parameters, as JSON; None if only the cell can make it.
-        ended: Why no further trial is started: CANCELLED, STOPPED; else empty.
-        note: What the user should know of that.
-        since: When the sweep was submitted last, in seconds since 1970.
-    """
-
-    name: str
-    digest: str
-    options: SweepOptions
+    name: str  # the sweep's name, which its trials' names begin with
+    digest: str  # a digest of the cell: an edited one is another sweep
+    options: SweepOptions  # the options, with the search that is made: `grid`, `random`, `tpe` or `rows`
+    # The parameters of the trials that are known from the start, by number from 1
     trials: Annotated[Trials, Field(max_length=MAX_TRIALS)] = field(default_factory=list)
-    trial_count: int = 0
+    trial_count: int = 0  # how many trials there are to be
+    # The job with markers; None if only the cell can make it
     template: Template | None = field(default=None, repr=False)
-    ended: str = ""
-    note: str = ""
+    ended: str = ""  # why no further trial is started: CANCELLED, STOPPED; else empty
+    note: str = ""  # what the user should know of that
+    # When it was submitted last, in seconds since 1970
     since: Annotated[float, Field(ge=0, lt=_LAST_S)] = 0.0
 
     @property

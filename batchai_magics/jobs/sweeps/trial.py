@@ -28,21 +28,15 @@ MAX_OTHERS = 6  # metrics of a run beside the one that the sweep is about
 
 @dataclass(frozen=True)
 class Trial:
-    """A trial.
+    """A trial."""
 
-    Attributes:
-        number: Its number, from 1.
-        parameters: Its parameters by name.
-        runs: The runs of its job, oldest first; a failed trial that is run again has several.
-        is_pruned: Whether it was ended for doing worse than the others.
-    """
-
-    number: int
+    number: int  # its number, from 1
     parameters: Mapping[str, Parameter]
     sweep: str
     backend: Backend = field(repr=False, compare=False)
+    # The runs of its job, oldest first; a failed trial that is run again has several
     runs: tuple[JobResource, ...] = field(default=(), repr=False)
-    is_pruned: bool = False
+    is_pruned: bool = False  # whether it was ended for doing worse than the others
 
     @property
     def resource(self) -> JobResource | None:
@@ -106,22 +100,15 @@ class Trial:
 
 @dataclass(frozen=True)
 class TrialResult:
-    """What a run printed of the metric that the sweep is about.
+    """What a run printed of the metric that the sweep is about."""
 
-    Attributes:
-        metric: Its name; empty without any.
-        value: The number that stands for the run.
-        best: The best one.
-        direction: Which values are better.
-        points: Its value over all ranks by step, in the last fit of the run.
-        others: The run's other metrics, the most important ones first, without durations.
-    """
-
-    metric: str = ""
-    value: float | None = None
-    best: float | None = None
-    direction: Direction = Direction.UNKNOWN
+    metric: str = ""  # its name; empty without any
+    value: float | None = None  # the number that stands for the run
+    best: float | None = None  # the best one
+    direction: Direction = Direction.UNKNOWN  # which values are better
+    # Its value over all ranks by step, in the last fit of the run
     points: Mapping[int, float] = field(default_factory=dict, repr=False, compare=False)
+    # The run's other metrics, the most important ones first, without durations
     others: tuple[MetricSummary, ...] = field(default=(), repr=False, compare=False)
 
     @classmethod
