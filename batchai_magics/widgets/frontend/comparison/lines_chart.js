@@ -85,10 +85,7 @@ export class LinesChart extends Chart {
     this.paint();
   }
 
-  /**
-   * Sets the title.
-   * @param {string} title
-   */
+  /** Sets the title. @param {string} title */
   name(title) {
     setText(this.title, title);
     this.element.setAttribute("aria-label", title);
@@ -196,10 +193,7 @@ function isCrowded({ isPoints, x }) {
   return Boolean(isPoints) && x.length > MANY_POINTS;
 }
 
-/**
- * A small square for each value: thousands of circles take too long.
- * @type {uPlot.Series.PathBuilder}
- */
+/** A small square for each value: thousands of circles take too long. @type {uPlot.Series.PathBuilder} */
 function squares(plot, index, first, last) {
   const fill = new Path2D();
   const size = SQUARE_PX * devicePixelRatio;

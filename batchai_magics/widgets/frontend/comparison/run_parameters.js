@@ -86,10 +86,7 @@ function inOrder(a, b) {
   return Number(a) - Number(b) || a.localeCompare(b, "en", { numeric: true });
 }
 
-/**
- * The mean of lines where any of them is, and its spread.
- * @param {Line[]} lines
- */
+/** The mean of lines where any of them is, and its spread. @param {Line[]} lines */
 function meanOf(lines) {
   const xs = /** @type {number[]} */ ([...new Set(lines.flatMap(({ x }) => x))].filter((x) => x !== null)).sort((a, b) => a - b);
   const columns = lines.map(({ x, y }) => {

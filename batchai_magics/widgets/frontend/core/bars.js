@@ -53,10 +53,7 @@ const SECOND_MS = 1000;
 
 const ENDED = ["failed", "cancelled", "stopped"];
 
-/**
- * Whether progress is shown: while the job runs, and after it ended early.
- * @param {string} state
- */
+/** Whether progress is shown: while the job runs, and after it ended early. @param {string} state */
 export function isProgressShown(state) {
   return state === "running" || ENDED.includes(state);
 }

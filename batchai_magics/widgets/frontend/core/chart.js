@@ -67,10 +67,7 @@ export class Chart {
     this.stopTheme = onThemeChange(() => this.plot?.redraw(false));
   }
 
-  /**
-   * What is to be drawn now; null without data.
-   * @returns {Picture | null}
-   */
+  /** What is to be drawn now; null without data. @returns {Picture | null} */
   pictured() {
     return null;
   }
@@ -202,10 +199,7 @@ export class Chart {
     );
   }
 
-  /**
-   * Brings the lines of a run to the front; null: all are alike.
-   * @param {string | null} run
-   */
+  /** Brings the lines of a run to the front; null: all are alike. @param {string | null} run */
   focus(run) {
     const place = this.picture?.lines.findIndex((line) => run !== null && line.run === run) ?? -1;
     if (this.plot && (place >= 0 || run === null)) this.plot.setSeries(place < 0 ? null : place + 1, { focus: true });
@@ -218,18 +212,12 @@ export class Chart {
     this.box.setAttribute("aria-label", readout ? `${this.title.textContent}${readout.words}` : `${this.title.textContent}: ${this.emptyMessage}`);
   }
 
-  /**
-   * All values as a table.
-   * @returns {ValueTable}
-   */
+  /** All values as a table. @returns {ValueTable} */
   values() {
     return { header: [], rows: [] };
   }
 
-  /**
-   * A value with as many digits as its axis.
-   * @param {number | null | undefined} value
-   */
+  /** A value with as many digits as its axis. @param {number | null | undefined} value */
   format(value) {
     const { min, max, distr } = this.plot?.scales.y ?? {};
     return distr === 3 ? readText(value, 0, Math.abs(Number(value))) : readText(value, min ?? 0, max ?? 0);
@@ -260,10 +248,7 @@ export class Chart {
     if (x !== undefined) setCursor(plot, plot.valToPos(x, "x"));
   }
 
-  /**
-   * Shows a part of the x axis.
-   * @param {{min: number, max: number}} range
-   */
+  /** Shows a part of the x axis. @param {{min: number, max: number}} range */
   zoomTo(range) {
     this.isZoomed = true;
     this.reset.hidden = false;
@@ -332,10 +317,7 @@ export class Chart {
   }
 }
 
-/**
- * The cursor at the nearest point.
- * @type {uPlot.Cursor.MousePosRefiner}
- */
+/** The cursor at the nearest point. @type {uPlot.Cursor.MousePosRefiner} */
 function snapped(plot, left, top) {
   const x = left < 0 ? undefined : plot.data[0][plot.posToIdx(left)];
   return [x === undefined ? left : plot.valToPos(x, "x"), top];
@@ -360,10 +342,7 @@ export function smallButton(text, click, attributes) {
   return el("button", { type: "button", class: "ba-button ba-small", click, ...attributes }, text);
 }
 
-/**
- * A column for a logarithmic scale.
- * @param {ArrayLike<number | null | undefined>} column
- */
+/** A column for a logarithmic scale. @param {ArrayLike<number | null | undefined>} column */
 function positive(column) {
   return Array.from(column, (value) => (Number(value) > 0 ? Number(value) : null));
 }

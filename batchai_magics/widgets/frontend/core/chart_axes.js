@@ -104,10 +104,7 @@ export function xOptions(axis) {
   };
 }
 
-/**
- * The options of a y axis that is as wide as its labels.
- * @returns {uPlot.Axis}
- */
+/** The options of a y axis that is as wide as its labels. @returns {uPlot.Axis} */
 export function yOptions() {
   return {
     space: 26,
@@ -164,10 +161,7 @@ function timeText(seconds, increment) {
   return increment >= DAY ? `${Math.round(seconds / DAY)} d` : duration(seconds);
 }
 
-/**
- * The number of decimals of a round number.
- * @param {number} increment
- */
+/** The number of decimals of a round number. @param {number} increment */
 function decimalsOf(increment) {
   const [digits = "", exponent] = Number(increment.toPrecision(6)).toExponential().split("e");
   return Math.max(0, (digits.split(".")[1]?.length ?? 0) - Number(exponent));

@@ -97,10 +97,7 @@ export class Legend {
   }
 }
 
-/**
- * A text whose numbers have all their digits, each as wide as any.
- * @param {string} text
- */
+/** A text whose numbers have all their digits, each as wide as any. @param {string} text */
 export function withAllDigits(text) {
   return text.replace(NUMBER, (number) => number.padEnd(DIGITS, "0")).replace(/\d/g, "0");
 }

@@ -71,10 +71,7 @@ export function rankColour(rank) {
   return `--ba-rank-${Math.max(0, rank) % RANK_COLOURS}`;
 }
 
-/**
- * The point under the cursor: filled, unlike the rings of all others.
- * @type {uPlot.Cursor.Points}
- */
+/** The point under the cursor: filled, unlike the rings of all others. @type {uPlot.Cursor.Points} */
 export const CURSOR_POINTS = { size: 6, fill: (plot, i) => /** @type {any} */ (plot.series[i])?.stroke(plot, i) };
 
 /**

@@ -82,10 +82,7 @@ const MARGIN_PX = 12;
 const SWATCH_PX = 14;
 const ENTRY_GAP_PX = 14;
 
-/**
- * A table as CSV.
- * @param {ValueTable} table
- */
+/** A table as CSV. @param {ValueTable} table */
 export function csvOf({ header, rows }) {
   const cell = (/** @type {number | string | null} */ value) => (typeof value === "number" ? numberText(value) : quoted(value ?? ""));
   return `${[header, ...rows].map((row) => row.map(cell).join(",")).join("\n")}\n`;
@@ -154,10 +151,7 @@ function drawLegend(pen, entries, { font, text, colour }) {
   }
 }
 
-/**
- * The name of a file, without characters that file systems do not take.
- * @param {...string} parts
- */
+/** The name of a file, without characters that file systems do not take. @param {...string} parts */
 export function fileName(...parts) {
   return parts.filter(Boolean).join("-").replace(/[^\w.-]+/g, "_");
 }

@@ -109,10 +109,7 @@ export function offerOptions(select, options) {
   if (options.some(([value]) => value === chosen)) select.value = chosen;
 }
 
-/**
- * Returns a function that measures texts in an element's font, in pixels.
- * @param {HTMLElement} element
- */
+/** Returns a function that measures texts in an element's font, in pixels. @param {HTMLElement} element */
 export function rulerOf(element) {
   const context = /** @type {CanvasRenderingContext2D} */ (document.createElement("canvas").getContext("2d"));
   const { fontSize, fontFamily, fontWeight } = getComputedStyle(element); // `font` is empty where digits are tabular

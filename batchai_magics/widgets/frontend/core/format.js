@@ -1,9 +1,6 @@
 // Formats numbers, durations and sizes; orders values of cells, and finds places in what is in order.
 
-/**
- * A duration: `0:07`, `12:31`, `3:04:05`.
- * @param {number} seconds
- */
+/** A duration: `0:07`, `12:31`, `3:04:05`. @param {number} seconds */
 export function duration(seconds) {
   const whole = Math.max(0, Math.floor(seconds));
   const [h, m, s] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
@@ -11,10 +8,7 @@ export function duration(seconds) {
   return h ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
 }
 
-/**
- * A long duration in its two largest units: `6 d 23 h`, `12 min`, `40 s`.
- * @param {number} seconds
- */
+/** A long duration in its two largest units: `6 d 23 h`, `12 min`, `40 s`. @param {number} seconds */
 export function span(seconds) {
   const whole = Math.max(0, Math.floor(seconds));
   const [d, h, m] = [Math.floor(whole / 86400), Math.floor(whole / 3600) % 24, Math.floor(whole / 60) % 60];
@@ -23,18 +17,12 @@ export function span(seconds) {
   return m ? `${m} min` : `${whole} s`;
 }
 
-/**
- * Shortens a node's name: `tvm-1690037429_2-20261121t033128z-p` becomes `node 2`.
- * @param {string} name
- */
+/** Shortens a node's name: `tvm-1690037429_2-20261121t033128z-p` becomes `node 2`. @param {string} name */
 export function nodeName(name) {
   return name.replace(/tvm-\d+_(\d+)(-\d{8}t\d{6}z(-p)?)?/, "node $1");
 }
 
-/**
- * A size: `812 B`, `64 KB`, `1.2 GB`.
- * @param {number} bytes
- */
+/** A size: `812 B`, `64 KB`, `1.2 GB`. @param {number} bytes */
 export function size(bytes) {
   const units = ["B", "KB", "MB", "GB", "TB"];
   let unit = 0;
@@ -43,10 +31,7 @@ export function size(bytes) {
   return `${unit && value < 10 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`;
 }
 
-/**
- * A measured value with three to four significant digits.
- * @param {number | null | undefined} value
- */
+/** A measured value with three to four significant digits. @param {number | null | undefined} value */
 export function quantity(value) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   const magnitude = Math.abs(value);

@@ -81,10 +81,7 @@ export class KernelConnection {
     });
   }
 
-  /**
-   * Sends a message that needs no reply.
-   * @param {Record<string, unknown>} content
-   */
+  /** Sends a message that needs no reply. @param {Record<string, unknown>} content */
   tell(content) {
     if (this.isLost) return;
     try {

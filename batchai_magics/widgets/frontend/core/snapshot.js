@@ -7,10 +7,7 @@ const OUTPUT = ".jp-OutputArea-child"; // JupyterLab, Notebook 7, Voila; elsewhe
 const PATIENCE_MS = 2000; // without a kernel's answer, after which the snapshot is shown
 const POLL_MS = 250; // between checks whether the kernel has answered
 
-/**
- * Returns the selector of a view's snapshot.
- * @param {string} viewId
- */
+/** Returns the selector of a view's snapshot. @param {string} viewId */
 export const snapshotOf = (viewId) => `[data-batchai-snapshot="${CSS.escape(viewId)}"]`;
 
 /**

@@ -168,10 +168,7 @@ export class ScaleForm {
     this.element = el("form", { class: "ba-scale", submit }, this.kind, this.#fixed, this.#auto, this.gone, this.#submit);
   }
 
-  /**
-   * Shows the cluster's size, unless the user is editing it.
-   * @param {ClusterFacts} facts
-   */
+  /** Shows the cluster's size, unless the user is editing it. @param {ClusterFacts} facts */
   update({ current, scale, target }) {
     this.#current = current;
     if (!this.#isEdited) {

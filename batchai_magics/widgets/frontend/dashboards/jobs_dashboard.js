@@ -231,10 +231,7 @@ export class JobTable extends SortedTable {
     this.#toggleColumns();
   }
 
-  /**
-   * The progress of a job that runs or did not succeed.
-   * @param {JobRow} row
-   */
+  /** The progress of a job that runs or did not succeed. @param {JobRow} row */
   progressOf(row) {
     return isProgressShown(row.state) ? (this.rates.get(row.name)?.progress ?? null) : null;
   }
@@ -387,10 +384,7 @@ function elapsed(row) {
   return row.started === null ? null : (row.ended ?? Date.now()) - row.started;
 }
 
-/**
- * Formats a timestamp: the time if it is today, else the date.
- * @param {number} milliseconds
- */
+/** Formats a timestamp: the time if it is today, else the date. @param {number} milliseconds */
 function formatTime(milliseconds) {
   const moment = new Date(milliseconds);
   const isToday = moment.toDateString() === new Date().toDateString();

@@ -10,10 +10,7 @@ const LIST = "/";
 /** @type {Record<string, string>} */
 const SCRIPTS = { "": "jobs_dashboard", compare: "comparison_view", sweep: "sweep_view" }; // of dashboards, by kind
 
-/**
- * Shows the view at the page's address, and another one whenever that changes.
- * @param {HTMLElement} root
- */
+/** Shows the view at the page's address, and another one whenever that changes. @param {HTMLElement} root */
 export function showPages(root) {
   const title = el("span", { "aria-current": "page" });
   const way = el("nav", { class: "ba-page-way", "aria-label": "Pages" }, el("a", { href: "#/" }, "All jobs"), " › ", title);

@@ -63,10 +63,7 @@ export class RecordingHost extends StateHost {
     this.#logs.clear();
   }
 
-  /**
-   * Replays everything up to a time.
-   * @param {number} time seconds
-   */
+  /** Replays everything up to a time. @param {number} time seconds */
   advance(time) {
     this.time = Math.min(time, this.duration);
     for (let entry = this.entries[this.#position]; entry && entry.t <= this.time; entry = this.entries[this.#position]) {
@@ -194,10 +191,7 @@ export class RecordedLogs {
   }
 }
 
-/**
- * The first bytes of lines, as the kernel sends them.
- * @param {Line[]} lines
- */
+/** The first bytes of lines, as the kernel sends them. @param {Line[]} lines */
 function starts(lines) {
   return new Float64Array(lines.map((line) => line.start)).buffer;
 }

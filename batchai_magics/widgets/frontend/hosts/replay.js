@@ -61,10 +61,7 @@ export class Replay {
     this.#describe();
   }
 
-  /**
-   * Shows a time of the recording.
-   * @param {number} time seconds
-   */
+  /** Shows a time of the recording. @param {number} time seconds */
   seek(time) {
     if (!this.#shown || time < this.host.time) this.#restart();
     this.host.advance(time);

@@ -51,10 +51,7 @@ export class Series {
     Object.assign(this, new Series(), { over: this.over });
   }
 
-  /**
-   * Sets how ranks are combined.
-   * @param {"sum" | "mean"} over
-   */
+  /** Sets how ranks are combined. @param {"sum" | "mean"} over */
   combine(over) {
     if (over !== this.over) [this.over, this.dirtyFrom] = [over, 0];
   }
@@ -184,10 +181,7 @@ export class JobNumbers {
     return true;
   }
 
-  /**
-   * A metric, whose values may be yet to come.
-   * @param {string} name
-   */
+  /** A metric, whose values may be yet to come. @param {string} name */
   of(name) {
     let series = this.known.get(name);
     if (!series) this.known.set(name, (series = new Series()));
@@ -225,10 +219,7 @@ function scaleOf(every, name) {
   return longest ? [new XScale(name, longest.steps, longest.places[name].values)] : [];
 }
 
-/**
- * The scale of values that all stand in one epoch: the first one is value 1.
- * @param {Series[]} every
- */
+/** The scale of values that all stand in one epoch: the first one is value 1. @param {Series[]} every */
 function countedScale(every) {
   const steps = [...new Set(every.flatMap(({ steps }) => steps))].sort((a, b) => a - b);
   return new XScale("order", steps, steps.map((_, row) => row + 1));

@@ -256,10 +256,7 @@ function more(bytes) {
   return bytes > 0 ? el("div", { class: "ba-muted" }, `… ${size(bytes)} more`) : el("span");
 }
 
-/**
- * The same JSON with a line for each value; empty for what is none.
- * @param {string} text
- */
+/** The same JSON with a line for each value; empty for what is none. @param {string} text */
 function indented(text) {
   try {
     const value = JSON.parse(text);

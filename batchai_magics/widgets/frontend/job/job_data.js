@@ -145,10 +145,7 @@ export class JobData {
   }
 }
 
-/**
- * The number of buffers of a part of values.
- * @param {{is_at_same?: boolean}} part
- */
+/** The number of buffers of a part of values. @param {{is_at_same?: boolean}} part */
 export function valueBuffers({ is_at_same: isAtSame }) {
   return isAtSame ? 1 : 5;
 }

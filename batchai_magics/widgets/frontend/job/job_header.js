@@ -102,10 +102,7 @@ function describe(facts) {
   return `${facts.cluster}  ·  ${spread} process${each === 1 || facts.processes === 1 ? "" : "es"}${again}`;
 }
 
-/**
- * Why the job failed, or why updates stopped.
- * @param {JobFacts} facts
- */
+/** Why the job failed, or why updates stopped. @param {JobFacts} facts */
 function reasonsOf(facts) {
   const failure = facts.state === "failed" ? facts.failure : null;
   const reasons = failure ? [failure.cause, ...failure.hints] : facts.errors.map((error) => error.message);

@@ -93,10 +93,7 @@ export class JobSession extends JobData {
     return this.connection.ask(content);
   }
 
-  /**
-   * Sends a message that needs no answer.
-   * @param {Record<string, unknown>} content
-   */
+  /** Sends a message that needs no answer. @param {Record<string, unknown>} content */
   tell(content) {
     this.connection.tell(content);
   }

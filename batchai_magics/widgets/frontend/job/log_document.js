@@ -49,10 +49,7 @@ export class LogDocument {
     return this.#shown.rows;
   }
 
-  /**
-   * Replaces the open lines shown after all others.
-   * @param {{text: string, is_error: boolean}[]} lines
-   */
+  /** Replaces the open lines shown after all others. @param {{text: string, is_error: boolean}[]} lines */
   setOpenLines(lines) {
     const { end } = this;
     this.version += 1;
@@ -95,10 +92,7 @@ export class LogDocument {
     return this.rows.length - before;
   }
 
-  /**
-   * Sets the file's size: unknown bytes become a gap at the end.
-   * @param {number} size
-   */
+  /** Sets the file's size: unknown bytes become a gap at the end. @param {number} size */
   extend(size) {
     if (size <= this.end) return;
     this.size = size;

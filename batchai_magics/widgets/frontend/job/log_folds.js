@@ -44,10 +44,7 @@ export class LogFolds {
     return shown;
   }
 
-  /**
-   * Opens or closes a fold.
-   * @param {Fold} fold
-   */
+  /** Opens or closes a fold. @param {Fold} fold */
   toggle(fold) {
     const inside = [...this.opened].filter((offset) => isWithin(offset, fold));
     inside.forEach((offset) => this.opened.delete(offset));
@@ -55,10 +52,7 @@ export class LogFolds {
     this.version += 1;
   }
 
-  /**
-   * Opens the fold of the line at an offset, if it is in one.
-   * @param {number} offset
-   */
+  /** Opens the fold of the line at an offset, if it is in one. @param {number} offset */
   open(offset) {
     this.opened.add(offset);
     this.version += 1;
@@ -76,10 +70,7 @@ export class LogFolds {
   }
 }
 
-/**
- * The element of a fold.
- * @param {Fold} fold
- */
+/** The element of a fold. @param {Fold} fold */
 export function foldElement(fold) {
   const element = el("div", { class: "ba-row ba-fold-row", "data-start": fold.start }, el("button", { type: "button", class: "ba-fold" }));
   updateFold(element, fold);

@@ -75,10 +75,7 @@ function linesOf(row, columns) {
   return isGap(row) || isFold(row) ? 1 : Math.max(1, Math.ceil(width(plain(row.text)) / Math.max(1, columns)));
 }
 
-/**
- * The width of a text in characters, with tabs expanded.
- * @param {string} text
- */
+/** The width of a text in characters, with tabs expanded. @param {string} text */
 export function width(text) {
   if (!text.includes("\t")) return text.length;
   let at = 0;
@@ -103,10 +100,7 @@ export class LogBox {
     this.layout = new FlatLayout([]);
   }
 
-  /**
-   * Updates the layout for these rows.
-   * @param {Row[]} rows
-   */
+  /** Updates the layout for these rows. @param {Row[]} rows */
   lay(rows) {
     if (!this.isWrapped) {
       this.layout = new FlatLayout(rows);

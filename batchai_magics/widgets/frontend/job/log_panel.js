@@ -298,10 +298,7 @@ export class LogPanel {
   }
 }
 
-/**
- * Whether a tab is a main log: stdout, or stdout merged with stderr.
- * @param {string} tab
- */
+/** Whether a tab is a main log: stdout, or stdout merged with stderr. @param {string} tab */
 function isMain(tab) {
   return tab === MAIN_LOG || tab === MERGED;
 }

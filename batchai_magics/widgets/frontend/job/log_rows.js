@@ -21,20 +21,14 @@ export function ranksFrom(offset, pairs) {
   };
 }
 
-/**
- * The rank of a line, or -1.
- * @param {{text: string, rank?: number}} line
- */
+/** The rank of a line, or -1. @param {{text: string, rank?: number}} line */
 export function rankOf({ text, rank = -1 }) {
   const tag = TAG.exec(text);
   if (tag) return Number(tag[1]);
   return rank < STDERR ? rank : rank - STDERR - 1;
 }
 
-/**
- * Whether a line of the merged log is of stderr.
- * @param {{rank?: number}} line
- */
+/** Whether a line of the merged log is of stderr. @param {{rank?: number}} line */
 export function isOfStderr({ rank = -1 }) {
   return rank >= STDERR;
 }
@@ -119,10 +113,7 @@ function positionOf(text) {
   return name === undefined ? {} : { position: { name, at: Number(at) } };
 }
 
-/**
- * Where a line's tag ends.
- * @param {string} text
- */
+/** Where a line's tag ends. @param {string} text */
 function tagEnd(text) {
   return text.startsWith("[") ? (TAG.exec(text)?.[0].length ?? 0) : 0;
 }

@@ -103,10 +103,7 @@ export class LogSearch {
     this.turn += 1;
   }
 
-  /**
-   * Runs the search; a new one goes to the last match.
-   * @param {boolean} isNew
-   */
+  /** Runs the search; a new one goes to the last match. @param {boolean} isNew */
   run(isNew) {
     clearTimeout(this.timer);
     this.timer = undefined;
@@ -140,10 +137,7 @@ export class LogSearch {
     return this.offsets[this.at - this.first];
   }
 
-  /**
-   * Searches the loaded rows; returns whether they are the whole file.
-   * @param {boolean} isNew
-   */
+  /** Searches the loaded rows; returns whether they are the whole file. @param {boolean} isNew */
   #searchHere(isNew) {
     const find = this.view.find;
     const started = performance.now();

@@ -39,18 +39,12 @@ export function groupsOf(files) {
   return [...groups.values()].sort((a, b) => place(a) - place(b));
 }
 
-/**
- * Whether every rank may have written to the file.
- * @param {string} file
- */
+/** Whether every rank may have written to the file. @param {string} file */
 export function isRanked(file) {
   return RANKED.test(file);
 }
 
-/**
- * The owner of a file, such as `node 2`, or the file's name if it names no node.
- * @param {string} file
- */
+/** The owner of a file, such as `node 2`, or the file's name if it names no node. @param {string} file */
 export function ownerOf(file) {
   const node = NODE.exec(file)?.[1];
   return node ? nodeName(node) : file;
@@ -76,10 +70,7 @@ class TabList {
     });
   }
 
-  /**
-   * Updates the tabs.
-   * @param {Tab[]} tabs
-   */
+  /** Updates the tabs. @param {Tab[]} tabs */
   offer(tabs) {
     if (JSON.stringify(tabs) === JSON.stringify(this.tabs)) return;
     const hadFocus = this.element.contains(document.activeElement);
@@ -89,10 +80,7 @@ class TabList {
     if (hadFocus) this.#find(this.current)?.focus({ preventScroll: true });
   }
 
-  /**
-   * Marks a tab as open.
-   * @param {string} key
-   */
+  /** Marks a tab as open. @param {string} key */
   mark(key) {
     this.current = key;
     const isThere = this.#find(key) !== undefined;
@@ -202,28 +190,19 @@ export class LogTabs {
     this.open(key);
   }
 
-  /**
-   * Opens a tab: a log with its previously chosen rank or node.
-   * @param {string} key
-   */
+  /** Opens a tab: a log with its previously chosen rank or node. @param {string} key */
   open(key) {
     this.show(this.#group(key)?.files.find((file) => file === this.current) ?? key);
   }
 
-  /**
-   * Opens a file, FILES, FAILURE or RECORD.
-   * @param {string} tab
-   */
+  /** Opens a file, FILES, FAILURE or RECORD. @param {string} tab */
   show(tab) {
     this.current = tab;
     this.#mark();
     this.opened(tab, isRanked(tab) && this.ranks && this.rank !== ALL ? Number(this.rank) : null);
   }
 
-  /**
-   * Opens a file with the lines of all ranks.
-   * @param {string} file
-   */
+  /** Opens a file with the lines of all ranks. @param {string} file */
   showAll(file) {
     this.rank = ALL;
     this.show(file);

@@ -195,10 +195,7 @@ export function isRisky(source) {
   return loops > MAX_LOOPS;
 }
 
-/**
- * The maximum number of repetitions that a token allows the previous one.
- * @param {string} sign
- */
+/** The maximum number of repetitions that a token allows the previous one. @param {string} sign */
 function mostTimes(sign) {
   if (sign === "*" || sign === "+") return Infinity;
   const [, least, comma, most] = /^\{(\d*)(,?)(\d*)\}$/.exec(sign) ?? [];

@@ -61,20 +61,14 @@ export class LogWindow {
     this.resizing.observe(this.box);
   }
 
-  /**
-   * Shows another document from its end.
-   * @param {LogDocument} log
-   */
+  /** Shows another document from its end. @param {LogDocument} log */
   show(log) {
     this.log = log;
     this.redraw();
     this.follow();
   }
 
-  /**
-   * Draws new rows in the next frame.
-   * @param {number} [added] number of rows appended
-   */
+  /** Draws new rows in the next frame. @param {number} [added] number of rows appended */
   update(added = 0) {
     if (!this.isFollowing) this.unread += added;
     this.log.trim(this.boxLayout.isWrapped ? MAX_WRAPPED_ROWS : MAX_ROWS, this.isFollowing ? this.log.end : this.anchor.offset);
@@ -111,10 +105,7 @@ export class LogWindow {
     this.#leave(0);
   }
 
-  /**
-   * Scrolls a line to the middle and highlights it.
-   * @param {number} offset
-   */
+  /** Scrolls a line to the middle and highlights it. @param {number} offset */
   reveal(offset) {
     this.current = offset;
     if (this.log.hasRecords) this.log.folds.open(offset);
@@ -126,10 +117,7 @@ export class LogWindow {
     this.#leave(Math.max(0, middle));
   }
 
-  /**
-   * Turns line wrapping on or off.
-   * @param {boolean} isWrapped
-   */
+  /** Turns line wrapping on or off. @param {boolean} isWrapped */
   wrap(isWrapped) {
     this.boxLayout.isWrapped = isWrapped;
     this.isMoving = true;
@@ -229,10 +217,7 @@ export class LogWindow {
     this.#fillWhenAtRest();
   }
 
-  /**
-   * Keeps the visible rows in place while rows around them change.
-   * @param {number} bottom
-   */
+  /** Keeps the visible rows in place while rows around them change. @param {number} bottom */
   #place(bottom) {
     const index = this.log.indexAt(this.anchor.offset, this.log.shown);
     const top = this.isFollowing ? bottom : this.boxLayout.layout.topOf(index) + this.anchor.pixels;

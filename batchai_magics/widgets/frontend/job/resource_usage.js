@@ -143,19 +143,13 @@ function useCell(name, shown, what = name) {
   };
 }
 
-/**
- * The name of a row: `rank 3 · node 2`, `GPU 0`, or a machine.
- * @param {UsageRow} row
- */
+/** The name of a row: `rank 3 · node 2`, `GPU 0`, or a machine. @param {UsageRow} row */
 function nameOf(row) {
   if (row.rank !== undefined) return `rank ${row.rank}${row.node ? ` · ${nodeName(row.node)}` : ""}`;
   return row.gpu === undefined ? `machine ${row.machine}` : `GPU ${row.gpu} · ${row.machine}`;
 }
 
-/**
- * A summary for the collapsed panel: GPU utilization and slow ranks.
- * @param {ResourceUsage} use
- */
+/** A summary for the collapsed panel: GPU utilization and slow ranks. @param {ResourceUsage} use */
 export function briefOf(use) {
   const gpus = use.gpus.flatMap(({ curves: { gpu_percent: gpu } }) => (gpu ? [`${Math.round(gpu.last)} %`] : []));
   const slow = Object.entries(use.slow).map(([rank, reason]) => `rank ${rank} is slower than the others: ${reason.split(":")[0]}`);
