@@ -223,7 +223,7 @@ class AgentTools:
     def stacks(self, job: str) -> Data:
         """Show the Python stack of each rank of a running job, and which rank differs from the others."""
         stacks = self._find(job).stacks()
-        different, text = list(stacks.different), stacks.terminal_text
+        different, text = list(stacks.different), str(stacks)
         return {"sentence": stacks.sentence, "different": different, "stacks": text}
 
     def profile(self, job: str, seconds: float = 10.0) -> Data:

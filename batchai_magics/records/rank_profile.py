@@ -267,11 +267,12 @@ class RunProfile:
         first = f"{faults[0].upper()}{faults[1:]}. " if faults else ""
         return f"{first}{who} {words}{place}{others}. {advice}."
 
-    @property
-    def terminal_text(self) -> str:
+    def __str__(self) -> str:
         """The sentence, the shares of each rank, and what is to be known about them."""
         text = "\n".join([self.sentence, "", *_aligned([self.titles, *self.rows]), "", *self.remarks])
         return "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)
+
+    __repr__ = __str__
 
     @property
     def titles(self) -> tuple[str, ...]:
@@ -326,11 +327,6 @@ class RunProfile:
                 for rank in self.ranks
             ],
         }
-
-    def __str__(self) -> str:
-        return self.terminal_text
-
-    __repr__ = __str__
 
     def _median_share(self, activity: Activity) -> float:
         return median_low([rank.shares[activity] for rank in self.sampled] or [0.0])

@@ -117,8 +117,7 @@ class RankStacks:
         """The sentence, if any rank could be asked; else empty."""
         return self.sentence if any(rank.frames or rank.is_stopped for rank in self.ranks) else ""
 
-    @property
-    def terminal_text(self) -> str:
+    def __str__(self) -> str:
         """The sentence, then the stack of each group."""
         lines = [self.sentence]
         for group in self.groups:
@@ -128,6 +127,8 @@ class RankStacks:
             lines += ["", f"{named_ranks(group).capitalize()} on {nodes}:", *(frames or [f"  {reason}"])]
         text = "\n".join(lines)
         return "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)
+
+    __repr__ = __str__
 
     def to_data(self) -> dict[str, object]:
         """The stacks as JSON."""
@@ -145,11 +146,6 @@ class RankStacks:
                 for rank in self.ranks
             ],
         }
-
-    def __str__(self) -> str:
-        return self.terminal_text
-
-    __repr__ = __str__
 
 
 def duration_text(seconds: float) -> str:

@@ -42,7 +42,7 @@ def test_the_rank_that_hangs_elsewhere_is_named_also_to_who_follows_and_the_job_
     assert [rank.rank for rank in stacks.ranks] == [0, 1, 2]
     assert stacks.different == (2,)
     assert stacks.sentence.startswith("Rank 2 differs from the others: rank 2 is in read_a_batch (")
-    assert "wait_for_the_others" in stacks.terminal_text
+    assert "wait_for_the_others" in str(stacks)
     nodes = {node_name(node.id) for node in place.backend.nodes(job.id)}
     assert {rank.node for rank in stacks.ranks} == nodes
     follower = Follower(job.backend, job.id, stalled_s=1)

@@ -146,7 +146,7 @@ def test_the_rank_that_waits_for_its_data_is_named_with_its_line_and_who_waits_f
     )
     assert run.ranks[1].shares[Activity.PYTHON] == pytest.approx(0.39)
     assert run.ranks[0].lines() == [("train.py:12", 0.58), ("train.py:20", 0.4), ("train.py:33", 0.02)]
-    assert "train.py:12 58 %, train.py:20 40 %" in run.terminal_text
+    assert "train.py:12 58 %, train.py:20 40 %" in str(run)
 
 
 def test_of_ranks_that_do_the_same_the_largest_share_is_told():
@@ -210,7 +210,7 @@ def test_sentences_count_the_ranks_that_they_name():
 def test_a_program_without_python_says_so():
     run = profile(told(0), told(1))
     assert run.sentence == "No rank of train could be sampled: ranks 0, 1 run no Python that can be sampled."
-    assert RunProfile("train", ()).terminal_text.startswith("No process of train was found.")
+    assert str(RunProfile("train", ())).startswith("No process of train was found.")
 
 
 def test_places_in_the_copy_of_a_job_are_the_users_own():
@@ -226,7 +226,7 @@ def test_what_looks_like_a_secret_is_masked_and_nothing_steers_a_terminal():
     call = ("/job/hf_abcdefghijklmnopqrstuv/\x1b[2J.py", 1, "f")
     run = RunProfile.of_lines("train", [told(0, ([call], False, 1))], mask=SecretMask())
     assert "hf_abc" not in str(run.ranks[0].samples)
-    assert "\x1b" not in run.terminal_text
+    assert "\x1b" not in str(run)
 
 
 def test_samples_of_rarer_stacks_are_counted():

@@ -47,8 +47,8 @@ def test_paths_in_the_copy_of_a_job_are_the_users_own():
     text += '  File "/home/.batchai/scripts/default/train/ea4b/run_cell.py", line 9 in <module>\n'
     line = json.dumps({"rank": 0, "node": "n0", "text": text})
     told = RankStacks.of_lines("train", [line], SourcePaths(folder="ea4b"))
-    assert "src/model.py:3 in forward" in told.terminal_text
-    assert "ea4b" not in told.terminal_text
+    assert "src/model.py:3 in forward" in str(told)
+    assert "ea4b" not in str(told)
     assert told.ranks[0].user_frame == Frame("src/model.py", 3, "forward")
 
 
@@ -85,12 +85,12 @@ def test_of_two_ranks_at_two_places_neither_is_the_odd_one():
 def test_a_rank_that_could_not_be_asked_is_one_of_its_own():
     told = stacks(rank(0, ("step", 20)), RankStack(1, "n1"), rank(2, ("step", 20)))
     assert told.different == (1,)
-    assert "Rank 1 on n1:\n  no Python process that can be asked" in told.terminal_text
+    assert "Rank 1 on n1:\n  no Python process that can be asked" in str(told)
 
 
 def test_the_text_cannot_steer_a_terminal():
     told = stacks(RankStack(0, "n0", (Frame("/job/\x1b[2J.py", 1, "f"),)))
-    assert "\x1b" not in told.terminal_text
+    assert "\x1b" not in str(told)
 
 
 def test_a_stopped_python_is_called_that():
@@ -98,7 +98,7 @@ def test_a_stopped_python_is_called_that():
     lines.append(json.dumps({"rank": 1, "node": "n0", "text": "", "stopped": True}))
     told = RankStacks.of_lines("train", lines)
     assert "rank 1 is stopped (by a signal or a debugger)" in told.sentence
-    assert "its Python is stopped" in told.terminal_text
+    assert "its Python is stopped" in str(told)
 
 
 @pytest.mark.slow

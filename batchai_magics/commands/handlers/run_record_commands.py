@@ -35,7 +35,7 @@ def stacks(context: Context, arguments: Namespace) -> ReportResult:
     stacks = stacks_of(context.backend, resource_commands.show_job(context, arguments))
     places = ((rank.rank, rank.node, str(rank.user_frame or "")) for rank in stacks.ranks)
     table = Table(("Rank", "Node", "Place"), tuple(places))
-    return ReportResult(stacks.to_data(), table, stacks, stacks.terminal_text)
+    return ReportResult(stacks.to_data(), table, stacks, str(stacks))
 
 
 def profile(context: Context, arguments: Namespace) -> ReportResult:
@@ -43,7 +43,7 @@ def profile(context: Context, arguments: Namespace) -> ReportResult:
     seconds = duration(short_duration("--for", getattr(arguments, "for"))).total_seconds()
     profile = profile_of(context.backend, resource_commands.show_job(context, arguments), seconds)
     table = Table(tuple(title.capitalize() for title in profile.titles), tuple(profile.rows))
-    return ReportResult(profile.to_data(), table, profile, profile.terminal_text)
+    return ReportResult(profile.to_data(), table, profile, str(profile))
 
 
 def diff(context: Context, arguments: Namespace) -> ReportResult:
