@@ -206,11 +206,7 @@ function squares(plot, index, first, last) {
   return { stroke: null, fill };
 }
 
-/**
- * The upper and the lower edge of a line's band.
- * @param {Line} line
- * @returns {{x: Column, y: Column}[]}
- */
+/** The upper and the lower edge of a line's band. @type {(line: Line) => {x: Column, y: Column}[]} */
 function edges({ x, y, spread = [] }) {
   return [1, -1].map((sign) => ({ x, y: y.map((value, i) => (value === null ? null : value + sign * (spread[i] ?? 0))) }));
 }
@@ -284,18 +280,12 @@ export function valueAt(column, row) {
   return latest(column.slice(row)) === null ? null : latest(column.slice(0, row + 1));
 }
 
-/**
- * @param {Column} column
- * @returns {number | null}
- */
+/** @type {(column: Column) => number | null} */
 export function latest(column) {
   return column.findLast((value) => value !== null && value !== undefined) ?? null;
 }
 
-/**
- * @param {{x: Column, y: Column}} line
- * @returns {Map<number, number>}
- */
+/** @type {(line: {x: Column, y: Column}) => Map<number, number>} */
 function pointsOf({ x, y }) {
   /** @type {Map<number, number>} */
   const points = new Map();

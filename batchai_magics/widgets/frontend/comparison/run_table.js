@@ -144,10 +144,7 @@ export class RunTable extends SortedTable {
     this.lines[place]?.update(/** @type {RunRow} */ (this.rows[place]));
   }
 
-  /**
-   * @param {number} place
-   * @returns {Line}
-   */
+  /** @type {(place: number) => Line} */
   #line(place) {
     const name = el(this.on.addressOf && !this.isGrouped ? "a" : "span", { class: "ba-run-name", href: this.on.addressOf?.(place) });
     const swatch = el("button", { type: "button", class: "ba-run-swatch", click: () => this.#toggle(place) }, el("i", { class: "ba-swatch" }));
@@ -239,11 +236,7 @@ export class RunTable extends SortedTable {
   }
 }
 
-/**
- * @param {ComparisonFacts} facts
- * @param {RunRow[]} rows
- * @returns {Column[]}
- */
+/** @type {(facts: ComparisonFacts, rows: RunRow[]) => Column[]} */
 function columnsOf({ parameters, metrics }, rows) {
   const first = rows.find(({ workers }) => workers !== null);
   const needed = (/** @type {(Column & {isNeeded: (row: RunRow, first: RunRow) => boolean})[]} */ columns) => columns.filter(({ isNeeded }) => rows.some((row) => isNeeded(row, first ?? row)));
@@ -258,10 +251,7 @@ function columnsOf({ parameters, metrics }, rows) {
   ];
 }
 
-/**
- * @param {RunMetric} metric
- * @returns {Column}
- */
+/** @type {(metric: RunMetric) => Column} */
 function metricColumn(metric) {
   const valueOf = (/** @type {RunRow} */ row) => row.values[metric.name]?.[0] ?? null;
   return { title: metric.label, key: `metric:${metric.name}`, of: (row) => valueText(metric, row), by: valueOf, isDescending: metric.direction !== "falls", kind: "metric", metric };

@@ -105,11 +105,7 @@ export class Chart {
   /** Called with the place of the line under the cursor, where there are many. @param {number | null} _place */
   focused(_place) {}
 
-  /**
-   * The values under the cursor, or the latest ones.
-   * @param {Picture} _picture
-   * @returns {Readout | null}
-   */
+  /** The values under the cursor, or the latest ones. @type {(_picture: Picture) => Readout | null} */
   readout(_picture) {
     return null;
   }
@@ -289,11 +285,7 @@ export class Chart {
     this.plot?.destroy();
   }
 
-  /**
-   * The cursor options of the plot.
-   * @param {boolean} canZoom
-   * @returns {uPlot.Cursor}
-   */
+  /** The cursor options of the plot. @type {(canZoom: boolean) => uPlot.Cursor} */
   #cursor(canZoom) {
     return {
       sync: { key: this.syncKey },

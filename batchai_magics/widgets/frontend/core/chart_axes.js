@@ -30,11 +30,7 @@ const FRACTIONS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
 const SECONDS = [1, 2, 5, 10, 15, 30];
 const TIMES = [...SECONDS, ...SECONDS.map((x) => x * MINUTE), HOUR, 2 * HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, ...DECIMAL.map((x) => x * DAY)];
 
-/**
- * An axis of counts, labelled with what they count.
- * @param {string} label
- * @returns {XAxis}
- */
+/** An axis of counts, labelled with what they count. @type {(label: string) => XAxis} */
 export function countAxis(label) {
   return { label, increments: DECIMAL, tick: tickText, words: (x) => `${label} ${x}` };
 }

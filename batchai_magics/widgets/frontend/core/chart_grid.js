@@ -47,11 +47,7 @@ export class ChartGrid {
   /** Draws what is known now. */
   draw() {}
 
-  /**
-   * Creates the chart of a subject.
-   * @param {Subject} _subject
-   * @returns {OneChart}
-   */
+  /** Creates the chart of a subject. @type {(_subject: Subject) => OneChart} */
   made(_subject) {
     throw new Error("each kind of grid makes its own charts");
   }

@@ -7,12 +7,7 @@ import { rightPadding, xOptions, yOptions } from "./chart_axes.js";
 
 const WATCHED = ["class", "data-jp-theme-light", "data-jp-theme-name", "data-vscode-theme-kind", "data-theme"];
 
-/**
- * The value of a colour variable, for use on a canvas.
- * @param {Element} element
- * @param {string} name
- * @returns {string}
- */
+/** The value of a colour variable, for use on a canvas. @type {(element: Element, name: string) => string} */
 function colour(element, name) {
   return getComputedStyle(element).getPropertyValue(name).trim() || "#888";
 }
@@ -208,11 +203,7 @@ export function yRange(min, max, fromZero) {
   return [fromZero && min >= 0 ? 0 : low - room, max + room];
 }
 
-/**
- * @param {number} min
- * @param {number} max
- * @returns {uPlot.Range.MinMax}
- */
+/** @type {(min: number, max: number) => uPlot.Range.MinMax} */
 function logRange(min, max) {
   return min === null || max === null ? [0.1, 1] : [rounded(min, Math.floor), rounded(max, Math.ceil)];
 }

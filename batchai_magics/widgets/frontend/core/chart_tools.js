@@ -5,10 +5,7 @@ import { el, saveFile, svg } from "./dom.js";
 
 /** @typedef {import("./chart.js").Chart} Chart */
 
-/**
- * @param {Chart} chart
- * @returns {HTMLElement}
- */
+/** @type {(chart: Chart) => HTMLElement} */
 export function chartTools(chart) {
   return el("span", { class: "ba-tools" }, saveMenu(chart), fullScreenButton(chart));
 }

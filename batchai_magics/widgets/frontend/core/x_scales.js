@@ -25,11 +25,7 @@ export class XScale {
     this.known = [];
   }
 
-  /**
-   * The x values of steps in order.
-   * @param {number[]} steps
-   * @returns {number[]}
-   */
+  /** The x values of steps in order. @type {(steps: number[]) => number[]} */
   of(steps) {
     if (this.name === "step" || (this.name === "order" && !this.points.steps.length)) return steps;
     const knots = this.#knots();

@@ -105,10 +105,7 @@ function nodeTiles() {
   return { element, update, stop: () => clearInterval(timer) };
 }
 
-/**
- * @param {string} id
- * @returns {Tile}
- */
+/** @type {(id: string) => Tile} */
 function tile(id) {
   const name = el("strong", { title: id }, nodeName(id));
   const state = el("span", { class: "ba-tile-state" });

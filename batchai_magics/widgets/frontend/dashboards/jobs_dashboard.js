@@ -311,10 +311,7 @@ export class JobTable extends SortedTable {
     return line;
   }
 
-  /**
-   * @param {JobRow} first
-   * @returns {Line}
-   */
+  /** @type {(first: JobRow) => Line} */
   #line(first) {
     const open = this.addressOf
       ? el("a", { class: "ba-open", href: this.addressOf(first.name) }, first.name)

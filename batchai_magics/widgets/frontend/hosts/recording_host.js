@@ -95,11 +95,7 @@ export class RecordingHost extends StateHost {
   }
 }
 
-/**
- * Reads a recording: gzip of JSON lines.
- * @param {Response} response
- * @returns {Promise<RecordingHost>}
- */
+/** Reads a recording: gzip of JSON lines. @type {(response: Response) => Promise<RecordingHost>} */
 export async function readRecording(response) {
   if (!response.ok || !response.body) throw new Error(`The recording cannot be read: ${response.statusText}`);
   const text = await new Response(response.body.pipeThrough(new DecompressionStream("gzip"))).text();
@@ -155,10 +151,7 @@ export class RecordedLogs {
     return request.kind === "search" ? this.#search(request) : undefined;
   }
 
-  /**
-   * @param {Record<string, any>} request
-   * @returns {Answer}
-   */
+  /** @type {(request: Record<string, any>) => Answer} */
   #linesOf({ file, rank, offset, backward }) {
     const end = this.#logs.get(file)?.end ?? 0;
     const start = backward ? 0 : offset;
@@ -168,10 +161,7 @@ export class RecordedLogs {
     return { content, buffers: [new TextEncoder().encode(text).buffer, starts(lines)] };
   }
 
-  /**
-   * @param {Record<string, any>} request
-   * @returns {Answer}
-   */
+  /** @type {(request: Record<string, any>) => Answer} */
   #search({ file, rank, query, regex }) {
     if (regex && isRisky(query)) return { content: { kind: "reply", text: RISKY }, buffers: [] };
     const { find } = finder(query, regex);

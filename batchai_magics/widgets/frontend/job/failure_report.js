@@ -61,10 +61,7 @@ function editorOf(near, job) {
   return at < 0 ? null : editors[at];
 }
 
-/**
- * @param {Element | null} cell
- * @returns {any}
- */
+/** @type {(cell: Element | null) => any} */
 function viewIn(cell) {
   const content = /** @type {any} */ (cell?.querySelector(".jp-InputArea-editor .cm-content"));
   return content?.cmTile?.view ?? content?.cmView?.view ?? content?.cmView?.rootView?.view ?? null;

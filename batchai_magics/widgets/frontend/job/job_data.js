@@ -150,11 +150,7 @@ export function valueBuffers({ is_at_same: isAtSame }) {
   return isAtSame ? 1 : 5;
 }
 
-/**
- * A binary buffer of a message as bytes.
- * @param {DataView | ArrayBuffer | undefined} view
- * @returns {Uint8Array}
- */
+/** A binary buffer of a message as bytes. @type {(view: DataView | ArrayBuffer | undefined) => Uint8Array} */
 export function bytesOf(view) {
   if (!view) return new Uint8Array(0);
   return view instanceof ArrayBuffer

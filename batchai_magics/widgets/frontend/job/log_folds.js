@@ -20,11 +20,7 @@ export class LogFolds {
     this.version = 0;
   }
 
-  /**
-   * The rows to show.
-   * @param {Row[]} rows
-   * @returns {ShownRow[]}
-   */
+  /** The rows to show. @type {(rows: Row[]) => ShownRow[]} */
   rowsOf(rows) {
     /** @type {ShownRow[]} */
     const shown = [];

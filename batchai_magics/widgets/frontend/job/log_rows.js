@@ -53,23 +53,13 @@ const RECORD = /^\{"time": \d+(?:\.\d+)?, (?:"rank": \d+, )?"(?:step|epoch|param
 const POSITION = /"(step|epoch)": (\d+)/;
 const decoder = new TextDecoder();
 
-/**
- * @param {ShownRow} row
- * @returns {row is Gap}
- */
+/** @type {(row: ShownRow) => row is Gap} */
 export const isGap = (row) => "isGap" in row;
 
-/**
- * @param {ShownRow} row
- * @returns {row is Fold}
- */
+/** @type {(row: ShownRow) => row is Fold} */
 export const isFold = (row) => "isFold" in row;
 
-/**
- * @param {number} start
- * @param {number} end
- * @returns {Gap[]}
- */
+/** @type {(start: number, end: number) => Gap[]} */
 export function gapRow(start, end) {
   return end > start ? [{ start, end, isGap: true, lines: null }] : [];
 }
@@ -104,10 +94,7 @@ export function line(start, end, text, rank = -1) {
   return { start, end, text, ...(rank < 0 ? {} : { rank }), ...(isRecord ? { isRecord, ...positionOf(text) } : {}) };
 }
 
-/**
- * @param {string} text
- * @returns {{position?: Position}}
- */
+/** @type {(text: string) => {position?: Position}} */
 function positionOf(text) {
   const [, name, at] = POSITION.exec(text) ?? [];
   return name === undefined ? {} : { position: { name, at: Number(at) } };
@@ -118,11 +105,7 @@ function tagEnd(text) {
   return text.startsWith("[") ? (TAG.exec(text)?.[0].length ?? 0) : 0;
 }
 
-/**
- * Replaces rows with one gap, with their number if known.
- * @param {Row[]} rows
- * @returns {Gap[]}
- */
+/** Replaces rows with one gap, with their number if known. @type {(rows: Row[]) => Gap[]} */
 export function merged(rows) {
   const [first, last] = [rows[0], rows[rows.length - 1]];
   if (!first || !last) return [];

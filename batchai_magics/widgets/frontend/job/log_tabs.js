@@ -20,11 +20,7 @@ const KNOWN = [
   [/^execution/, "execution"],
 ];
 
-/**
- * The tabs for these files, the most important first.
- * @param {string[]} files
- * @returns {Group[]}
- */
+/** The tabs for these files, the most important first. @type {(files: string[]) => Group[]} */
 export function groupsOf(files) {
   /** @type {Map<string, Group>} */
   const groups = new Map();

@@ -19,11 +19,7 @@ const MAX_REPEATS = 8; // of a group of variable length
 const SIGN = /\\.|\[\^?\]?(?:\\.|[^\]])*\]|\{\d*,?\d*\}|\(\?[:=!]|[^]/g; // of an expression
 const COLOURS = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
 
-/**
- * The part of a line that a terminal shows after its carriage returns.
- * @param {string} line
- * @returns {string}
- */
+/** The part of a line that a terminal shows after its carriage returns. @type {(line: string) => string} */
 export function collapse(line) {
   if (!line.includes("\r")) return line;
   const parts = line.split("\r").filter((part) => part !== "");
@@ -31,21 +27,13 @@ export function collapse(line) {
   return parts.reduce((shown, part) => part + shown.slice(part.length), "");
 }
 
-/**
- * A line without escape sequences, as searched.
- * @param {string} line
- * @returns {string}
- */
+/** A line without escape sequences, as searched. @type {(line: string) => string} */
 export function plain(line) {
   const text = collapse(line);
   return text.includes("\x1b") ? text.replace(SEQUENCE, "").replace(CONTROL, "") : text.replace(CONTROL, "");
 }
 
-/**
- * The styled spans of a line; their texts joined are `plain(line)`.
- * @param {string} line
- * @returns {Span[]}
- */
+/** The styled spans of a line; their texts joined are `plain(line)`. @type {(line: string) => Span[]} */
 export function spans(line) {
   const text = collapse(line);
   if (!text.includes("\x1b")) return [{ text: text.replace(CONTROL, ""), classes: "" }];
@@ -84,11 +72,7 @@ class Style {
     return [this.foreground, this.background, ...this.marks].filter(Boolean).join(" ");
   }
 
-  /**
-   * The style after one `ESC [ … m`.
-   * @param {string} parameters
-   * @returns {Style}
-   */
+  /** The style after one `ESC [ … m`. @type {(parameters: string) => Style} */
   after(parameters) {
     const codes = parameters.split(/[;:]/).map((code) => Number(code) || 0);
     let { foreground, background } = this;
@@ -202,11 +186,7 @@ function mostTimes(sign) {
   return least === undefined ? 1 : Number(comma ? most || Infinity : least);
 }
 
-/**
- * @param {RegExp} pattern
- * @param {string} text
- * @returns {[number, number][]}
- */
+/** @type {(pattern: RegExp, text: string) => [number, number][]} */
 function ranges(pattern, text) {
   /** @type {[number, number][]} */
   const hits = [];
