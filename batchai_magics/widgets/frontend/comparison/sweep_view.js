@@ -3,8 +3,8 @@
 import { isProgressShown, progressBar, sparkline } from "../core/bars.js";
 import { countAxis } from "../core/chart_axes.js";
 import { el, offerOptions, restingPaint, setText } from "../core/dom.js";
-import { counted, duration, quantity } from "../core/format.js";
-import { moreRows, NOTHING, parameterColumn, SECOND_MS, SortedTable } from "../core/tables.js";
+import { counted, duration, quantity, SECOND_MS } from "../core/format.js";
+import { moreRows, NOTHING, parameterColumn, SortedTable } from "../core/tables.js";
 import { Dashboard, dashboardHead, sentenceList } from "../dashboards/dashboard.js";
 import { OpenedView } from "../dashboards/opened_view.js";
 import { LinesChart, runColour } from "./lines_chart.js";

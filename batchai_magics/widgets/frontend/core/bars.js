@@ -1,7 +1,7 @@
 // Bars and sparklines: the progress of a job, the states of nodes, a few values over time.
 
 import { el, setText, svg } from "./dom.js";
-import { duration, quantity, span } from "./format.js";
+import { duration, quantity, SECOND_MS, span } from "./format.js";
 
 /** @typedef {import("./messages.d.ts").Progress} Progress */
 /** @typedef {import("./messages.d.ts").Counts} Counts */
@@ -49,7 +49,6 @@ export function pointsOf(values, least = 0) {
     .join(" ");
 }
 
-const SECOND_MS = 1000;
 
 const ENDED = ["failed", "cancelled", "stopped"];
 

@@ -1,5 +1,7 @@
 // Formats numbers, durations and sizes; orders values of cells, and finds places in what is in order.
 
+export const SECOND_MS = 1000;
+
 /** A duration: `0:07`, `12:31`, `3:04:05`. @param {number} seconds */
 export function duration(seconds) {
   const whole = Math.max(0, Math.floor(seconds));

@@ -1,11 +1,10 @@
 // Long tables: their columns, the order of their rows, and below a part of these the button for more.
 
 import { el, setText } from "./dom.js";
-import { compare } from "./format.js";
+import { compare, SECOND_MS } from "./format.js";
 
 export const PAGE_ROWS = 100; // rows at first, and more on each request
 export const NOTHING = "–"; // in an empty cell
-export const SECOND_MS = 1000;
 
 /**
  * The head of a column: `by` is what it is sorted by; `isDescending`: the highest values come first.

@@ -2,7 +2,7 @@
 
 import { nodeBar } from "../core/bars.js";
 import { el, setText } from "../core/dom.js";
-import { duration, nodeName } from "../core/format.js";
+import { duration, nodeName, SECOND_MS } from "../core/format.js";
 import { Dashboard, dashboardHead } from "./dashboard.js";
 
 /** @typedef {import("../core/messages.d.ts").KernelModel} KernelModel */
@@ -74,7 +74,6 @@ function sizeOf(facts) {
 
 /** @typedef {{element: HTMLElement, update: (row: NodeRow) => void, tick: () => void}} Tile */
 
-const SECOND_MS = 1000;
 
 /** @returns {{element: HTMLElement, update: (rows: NodeRow[]) => void, stop: () => void}} */
 function nodeTiles() {

@@ -3,8 +3,8 @@
 
 import { isProgressShown, progressBar, sparkline } from "../core/bars.js";
 import { el, oncePerFrame, setText } from "../core/dom.js";
-import { counted, duration, quantity } from "../core/format.js";
-import { moreRows, SECOND_MS, SortedTable } from "../core/tables.js";
+import { counted, duration, quantity, SECOND_MS } from "../core/format.js";
+import { moreRows, SortedTable } from "../core/tables.js";
 import { Dashboard, dashboardHead } from "./dashboard.js";
 import { OpenedView } from "./opened_view.js";
 

@@ -1,14 +1,13 @@
 // The header of the view: state, name, facts, elapsed time, buttons.
 
 import { copyText, el, setText } from "../core/dom.js";
-import { duration, span } from "../core/format.js";
+import { duration, SECOND_MS, span } from "../core/format.js";
 import { BUSY, gone } from "../core/kernel.js";
 
 /** @typedef {import("./job_session.js").JobSession} JobSession */
 /** @typedef {import("../core/messages.d.ts").JobFacts} JobFacts */
 
 const NOTE_MS = 6000;
-const SECOND_MS = 1000;
 const FINAL = ["succeeded", "failed", "cancelled", "stopped"];
 const DAY_S = 86_400; // a time limit further away than this is not shown
 

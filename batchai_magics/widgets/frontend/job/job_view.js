@@ -2,6 +2,7 @@
 
 import { nodeBar, progressBar } from "../core/bars.js";
 import { el } from "../core/dom.js";
+import { SECOND_MS } from "../core/format.js";
 import { holdWhileUsed } from "../core/kernel.js";
 import { hideSnapshot, keepInPage, snapshotOf } from "../core/snapshot.js";
 import { kernelHost } from "../hosts/kernel_host.js";
@@ -14,8 +15,6 @@ import { UsagePanel } from "./resource_usage.js";
 import { ViewMemory } from "./view_memory.js";
 
 /** @typedef {import("../core/messages.d.ts").KernelModel} KernelModel */
-
-const SECOND_MS = 1000;
 
 export default () => {
   /** @type {JobSession} */
