@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -192,7 +193,7 @@ def stream_parts(
         yield Message(
             f"Waiting for {file.job.name} to write {visible(file.path)}. {_present(backend, file)}".rstrip()
         )
-    for event in events(backend, file.job, files=(file,)):
+    for event in chain.from_iterable(events(backend, file.job, files=(file,))):
         if isinstance(event, LogBytes) and event.chunk.data:
             is_there = True
             yield LogOutput(select(event.chunk))
