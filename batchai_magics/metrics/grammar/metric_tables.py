@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
@@ -52,6 +53,10 @@ _NUMBER = rb"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?\.?\d*(?:[eE][-+]?\d+)?|[-+]?(?:nan
 _BLANKS = re.compile(r"\s+")
 _NAME = re.compile(rb"[A-Za-z][\w-]{0,30}")
 _CELL = re.compile(rb"(?P<number>" + _NUMBER + rb")(?P<unit>%|[GMK]i?B?|s|ms|[ ](?:ms|s|K))?")
+_BOX_LINE = re.compile(
+    rb"\|(?P<indent>[ ]{3}|\t)?[ \t]*(?P<name>[A-Za-z][^|]*?)[ \t]*"
+    rb"\|[ \t]*(?P<value>(?=[-+.\d])" + _CELL.pattern + rb")?[ \t]*\|"
+)
 _LIST = re.compile(rb"\[((?:(?:" + _NUMBER + rb"),?[ ]?){1,40})\]")
 _COUNT = re.compile(rb"\[?#?(\d+)(?:/\d+|\.0+)?\]?(?: \(\d[\d.]*%\))?")
 _MEMBER = re.compile(
@@ -130,9 +135,11 @@ class MetricTable:
     def enter(self, line: bytes) -> Row | None:
         """Read a line without its prefixes: the numbers that it completes, None for a line of no table."""
         self.is_bound = self._members is not None
+        text = (_BORDER.sub(b"|", line) if b"\xe2" in line else line).rstrip()
+        if self.enter_box([text]):
+            return NOTHING
         if found := self._member(line):
             return found
-        text = (_BORDER.sub(b"|", line) if b"\xe2" in line else line).rstrip()
         if mark := _mark_of(text):
             return self._copied(text.removeprefix(mark))
         self._copied_names = ()
@@ -141,6 +148,24 @@ class MetricTable:
         if not line and self._pair:
             self._columns = None
         return self._table_line(text)
+
+    def enter_box(self, lines: Iterable[bytes]) -> int:
+        """Read lines of the open box up to the first of another form; gives their count."""
+        box, count = self._box if self._columns is None else None, 0
+        for line in lines if box is not None else ():
+            cells = _BOX_LINE.fullmatch(line)
+            if cells is None or box is None or len(box) > _MOST_LINES:
+                break
+            indent, name, value = cells.group("indent", "name", "value")
+            text = name.decode(errors="replace")
+            if value:
+                box.append((self._section + text if indent else text, value))
+            elif text.endswith("/"):
+                self._section = text
+            count += 1
+        if count:
+            self._members, self._copied_names = None, ()
+        return count
 
     def _table_line(self, text: bytes) -> Row | None:
         """Read a line of a box or of columns, which may be their header."""
@@ -340,19 +365,32 @@ def _box_numbers(box: Sequence[tuple[str, bytes]], *, is_placed: bool) -> Row:
 
 
 def _numbers(name: str, cell: bytes, phase: str | None) -> Iterable[Number]:
-    if listed := _LIST.fullmatch(cell):  # as of the losses of equations
+    if cell[:1] == b"[" and (listed := _LIST.fullmatch(cell)):  # as of the losses of equations
         cells = listed[1].split()
         for place, each in enumerate(cells, 1):
             own = name if len(cells) == 1 else f"{name} {place}"
             yield from _numbers(own, each.rstrip(b","), phase)
-    match = _CELL.fullmatch(cell) if name else None
-    if match and match["number"].strip(b"+-.") and name.lower() not in _NO_COLUMNS and not is_excluded(name):
-        told, short = split_phase(name if "(" in name else name.rstrip(")"))
-        phase = told or phase
-        unit = (match["unit"] or b"").decode().strip()
-        factor = 1000 if unit == "K" and (is_rate(name) or name.lower().endswith("/ sec")) else 1
-        value = float(match["number"].replace(b",", b"")) * factor
-        yield in_phase(_BLANKS.sub("_", short.strip()).lower(), phase), value, phase or TRAIN
+    match = _CELL.fullmatch(cell)
+    metric = _metric_of(name, phase) if match and match["number"].strip(b"+-.") else None
+    if match and metric:
+        is_in_thousands = match["unit"] in (b"K", b" K") and (is_rate(name) or name.lower().endswith("/ sec"))
+        value = float(match["number"].replace(b",", b"")) * (1000 if is_in_thousands else 1)
+        yield metric.name, value, metric.phase
+
+
+class _Metric(NamedTuple):
+    name: str
+    phase: str
+
+
+@lru_cache(4096)
+def _metric_of(name: str, phase: str | None) -> _Metric | None:
+    """The metric that a column or a line of a box is named after; None if it is no metric."""
+    if not name or name.lower() in _NO_COLUMNS or is_excluded(name):
+        return None
+    told, short = split_phase(name if "(" in name else name.rstrip(")"))
+    own = told or phase
+    return _Metric(in_phase(_BLANKS.sub("_", short.strip()).lower(), own), own or TRAIN)
 
 
 def _box_cells(text: bytes) -> tuple[bytes, bytes] | None:
@@ -381,6 +419,7 @@ def _positions(by_name: Mapping[str, bytes]) -> Sequence[int | None]:
     return [None if text is None else int(float(text.replace(b",", b""))) for text in texts]
 
 
+@lru_cache(4096)
 def _last(name: str) -> str:
     """The name without its sections."""
     return name.rpartition("/")[2].strip().lower()

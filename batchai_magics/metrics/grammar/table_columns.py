@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from batchai_magics.metrics.grammar.metric_names import is_excluded, is_measure, is_quality
@@ -15,6 +16,7 @@ _NUMBER = re.compile(rb"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?|nan|inf")
 BAR_START = re.compile(rb":\s+\d+% ?(?:\||\xe2\x94)")
 _CELLS = re.compile(rb"[^ ]+")
 GAP = re.compile(rb"[ \t]{2,}|\t")
+_MAY_BE_HEADER = re.compile(rb"[\s|]*[A-Za-z#]")
 _NAME = re.compile(rb"[A-Za-z#][\w./@%:'# ()*-]{0,40}|\|\|\w{1,20}\|\|")
 EPOCHS = frozenset(("epoch", "epochs", "ep", "e"))
 STEPS = (
@@ -45,10 +47,15 @@ class Columns(NamedTuple):
         """Whether they are a step and a measure alone, of which any two numbers may remind."""
         return len(self.names) == 2 and self.table is _ANY_TABLE
 
-    def index_of(self, names: Iterable[str]) -> int | None:
+    def index_of(self, names: tuple[str, ...] | frozenset[str]) -> int | None:
         """The column that has one of these names."""
-        lower = [name.lower().removesuffix(" (% done)") for name in self.names]
-        return next((lower.index(name) for name in names if name in lower), None)
+        return _index_of(self.names, names)
+
+
+@lru_cache(1024)
+def _index_of(columns: tuple[str, ...], names: tuple[str, ...] | frozenset[str]) -> int | None:
+    lower = [name.lower().removesuffix(" (% done)") for name in columns]
+    return next((lower.index(name) for name in names if name in lower), None)
 
 
 def columns_of(text: bytes, *, is_placed: bool = False) -> Columns | None:
@@ -56,6 +63,8 @@ def columns_of(text: bytes, *, is_placed: bool = False) -> Columns | None:
 
     A header that `is_placed`, by a line above it, may lack a position, if it has many columns.
     """
+    if not _MAY_BE_HEADER.match(text):
+        return None
     text = without_frame(BAR_START.split(text, maxsplit=1)[0].removesuffix(b"\\"))
     separator = _separator_of(text)
     cells = cells_of(text, separator)

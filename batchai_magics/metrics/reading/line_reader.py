@@ -150,12 +150,16 @@ class LineReader:
 
     def _read_in_turn(self, owners: Sequence[Owner]) -> None:
         """Read lines in their order; between lines without a rank, those of each rank on their own."""
-        tables, are_ranked = self._contexts.open_tables, False
+        tables, are_ranked, end = self._contexts.open_tables, False, 0
         waiting = defaultdict[int | None, list[PlanLines]](list)  # one entry for each line
         for row, owner in enumerate(owners):
+            if row < end:
+                continue
             if tables or isinstance(owner, SkeletonPlans):
                 self._enter_planned(waiting)
-                self._enter_alone(row, owner)
+                end = self._enter_box(owners, row)
+                if row == end:
+                    self._enter_alone(row, owner)
             elif owner is not None:
                 if are_ranked is (owner.rank is None):
                     self._enter_planned(waiting)
@@ -177,6 +181,18 @@ class LineReader:
                     self._enter_run(group, slice(begin, group.next_index))
                 at = end
         waiting.clear()
+
+    def _enter_box(self, owners: Sequence[Owner], row: int) -> int:
+        """Read the lines of an open box from a row on, without prefixes; gives the row behind them."""
+        lines = self._lines
+        end = len(lines.texts) if lines.has_end else len(lines.texts) - 1
+        if lines.ranks is not None or lines.is_continued or lines.rank not in self._contexts.open_tables:
+            return row
+        stop = row + self._contexts.enter_box(lines.rank, map(lines.texts.__getitem__, range(row, end)))
+        for owner in owners[row:stop]:
+            if isinstance(owner, PlanLines):
+                owner.next_index += 1
+        return stop
 
     def _enter_alone(self, row: int, owner: Owner) -> None:
         """Read a line that may be one of a table, or that code reads."""
