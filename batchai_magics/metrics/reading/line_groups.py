@@ -114,8 +114,7 @@ class PlanLines:
 
     def numbers(self, index: int) -> list[tuple[MetricName, float]]:
         """The numbers of a line."""
-        values = (column[index] for column in self.values)
-        return [*zip(self.plan.metrics, values, strict=True)]
+        return [*zip(self.plan.metrics, [column[index] for column in self.values], strict=True)]
 
     def convert(self, clock: WriteClock | None) -> None:
         """Turn the texts of the numbers into columns; `clock` tells when the lines were written."""
@@ -201,11 +200,13 @@ class Block:
         self.lines = lines
         self.rank_label: int | None = None
         self.single: dict[int, SkeletonPlans] = {}
+        self.fact_rows: list[int] = []  # which may tell facts
         self.groups: list[PlanLines] = []
         self._cache = cache
         self._by_plan: dict[tuple[int, int | None], PlanLines] = {}
         for plans, rows in self._by_skeleton().items():
-            if plans.opens_table or plans.tells_facts or not (lines.has_end and not lines.is_continued):
+            self.fact_rows += rows if plans.tells_facts else ()
+            if plans.opens_table or not (lines.has_end and not lines.is_continued):
                 self.single |= dict.fromkeys(rows, plans)
                 continue
             for row in self._add_at_once(plans, rows):

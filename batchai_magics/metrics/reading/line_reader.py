@@ -45,7 +45,7 @@ class LineReader:
         self._contexts, self._cadence = contexts, cadence
         self._lines = Lines([], (), rank, 0)  # of the block
         self._clock: WriteClock | None = None
-        self._single: list[tuple[int, list[Record]]] = []  # records by the rows that give them
+        self._single: list[tuple[int, Sequence[Record]]] = []  # records by the rows that give them
         self._lengths: list[Fact] = []  # that lines of the block tell
         self._bar_counts: list[tuple[int, BarCount]] = []  # by the ends of their lines
         self._unplaced: list[tuple[int, UnplacedDict]] = []
@@ -63,6 +63,9 @@ class LineReader:
             self.plans = PlanCache(are_labels_ranks=True)
             rest = self.read(lines.slice(row, len(lines.texts)), clock)
             return [*before, *rest] if before else rest
+        for row in filter(lines.is_whole, block.fact_rows):
+            self._add(row, [*facts_of(lines.texts[row], lines.rank_at(row), lines.ends[row])])
+        self.first_record_start = 0 if self._single else None
         for group in sorted(block.groups, key=lambda each: each.rows[0]):
             self._learn_label(group)
         if self._is_uniform(block):  # the lines may be read in any order
@@ -102,12 +105,12 @@ class LineReader:
         count = 1 + max((*(row for row, _ in facts), *(part.rows[-1] for part in lines)), default=-1)
         return MeasurementTable(lines, sorted(facts, key=itemgetter(0)), count)
 
-    def _new_lengths(self, groups: Sequence[PlanLines]) -> list[tuple[int, list[Record]]]:
+    def _new_lengths(self, groups: Sequence[PlanLines]) -> list[tuple[int, Sequence[Record]]]:
         """How far the counters go with which numbers of training were kept, unless that was told."""
         for group in groups:
             if group.kept and group.plan.length_of:
                 self._note_lengths(group)
-        told = list[tuple[int, list[Record]]]()
+        told = list[tuple[int, Sequence[Record]]]()
         for fact in sorted(self._lengths, key=attrgetter("offset")):
             total, _, name = fact.value.partition(" ")
             context, length = self._contexts.of(fact.rank), (name, total.encode())
@@ -169,18 +172,57 @@ class LineReader:
 
     def _enter_planned(self, waiting: dict[int | None, list[PlanLines]]) -> None:
         """Enter the lines of each rank; those of one plan that follow each other at once."""
-        for rank, owners in waiting.items():
+        for owners in waiting.values():
             at = 0
             while at < len(owners):
-                group, begin = owners[at], owners[at].next_index
-                end = self._enter_members(owners, at) if rank is None and group.plan.is_member else at
-                if end == at:
+                if (end := self._enter_each(owners, at)) == at:
+                    group, begin = owners[at], owners[at].next_index
                     while end < len(owners) and owners[end] is group:
                         end += 1
                     group.next_index += end - at
                     self._enter_run(group, slice(begin, group.next_index))
                 at = end
         waiting.clear()
+
+    def _enter_each(self, owners: Sequence[PlanLines], begin: int) -> int:
+        """Enter lines one by one, up to those that are entered at once; gives the place of these."""
+        contexts, first = self._contexts, self._lines.first
+        rank, context = owners[begin].rank, contexts.of(owners[begin].rank)
+        for place in range(begin, len(owners)):
+            if contexts.held:
+                return place
+            group = owners[place]
+            plan, index = group.plan, group.next_index
+            if group.rank is None and group.ranks[index] != rank:
+                rank, context = group.ranks[index], contexts.of(group.ranks[index])
+            if plan.is_simple:
+                self._enter_simple_line(group, index, context)
+            elif plan.is_member and rank is None and context.enter_member(plan, first + group.rows[index]):
+                group.steps[index], group.epochs[index] = context.step, context.epoch
+                group.kept.append(index)
+            elif owners[place + 1 : place + 2] == [group]:
+                return place
+            else:
+                self._enter(group, index)
+                context = contexts.of(rank)
+            group.next_index = index + 1
+        return len(owners)
+
+    def _enter_simple_line(self, group: PlanLines, index: int, context: LineContext) -> None:
+        """Keep the numbers of a simple line, and let those below know its position."""
+        plan, step = group.plan, group.steps[index]
+        if plan.reading.kind is LineKind.BENCHMARK:
+            self._cadence.observe([step], has_accuracy=len(plan.metrics) > 4)
+        else:
+            if group.epochs[index] is None and plan.reading.kind is LineKind.STEP:
+                group.epochs[index] = context.epoch
+            context.note(step, group.epochs[index])
+            if group.ranks[index] == self._rank:
+                context.step_line, context.step_plan = group.lines.first + group.rows[index], plan
+        if plan.layout.clock.glog_at < 0:
+            group.kept.append(index)
+        else:
+            self._keep(group, [index])
 
     def _enter_box(self, owners: Sequence[Owner], row: int) -> int:
         """Read the lines of an open box from a row on, without prefixes; gives the row behind them."""
@@ -234,25 +276,6 @@ class LineReader:
             for index in _indices(run):
                 self._enter(group, index)
 
-    def _enter_members(self, owners: Sequence[PlanLines], begin: int) -> int:
-        """Keep the numbers of lines right below others of their block, if no prefix tells ranks.
-
-        Gives the place behind them.
-        """
-        # Keeps logs half as fast as a loop of `re.search`:
-        # a block of five names 0.86 times, without 0.37; of 200 names 0.51, without 0.23
-        context, first = self._contexts.of(None), self._lines.first
-        end = begin if self._contexts.held else len(owners)
-        for place in range(begin, end):
-            group = owners[place]
-            index = group.next_index
-            if not (group.plan.is_member and context.enter_member(group.plan, first + group.rows[index])):
-                return place
-            group.steps[index], group.epochs[index] = context.step, context.epoch
-            group.kept.append(index)
-            group.next_index = index + 1
-        return end
-
     def _read_simple(self, group: PlanLines, run: slice) -> Iterable[tuple[LineContext, int]]:
         """Keep the numbers of simple lines, below the epoch above them; gives each rank's last line."""
         plan, indices = group.plan, _indices(run)
@@ -305,7 +328,7 @@ class LineReader:
             if rank in ranks:
                 self._add(group.rows[run.start + ranks.index(rank)], self._contexts.release(rank))
 
-    def _add(self, row: int, records: list[Record]) -> None:
+    def _add(self, row: int, records: Sequence[Record]) -> None:
         """Add the records that come with a line, in front of its own."""
         if records:
             self._single.append((row, records))
@@ -395,8 +418,7 @@ class LineReader:
             if embedded is not None:
                 self.first_record_start = cursor.first_record_start
                 return embedded
-        facts = plans.tells_facts and is_whole and facts_of(text, lines.rank_at(row), lines.ends[row])
-        records: list[Record] = [*(facts or ())]
+        records = list[Record]()
         found = self.plans.find(plans.of_grammar, text)
         if plans.is_joined and (parts := self.plans.parts_of(text)):
             records += self._read_parts(row, parts)
@@ -528,7 +550,9 @@ class LineReader:
         """The numbers that waited for a line, and its own, as far as its context places them."""
         plan, reading = group.plan, group.plan.reading
         rank, row = group.ranks[index], group.rows[index]
-        context, own_number = self._contexts.of(rank), self._own_number(group.lines, row, rank)
+        context, own_number = self._contexts.of(rank), group.lines.first + row
+        if rank is not None:
+            own_number = self._own_number(group.lines, row, rank)
         if reading.is_member and context.step_line == group.lines.first + row - 2:
             # a block below a step line goes on behind one of its lines of which nothing is read
             above = group.lines.texts[row - 1] if row else self._last_text
@@ -536,8 +560,9 @@ class LineReader:
         position = context.enter(plan, own_number, *told)
         if reading.kind is LineKind.STEP and not (reading.is_bar or plan.is_of_bar):
             self._note_step_line(group, index)
-        self._touch(group, index, own_number)
-        before = self._released(group, index)
+        if rank is not None:
+            self._touch(group, index, own_number)
+        before = self._released(group, index) if reading.is_bar or self._contexts.held else []
         if position and position[0] is None and reading.is_dict and reading.step is None:
             # bars after a carriage return have no tag
             position = (self._contexts.of(None).bar_step, *position[1:])
@@ -547,7 +572,7 @@ class LineReader:
         """The numbers of a dict that waited for this line, which may be its bar."""
         rank, reading, number = group.ranks[index], group.plan.reading, group.lines.first + group.rows[index]
         if not reading.is_bar:
-            return self._contexts.release(rank) if self._contexts.held else []
+            return self._contexts.release(rank)
         context = self._contexts.of(rank)
         count = context.count_of(reading)
         if count is None:

@@ -6,7 +6,7 @@ Only what a prefix tells is known: a line counts unless it bears a tag or a labe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -102,19 +102,23 @@ class ProcessLines:
 
     def _pass(self, lines: Lines, end: int) -> None:
         """Find out whose the lines up to a number are, as far as they were not passed."""
-        for row in range(max(0, self._passed - lines.first), min(end - lines.first, len(lines.texts))):
-            rank = lines.rank_at(row)
-            owner = self._labelled(lines.texts[row], lines.first + row) if rank is None else rank
-            self._owners.append(owner)
+        begin = max(0, self._passed - lines.first)
+        rows = slice(begin, max(begin, min(end - lines.first, len(lines.texts))))
+        ranks = [lines.rank] * (rows.stop - rows.start) if lines.ranks is None else lines.ranks[rows]
+        if None in ranks:
+            labelled = self._labelled(lines.texts[rows], lines.first + rows.start)
+            ranks = [own if rank is None else rank for rank, own in zip(ranks, labelled, strict=True)]
+        self._owners += ranks
 
-    def _labelled(self, message: bytes, number: int) -> int | None:
-        """The rank in the label at the start of a line; in the longest one if several stand above."""
-        rank, end = None, 0
-        for label, first in self._labels.items():
-            found = label.match(message) if first <= number else None
-            if found and found.end() > end:
-                rank, end = int(found[1]), found.end()
-        return rank
+    def _labelled(self, texts: Sequence[bytes], first: int) -> list[int | None]:
+        """The ranks in the labels at the starts of lines; in the longest one if several stand above."""
+        ranks: list[int | None] = [None] * len(texts)
+        ends = [0] * len(texts)
+        for label, known_from in self._labels.items():
+            for place, found in enumerate(map(label.match, texts)):
+                if found and found.end() > ends[place] and first + place >= known_from:
+                    ranks[place], ends[place] = int(found[1]), found.end()
+        return ranks
 
 
 @lru_cache(256)
