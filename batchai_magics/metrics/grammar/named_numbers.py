@@ -216,19 +216,25 @@ def add_number(scan: LineScan, raw: str, found: re.Match[bytes], *, is_signed: b
     if _is_no_metric(scan, raw, number, unit):
         scan.excluded += 1
         return
-    phase, base = _phase_and_name(scan, raw)
-    if phase is None and _IN_PARENTHESES.search(scan.text, scan.begin, found.start()) and scan.numbers:
-        phase = scan.numbers[-1].phase  # `val: 0.25 (acc 0.5)`
-    name, unit = _name_and_unit(scan.group + base, base, unit)
-    if (phase == TRAIN and name == base != "metric") or has_inner_phase(raw):
-        name = raw
+    phase, name, unit = _named(scan, raw, found, unit)
     is_first = not scan.positions and not scan.numbers
-    scan.numbers.append(NamedNumber(_canonical(name), unit, phase or scan.section, *span))
+    scan.numbers.append(NamedNumber(name, unit, phase or scan.section, *span))
     if is_first and phase and " " in raw:
         scan.phase = phase  # `val Loss: 0.5 Acc: 0.9`
     is_assigned = scan.text[span[0] - 1 : span[0]] == b"="
     is_whole = number.isdigit() and not unit
     scan.strong += _is_strong(raw, is_whole=is_whole, is_assigned=is_assigned, is_signed=is_signed)
+
+
+def _named(scan: LineScan, raw: str, found: re.Match[bytes], unit: str) -> tuple[str | None, str, str]:
+    """The phase of a number behind a name, as far as that is told, its metric's name and its unit."""
+    phase, base = _phase_and_name(scan, raw)
+    if phase is None and scan.numbers and _IN_PARENTHESES.search(scan.text, scan.begin, found.start()):
+        phase = scan.numbers[-1].phase  # `val: 0.25 (acc 0.5)`
+    name, unit = _name_and_unit(scan.group + base, base, unit)
+    if (phase == TRAIN and name == base != "metric") or has_inner_phase(raw):
+        name = raw
+    return phase, _canonical(name), unit
 
 
 def _is_no_metric(scan: LineScan, raw: str, number: bytes, unit: str) -> bool:
