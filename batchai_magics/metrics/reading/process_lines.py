@@ -103,10 +103,12 @@ class ProcessLines:
     def _pass(self, lines: Lines, end: int) -> None:
         """Find out whose the lines up to a number are, as far as they were not passed."""
         begin = max(0, self._passed - lines.first)
-        rows = slice(begin, max(begin, min(end - lines.first, len(lines.texts))))
-        ranks = [lines.rank] * (rows.stop - rows.start) if lines.ranks is None else lines.ranks[rows]
+        rows = slice(begin, min(end - lines.first, len(lines.texts)))
+        if rows.stop <= begin:
+            return
+        ranks = [lines.rank] * (rows.stop - begin) if lines.ranks is None else lines.ranks[rows]
         if None in ranks:
-            labelled = self._labelled(lines.texts[rows], lines.first + rows.start)
+            labelled = self._labelled(lines.texts[rows], lines.first + begin)
             ranks = [own if rank is None else rank for rank, own in zip(ranks, labelled, strict=True)]
         self._owners += ranks
 
