@@ -101,13 +101,9 @@ def test_a_download_goes_on_where_it_stopped(stored, target):
     assert target.read_bytes() == BIG
 
 
-@pytest.mark.parametrize("damage", [b"", b"01", b"0123456789xx", b"xxxx", b"xxxxxxxxxx"])
-def test_a_damaged_part_of_a_download_does_not_become_the_file(stored, target, damage):
+@pytest.mark.parametrize("damage", [b"", b"01", b"xxxx", b"0123456789xx", b"xxxxxxxxxx"])
+def test_a_damaged_part_of_a_download_is_fetched_again(stored, target, damage):
     begin_download(stored, target).write_bytes(big(damage))
-    if b"xxxx" in damage[:4]:
-        with pytest.raises(StorageError, match="corrupted in transit\nRun the same line again"):
-            list(steps_of("download", stored, [Copy(target, "big", 10 * UNIT)]))
-        assert list(target.parent.iterdir()) == []
     assert sum(steps_of("download", stored, [Copy(target, "big", 10 * UNIT)])) == 10 * UNIT
     assert target.read_bytes() == BIG
 
