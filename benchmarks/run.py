@@ -14,7 +14,17 @@ from pathlib import Path
 from benchmarks import commands, load_ext, sweeps
 from benchmarks.browser import seen
 from benchmarks.chaos import kills
-from benchmarks.jobs import allreduce, cost, history, many_jobs, slurm, start, telemetry, transfer
+from benchmarks.jobs import (
+    allreduce,
+    cost,
+    history,
+    large_cells,
+    many_jobs,
+    slurm,
+    start,
+    telemetry,
+    transfer,
+)
 from benchmarks.logs import made, parse, printed_secrets, progress_lines, reported
 from benchmarks.row import Row, table
 from benchmarks.scale import busy_server, many_nodes, wide_job
@@ -44,6 +54,7 @@ def main() -> None:
         sweeps.rows,
         cost.rows,
         history.rows,
+        large_cells.rows,
         watch_many.rows,
         watch_azure.rows,
         kills.rows,
