@@ -14,6 +14,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from batchai_magics.models.resource_ids import Kind
@@ -37,8 +38,9 @@ def rows() -> Iterator[Row]:
         yield Row("serve: GET of a job", shows_per_s(server), "-", math.nan, "requests/s")
         each_ms = (processor_s(server) - before) / REQUESTS * 1000
         yield Row("serve: processor time of that", each_ms, "-", math.nan, "ms")
-        alone, watched = reads_ms(server)
+        alone, watched, at_once_ms = reads_ms(server)
         yield Row(f"serve: p95 of a read, {WATCHERS} watch", watched, "the same, nobody watches", alone, "ms")
+        yield Row(f"serve: p95 of {WATCHERS} reads at once", at_once_ms, "one read", alone, "ms")
         before = server.process.memory_info().rss / 1e6
         make_jobs(server, range(JOBS))
         list_all(server)
@@ -67,15 +69,30 @@ def processor_s(server: Server) -> float:
     return times.user + times.system
 
 
-def reads_ms(server: Server) -> tuple[float, float]:
-    """The 95th percentile of a ranged read: of one client alone, and of a hundred that read once a second."""
+def reads_ms(server: Server) -> tuple[float, float, float]:
+    """The 95th percentile of a ranged read.
+
+    Of one client alone, of a hundred that read once a second, each at its own time, and of a hundred that
+    start at the same time: the last of them waits for all others.
+    """
     path = address(server)
     alone: list[float] = []
     read_on(server, path, alone, end=time.monotonic() + 2, pause_s=0.02)
-    together: list[list[float]] = [[] for _ in range(WATCHERS)]
+    watched = watchers_ms(server, path, apart_s=1.0 / WATCHERS)
+    return p95(alone), p95(watched), p95(watchers_ms(server, path, apart_s=0.0))
+
+
+def watchers_ms(server: Server, path: str, *, apart_s: float) -> list[float]:
+    """What each read takes of clients who read once a second and begin so far apart."""
+    taken_ms: list[list[float]] = [[] for _ in range(WATCHERS)]
     end = time.monotonic() + WATCH_S
-    at_once([lambda mine=mine: read_on(server, path, mine, end=end, pause_s=1.0) for mine in together])
-    return p95(alone), p95([taken for mine in together for taken in mine])
+
+    def watch(number: int) -> None:
+        time.sleep(number * apart_s)
+        read_on(server, path, taken_ms[number], end=end, pause_s=1.0)
+
+    at_once([partial(watch, number) for number in range(WATCHERS)])
+    return [taken for mine in taken_ms for taken in mine]
 
 
 def read_on(server: Server, path: str, taken_ms: list[float], *, end: float, pause_s: float) -> None:
