@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -77,15 +78,20 @@ class JobResource:
 
     def with_cost(self, cost: Cost | None) -> JobResource:
         """The job with its cost."""
-        return replace(self, cost=cost)
+        return self._with(cost=cost)
 
     def with_waiting(self, reason: str) -> JobResource:
         """The job with the reason why it is queued."""
-        return replace(self, waiting=reason)
+        return self._with(waiting=reason)
 
     def with_notes(self, notes: Sequence[str]) -> JobResource:
         """The job with messages for its creator."""
-        return replace(self, notes=tuple(notes))
+        return self._with(notes=tuple(notes))
+
+    def _with(self, **fields: object) -> JobResource:
+        made = copy(self)  # reads no field, of which a listed job reads some when they are asked for
+        vars(made).update(fields)
+        return made
 
     @property
     def waits_for_nodes(self) -> bool:

@@ -89,6 +89,8 @@ def test_a_stored_job_is_printed_without_validating_its_description() -> None:
     parsed, stored = job_spec.cache_info(), RecordedJob.of(record, status)
     assert as_json(stored) == as_json(job)
     assert table_of([stored], columns_of(stored)) == table_of([job], columns_of(job))
+    waiting = stored.with_waiting("behind another job").with_notes(["it is queued"]).with_cost(None)
+    assert (waiting.waiting, waiting.notes, waiting.id) == ("behind another job", ("it is queued",), job.id)
     assert job_spec.cache_info() == parsed
 
 
