@@ -1,4 +1,4 @@
-"""Blobs: put whole or in blocks, read, deleted. A blob appears in its container once complete."""
+"""Blobs: put whole or in blocks, read, copied, deleted. A blob appears in its container once complete."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -16,10 +17,10 @@ from batchai_magics.backends.base import ShareFile
 from batchai_magics.server.api_call import ApiResponse
 from batchai_magics.server.batchai import job_handlers
 from batchai_magics.server.handler_context import found
-from batchai_magics.server.storage import sas, storage_metadata, storage_request
+from batchai_magics.server.storage import sas, share_files, storage_metadata, storage_request
 from batchai_magics.server.storage.storage_metadata import EMPTY_RECORD, StorageRecord
 from batchai_magics.server.storage.storage_request import StorageRequest, blob_version, version_headers
-from batchai_magics.server.storage.storage_resource import StorageApiError
+from batchai_magics.server.storage.storage_resource import StorageApiError, resource_of_url
 from batchai_magics.server.storage.storage_responses import content_response, pieces_of
 
 _PIECE = 1 << 20
@@ -63,7 +64,7 @@ def put_block_list(request: StorageRequest) -> ApiResponse:
     )
     if not set(ids) <= set(blocks):
         raise StorageApiError(400, "InvalidBlockList", "The specified block list is invalid.")
-    pieces = (piece for id in ids for piece in _read(request, blocks[id]))
+    pieces = (piece for id in ids for piece in _read(request, request.share, blocks[id]))
     stamp = _create_blob(request, pieces, record)
     request.uploads.drop_blocks(request.resource)
     return ApiResponse(201, headers=stamp)
@@ -102,6 +103,35 @@ def set_properties(request: StorageRequest) -> ApiResponse:
     )
 
 
+COPY_SOURCE = "x-ms-copy-source"
+_SOURCE_CONDITION = "x-ms-source-"
+
+
+def copy(request: StorageRequest) -> ApiResponse:
+    """Copies a file or blob of the account; complete when the response is sent."""
+    headers = request.call.headers
+    _check_target(request)
+    source = resource_of_url(headers[COPY_SOURCE], request.resource.service)
+    share, is_own = source.backend_share, source.account == request.resource.account
+    is_there = is_own and source.path and request.storage.has(share)
+    file = found(request.storage.show, share, source.path) if is_there else None
+    if file is None or not file.is_file:
+        message = f"The source {source.share}/{source.path} is not a file of this account."
+        raise StorageApiError(404, "CannotVerifyCopySource", message)
+    record = request.context.metadata.record(source.key)
+    conditions = {
+        name.removeprefix(_SOURCE_CONDITION): value
+        for name, value in headers.items()
+        if name.startswith(_SOURCE_CONDITION)
+    }
+    storage_request.write_conditions(conditions).check_write(blob_version(file, record))
+    metadata = storage_metadata.parse_metadata(request.call) or record.metadata
+    pieces = _read(request, share, source.path)
+    stamp = _create_blob(request, pieces, StorageRecord(metadata, record.properties))
+    copied = {"x-ms-copy-id": str(uuid.uuid4()), "x-ms-copy-status": "success"}
+    return ApiResponse(202, headers={**stamp, **copied})
+
+
 def delete(request: StorageRequest) -> ApiResponse:
     """Deletes a blob."""
     conditions = storage_request.write_conditions(request.call.headers)
@@ -113,9 +143,15 @@ def delete(request: StorageRequest) -> ApiResponse:
 
 
 def _check_target(request: StorageRequest) -> None:
-    """Raises StorageApiError if a blob may not be written: by conditions, by signature, or over a folder."""
-    conditions = storage_request.write_conditions(request.call.headers)
+    """Raises StorageApiError if a blob may not be written: by conditions, by signature, or over a folder.
+
+    A file has no conditions.
+    """
     request.check_share()
+    if request.resource.service == "file":
+        share_files.check_create(request)
+        return
+    conditions = storage_request.write_conditions(request.call.headers)
     blob = found(request.storage.show, request.share, request.path)
     if blob and (blob.is_directory or conditions.none_match == ("*",)):
         raise StorageApiError(409, "BlobAlreadyExists", "The specified blob already exists.")
@@ -125,7 +161,7 @@ def _check_target(request: StorageRequest) -> None:
 
 
 def _commit(request: StorageRequest, part: str, record: StorageRecord) -> Mapping[str, str]:
-    """Renames a part file to the blob if it may be written; returns its version headers."""
+    """Renames a part file to the blob or file if it may be written; returns its version headers."""
     with request.context.metadata.exclusive(request.resource.key):
         _check_target(request)
         request.storage.rename(request.share, part, request.path)
@@ -134,9 +170,10 @@ def _commit(request: StorageRequest, part: str, record: StorageRecord) -> Mappin
 
 
 def _create_blob(request: StorageRequest, pieces: Iterator[bytes], record: StorageRecord) -> dict[str, str]:
-    """Creates a blob atomically from these chunks; returns the response headers."""
+    """Creates a blob, or a file, atomically from these chunks; returns the response headers."""
     with request.uploads.part_file(request.resource) as part:
-        _make_folders(request, part)
+        if request.resource.service == "blob":
+            _make_folders(request, part)
         _write(request, part, pieces)
         stamp = _commit(request, part, record)
     request.uploads.parts.end(part)
@@ -171,9 +208,9 @@ def _write(request: StorageRequest, part: str, pieces: Iterator[bytes]) -> None:
         offset += len(piece)
 
 
-def _read(request: StorageRequest, path: str) -> Iterator[bytes]:
-    """All bytes of a part file."""
-    return pieces_of(partial(request.storage.read, request.share, path), 0, 1 << 62)
+def _read(request: StorageRequest, share: str, path: str) -> Iterator[bytes]:
+    """All bytes of a file."""
+    return pieces_of(partial(request.storage.read, share, path), 0, 1 << 62)
 
 
 def _block_ids(body: bytes) -> list[str]:

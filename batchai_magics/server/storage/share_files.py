@@ -47,7 +47,7 @@ def create(request: StorageRequest) -> ApiResponse:
         storage_metadata.parse_metadata(request.call), storage_metadata.file_properties(request.call)
     )
     with request.context.metadata.exclusive(request.resource.key):
-        _check_create(request)
+        check_create(request)
         is_whole = request.uploads.begin(request.resource, size, record)
         if is_whole:
             request.context.metadata.set_new(request.resource, record)
@@ -199,7 +199,7 @@ def _check_target(request: StorageRequest, source: ShareFile) -> None:
     request.check_may_replace(sas.RENAME_FILE)
 
 
-def _check_create(request: StorageRequest) -> None:
+def check_create(request: StorageRequest) -> None:
     """Raises StorageApiError if a file cannot be created: over a folder, or a file it may not replace."""
     try:
         file = _get_file(request)

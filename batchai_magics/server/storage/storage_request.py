@@ -20,7 +20,7 @@ from batchai_magics.server.storage.unfinished_uploads import UnfinishedUploads
 
 _MATCH, _NONE_MATCH = "if-match", "if-none-match"
 _MODIFIED, _UNMODIFIED = "if-modified-since", "if-unmodified-since"
-_TAGS = "x-ms-if-tags"
+_TAGS = {"x-ms-if-tags", "x-ms-source-if-tags"}
 # A write may have one condition, or one of these pairs, of which the first takes precedence.
 _PAIRS = ({_NONE_MATCH, _MODIFIED}, {_MATCH, _UNMODIFIED})
 
@@ -95,7 +95,7 @@ def write_conditions(headers: Mapping[str, str]) -> Conditions:
 
 def read_conditions(headers: Mapping[str, str]) -> Conditions:
     """The conditions of a read: any combination, with any number of ETags."""
-    if _TAGS in headers:
+    if _TAGS & headers.keys():
         raise StorageApiError(
             400, "UnsupportedHeader", "Blobs have no index tags here: leave x-ms-if-tags out."
         )

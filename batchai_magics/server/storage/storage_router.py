@@ -105,7 +105,7 @@ _BLOB_ACTIONS: Mapping[tuple[str, str, str, str], StorageAction] = {
 }
 _LIST_ACCOUNT = StorageAction(shares.list_account, sas.LIST_SHARES)
 _READ_OUTPUT = StorageAction(share_files.read_output, sas.READ_FILE)
-_COPY_SOURCE = "x-ms-copy-source"
+_COPY = StorageAction(blobs.copy, sas.CREATE_FILE, (blobs.COPY_SOURCE, sas.READ_FILE))
 # Chunked uploads of our own client: (method, `comp`, step) → action.
 _UPLOAD_ACTIONS: Mapping[tuple[str, str, str], StorageAction] = {
     ("PUT", "", UploadStep.BEGIN.value): StorageAction(storage_extensions.begin_upload, sas.CHANGE_FILE),
@@ -215,7 +215,7 @@ class StorageRouter:
     def _check_source(
         self, call: ApiCall, resource: StorageResource, action: StorageAction, caller: RequestOrigin
     ) -> None:
-        """Raises StorageApiError unless the request may also use the file that it renames.
+        """Raises StorageApiError unless the request may also use the file that it copies or renames.
 
         The account's key suffices. The source URL may have its own SAS; otherwise the SAS of the request must
         cover that file too.
@@ -251,8 +251,10 @@ def _find_action(
     method, _, comp = words
     if resource.path and UPLOAD in call.headers and has_account_key(call):
         return _UPLOAD_ACTIONS.get((method, comp, call.headers[UPLOAD]))
-    if _COPY_SOURCE in call.headers:
-        text = "Nothing is copied on the server: download the source, and upload that."
+    if blobs.COPY_SOURCE in call.headers:
+        if resource.path and words == ("PUT", "", ""):
+            return _COPY
+        text = "Only whole files are copied here: download the source, and upload that part of it."
         raise StorageApiError(400, "UnsupportedHeader", text)
     if not resource.service and words == ("GET", "", "list"):
         return _LIST_ACCOUNT

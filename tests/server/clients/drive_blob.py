@@ -49,6 +49,10 @@ later = datetime.now(timezone.utc) + timedelta(minutes=5)
 told["sas"] = generate_blob_sas(
     ACCOUNT, "data", "a/small.txt", account_key=KEY, permission=BlobSasPermissions(read=True), expiry=later
 )
+copied = container.get_blob_client("new/folder/copy.txt")
+copied.start_copy_from_url(container.get_blob_client("a/small.txt").url)
+told["copied"] = copied.download_blob().readall().decode()
+copied.delete_blob()
 container.delete_blob("top.txt")
 told["left"] = [item.name for item in container.list_blobs()]
 

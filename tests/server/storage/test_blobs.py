@@ -32,6 +32,10 @@ def test_blobs_come_back_as_they_were_sent_whole_and_in_blocks(results: dict) ->
     assert (results["range"], results["size"]) == ("ex", LARGE)
 
 
+def test_a_blob_is_copied_to_a_name_with_folders_of_its_own(results: dict) -> None:
+    assert results["copied"] == "text"
+
+
 def test_a_blob_is_replaced_only_when_that_is_wanted(results: dict) -> None:
     assert results["once"] == [409, "BlobAlreadyExists"]
 

@@ -109,6 +109,7 @@ LIST = "<BlockList><Latest>AAAA</Latest></BlockList>"
 OPERATIONS: dict[str, Callable[[Blob, dict[str, str]], requests.Response]] = {
     "put": lambda blob, headers: blob.put(b"second", **headers),
     "put block list": lambda blob, headers: blob.ask("PUT", headers, data=LIST, params={"comp": "blocklist"}),
+    "copy": lambda blob, headers: blob.ask("PUT", {"x-ms-copy-source": blob.url, **headers}),
     "set metadata": lambda blob, headers: blob.ask(
         "PUT", {"x-ms-meta-a": "1", **headers}, params={"comp": "metadata"}
     ),
@@ -145,6 +146,19 @@ def test_an_operation_whose_condition_is_not_met_changes_nothing(blob: Blob, ope
         assert is_read or operation == "delete" or blob.tag() != tag
         blob.put(b"first")
         blob.ask("PUT", data=b"block", params={"comp": "block", "blockid": "AAAA"})
+
+
+@pytest.mark.slow
+def test_a_copy_has_conditions_on_its_source_too(blob: Blob) -> None:
+    target, tag, now = Blob(f"{blob.url}.copy", blob.query), blob.tag(), datetime.now(timezone.utc)
+    past, future = http_date(now - timedelta(days=1)), http_date(now + timedelta(days=1))
+    for header, value in {MATCH: '"0x0"', NONE_MATCH: tag, MODIFIED: future, UNMODIFIED: past}.items():
+        answer = target.ask("PUT", {"x-ms-copy-source": blob.url, f"x-ms-source-{header}": value})
+        assert (answer.status_code, answer.headers["x-ms-error-code"]) == (412, "ConditionNotMet"), header
+        assert target.ask("HEAD").status_code == 404
+    for header, value in {MATCH: tag, NONE_MATCH: '"0x0"', MODIFIED: past, UNMODIFIED: future}.items():
+        answer = target.ask("PUT", {"x-ms-copy-source": blob.url, f"x-ms-source-{header}": value})
+        assert answer.status_code == 202, (header, answer.text)
 
 
 @pytest.mark.slow

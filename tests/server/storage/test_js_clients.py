@@ -29,7 +29,8 @@ def test_a_file_comes_back_with_its_properties(results: dict) -> None:
     assert results["listed"] == ["data.csv"]
 
 
-def test_a_file_is_deleted(results: dict) -> None:
+def test_a_file_is_copied_and_deleted(results: dict) -> None:
+    assert results["copied"] == "1,2"
     assert results["gone"][0] == 404
 
 

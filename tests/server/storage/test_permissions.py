@@ -25,6 +25,7 @@ from tests.server.storage.signed_urls import signed_path
 pytestmark = pytest.mark.slow
 VERSION, END = "2018-11-09", "2999-01-01"
 SETS = ["".join(some) for count in range(6) for some in combinations("rcwdl", count)]
+COPY = {"x-ms-copy-source": "http://localhost/local/share/other.txt"}
 RENAME = {"x-ms-file-rename-source": "http://localhost/local/share/other.txt"}
 PAGE = {"x-ms-blob-type": "BlockBlob"}
 
@@ -49,8 +50,9 @@ class Row:
 
 
 def row(request: str, *rule: str, **headers: str) -> Row:
-    source = "d" if "x-ms-file-rename-source" in headers else ""
-    return Row(request, *rule, source=source, header=tuple(headers.items()))
+    source = {"x-ms-copy-source": "r", "x-ms-file-rename-source": "d"}
+    needed = next((source[name] for name in headers if name in source), "")
+    return Row(request, *rule, source=needed, header=tuple(headers.items()))
 
 
 FILE = {
@@ -79,6 +81,7 @@ FILE = {
     "Get File": row("GET /share/a.txt", "r", "o", "fs"),
     "Get File Properties": row("HEAD /share/a.txt", "r", "o", "fs"),
     "Delete File": row("DELETE /share/a.txt", "d", "o", "fs"),
+    "Copy File": row("PUT /share/a.txt", "cw", "o", "s", **COPY),
     "Rename File": row("PUT /share/a.txt?comp=rename", "cw", "o", "s", **RENAME),
 }
 BLOB = {
@@ -98,6 +101,7 @@ BLOB = {
     "Get Blob": row("GET /share/a.txt", "r", "o", "bc"),
     "Get Blob Properties": row("HEAD /share/a.txt", "r", "o", "bc"),
     "Delete Blob": row("DELETE /share/a.txt", "d", "o", "bc"),
+    "Copy Blob": row("PUT /share/a.txt", "cw", "o", "c", **COPY),
 }
 CELLS = [("file", name) for name in FILE] + [("blob", name) for name in BLOB]
 
@@ -221,6 +225,8 @@ def test_who_may_create_cannot_replace(place: SharePlace, size: int) -> None:
     before = place.files()
     for permissions in ("c", "cr", "cd"):
         assert place.create("mine", permissions, size).status_code == 403
+        headers = {"x-ms-copy-source": place.url("other")}
+        assert place.ask("PUT", "mine", f"{permissions}r", headers=headers).status_code == 403
     assert place.files() == before
     assert place.create("new", "c", size).status_code == 201
     assert place.create("mine", "w", 0).status_code == 201

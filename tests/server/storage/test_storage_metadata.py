@@ -65,10 +65,13 @@ def test_a_file_has_them_when_it_is_whole_and_loses_them_with_its_content(share:
     assert of(file) == {}
 
 
-def test_a_file_keeps_those_it_has_under_another_name(share: ShareClient) -> None:
+def test_a_copy_has_those_of_its_source_unless_it_is_given_others(share: ShareClient) -> None:
     source, target = share.get_file_client("a"), share.get_file_client("b")
     source.upload_file(b"text", metadata=RUN)
-    target.upload_file(b"text", metadata={"old": "yes"})
+    target.start_copy_from_url(source.url)
+    assert of(target) == RUN
+    target.start_copy_from_url(source.url, metadata={"copied": "yes"})
+    assert of(target) == {"copied": "yes"}
     assert of(source.rename_file("b", overwrite=True)) == RUN
 
 

@@ -14,9 +14,11 @@ from azure.core.exceptions import (
     ResourceNotFoundError,
 )
 from azure.storage.fileshare import (
+    FileSasPermissions,
     ShareClient,
     ShareSasPermissions,
     ShareServiceClient,
+    generate_file_sas,
     generate_share_sas,
 )
 
@@ -109,16 +111,63 @@ def test_a_changed_body_is_noticed(server: Running, share: ShareClient) -> None:
     assert caught.value.error_code == "Md5Mismatch"
 
 
-def test_nothing_is_copied_on_the_server(share: ShareClient) -> None:
+def test_a_file_is_copied_on_the_server(service: ShareServiceClient, share: ShareClient) -> None:
+    share.create_directory("in")
+    share.get_file_client("in/old").upload_file(b"old" * 1000)
+    target = share.get_file_client("new")
+    target.upload_file(b"what was there")
+    told = target.start_copy_from_url(share.get_file_client("in/old").url)
+    assert told["copy_status"] == "success"
+    assert target.download_file().readall() == b"old" * 1000
+    other = service.create_share("copied")
+    other.get_file_client("new").start_copy_from_url(target.url)
+    assert other.get_file_client("new").download_file().readall() == b"old" * 1000
+    service.delete_share("copied")
+
+
+def test_what_is_no_file_of_the_account_is_not_copied(server: Running, share: ShareClient) -> None:
+    share.create_directory("folder")
+    server.world.backend.storage.upload("batchaishare", {"others.txt": b"others"})
+    target = share.get_file_client("new")
+    folder = share.get_directory_client("folder").url
+    sources = [
+        folder,
+        f"{share.url}/nothere",
+        f"{server.url}/local/batchaishare/others.txt",
+        "https://a.b/c/d",
+    ]
+    for source in sources:
+        with pytest.raises(HttpResponseError) as caught:
+            target.start_copy_from_url(source)
+        assert caught.value.status_code in (403, 404)
+    assert not target.exists()
+
+
+def test_an_address_of_one_file_copies_no_other_one(
+    server: Running, share: ShareClient, account: tuple[str, str]
+) -> None:
+    share.get_file_client("secret").upload_file(b"secret")
+    may_write = FileSasPermissions(read=True, create=True, write=True)
+    sas = generate_file_sas(
+        account[0],
+        share.share_name,
+        ["mine"],
+        account_key=account[1],
+        permission=may_write,
+        expiry=time_after(),
+    )
+    url = f"{server.url}/{account[0]}/{share.share_name}/mine?{sas}"
+    answer = requests.put(url, headers={"x-ms-copy-source": share.get_file_client("secret").url})
+    assert (answer.status_code, answer.headers["x-ms-error-code"]) == (403, "AuthenticationFailed")
+    assert names(share) == ["secret"]
+
+
+def test_a_part_of_a_file_is_not_copied(share: ShareClient) -> None:
     source, target = share.get_file_client("a"), share.get_file_client("b")
     for file in (source, target):
         file.upload_file(file.file_name.encode())
-    for copy in (
-        lambda: target.start_copy_from_url(source.url),
-        lambda: target.upload_range_from_url(source.url, 0, 1, 0),
-    ):
-        with pytest.raises(HttpResponseError, match="copied"):
-            copy()
+    with pytest.raises(HttpResponseError, match="Only whole files are copied"):
+        target.upload_range_from_url(source.url, 0, 1, 0)
     assert target.download_file().readall() == b"b"
 
 

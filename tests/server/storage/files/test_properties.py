@@ -55,12 +55,13 @@ def test_a_file_on_its_way_has_them_for_who_sends_it(share: ShareClient) -> None
     assert of(file) == ("text/plain", None, None, None, None)
 
 
-def test_other_names_of_a_file_have_them(share: ShareClient) -> None:
-    file = share.get_file_client("data.csv")
+def test_copies_and_other_names_of_a_file_have_them(share: ShareClient) -> None:
+    file, copy = share.get_file_client("data.csv"), share.get_file_client("copy.csv")
     file.upload_file(b"1,2", content_settings=FULL)
-    other = file.rename_file("other.csv")
-    assert of(other) == VALUES
-    assert of(other.rename_file("new.csv", content_type="text/plain")) == ("text/plain", *VALUES[1:])
+    copy.start_copy_from_url(file.url)
+    assert of(copy) == VALUES
+    assert of(file.rename_file("other.csv")) == VALUES
+    assert of(copy.rename_file("new.csv", content_type="text/plain")) == ("text/plain", *VALUES[1:])
 
 
 def test_an_address_may_ask_for_other_ones_than_the_files_own(
