@@ -6,26 +6,16 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from batchai_magics.backends.service.extension_wire import OWN_CLIENT
+from batchai_magics.server.http.response_encoder import openapi_document
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
 
 METHODS = ("get", "put", "post", "patch", "delete")
 _ROOT = "urn:published"
-
-
-@cache
-def openapi_document() -> Mapping[str, Any]:
-    """The OpenAPI 3.1 document of the 29 published operations, without our extensions."""
-    text = Path(__file__).with_name("openapi.yaml").read_text(encoding="utf-8")
-    document: Mapping[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    return document
 
 
 class Watched:

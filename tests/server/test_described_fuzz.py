@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from tests.server.published_api import openapi_document
+from batchai_magics.server.http.response_encoder import openapi_document
 from tests.server.running import GROUP, SUBSCRIPTION, TOKEN, Running
 from tests.wire_bodies import plain_cluster, plain_job
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import re
 
+import pytest
+import requests
+
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.server.api_routes import ROUTES
-from tests.server.published_api import METHODS, openapi_document
+from batchai_magics.server.http.response_encoder import openapi_document
+from tests.server.published_api import METHODS
+from tests.server.running import Running
 
 
 def described() -> set[tuple[str, str]]:
@@ -27,3 +32,8 @@ def test_it_has_the_29_operations_and_the_server_a_route_for_each() -> None:
 def test_every_kind_of_resource_is_described() -> None:
     words = {path.rstrip("}").split("/")[-2] for _, path in described() if path.endswith("{}")}
     assert {kind.value.lower() for kind in Kind} == {word.lower() for word in words}
+
+
+@pytest.mark.slow
+def test_it_is_given_to_anybody(server: Running) -> None:
+    assert requests.get(f"{server.url}/openapi.json").json() == openapi_document()

@@ -12,10 +12,11 @@ from batchai_magics.models.resource_ids import check_account_name, check_group_n
 from batchai_magics.models.subscription import StorageAccount
 from batchai_magics.server.api_call import ApiCall, ApiError, ApiResponse
 from batchai_magics.server.handler_context import HandlerContext, found
+from batchai_magics.server.http.response_encoder import OPENAPI_PATH
 from batchai_magics.server.storage.storage_resource import OWN_ACCOUNT
 
 # First path segments that this server uses otherwise.
-RESERVED_PATHS = ("subscriptions", "providers", "tenants", "healthz", "metrics", "msi")
+RESERVED_PATHS = ("subscriptions", "providers", "tenants", "healthz", "metrics", "msi", OPENAPI_PATH)
 _SKU = "Standard_LRS"
 _KEY_NUMBERS = {"key1": 1, "key2": 2}
 

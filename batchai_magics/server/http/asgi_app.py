@@ -36,7 +36,9 @@ from batchai_magics.server.http.request_checks import (
 from batchai_magics.server.http.request_limits import RequestGuard, ServerLimits, ThreadPool
 from batchai_magics.server.http.request_telemetry import AccessLog, ServerMetrics
 from batchai_magics.server.http.response_encoder import (
+    OPENAPI_PATH,
     is_extension,
+    openapi_document,
     published_response,
     response_or_error,
     to_starlette,
@@ -82,6 +84,7 @@ class App:
         }
         routes: Sequence[Route] = ()
         if not is_files_only:
+            self._own[OPENAPI_PATH] = lambda _: ApiResponse(data=openapi_document())
             self._own["msi"] = managed_identity_token
             routes = (*BATCHAI_ROUTES, *ARM_ROUTES)
         self._routes = [  # paths are matched case-insensitively, as Azure ids are

@@ -7,6 +7,8 @@ import traceback
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from starlette.requests import Request
@@ -26,6 +28,19 @@ from batchai_magics.server.api_call import (
 )
 from batchai_magics.server.http.request_checks import raw_path
 from batchai_magics.server.http.request_limits import ThreadPool
+
+OPENAPI_PATH = "openapi.json"  # its path
+
+
+@cache
+def openapi_document() -> Mapping[str, Any]:
+    """The OpenAPI 3.1 document of the 29 published operations, without our extensions."""
+    import yaml
+
+    text = (files("batchai_magics.server") / "openapi.yaml").read_text(encoding="utf-8")
+    document: Mapping[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return document
+
 
 _EXTENSION_PREFIX = "batchai"  # prefix of our own keys and operations
 _USER_DEFINED = ("tags",)  # keys chosen by users
