@@ -2,7 +2,8 @@
 
 A command without a distribution writes `user_logs/std_log.txt`; one with MPI or PyTorch a file for each
 process (`std_log_process_07.txt`, padded to the width of their count), one with TensorFlow a file for each
-task (`std_log_node_00_ps.txt`). Retries write theirs to `user_logs/retry_001/`.
+task (`std_log_node_00_ps.txt`). Retries write theirs to `user_logs/retry_001/`. Old runs have
+`azureml-logs/70_driver_log_0.txt`.
 """
 
 from __future__ import annotations
@@ -99,7 +100,8 @@ def _unwrapped(message: str) -> str:
 
 _FOLDER = r"user_logs/(?:retry_(?P<retry>\d+)/)?"
 _NAME = re.compile(
-    rf"{_FOLDER}std_log(?:_process_(?P<process>\d+)|_node_(?P<node>\d+)_(?P<role>ps|worker|master))?\.txt"
+    rf"(?:{_FOLDER}std_log(?:_process_(?P<process>\d+)|_node_(?P<node>\d+)_(?P<role>ps|worker|master))?"
+    r"|azureml-logs/70_driver_log(?:_(?P<driver>\d+))?)\.txt"
 )
 # What mpirun itself printed, and the files that a job's commands wrote into the directory of its logs.
 _OTHER = re.compile(rf"{_FOLDER}mpi_log\.txt|logs/batchai/stdouterr/[^/]+")
@@ -136,7 +138,7 @@ def parse_log_name(name: str, worker_count: int = 1) -> RankLog | None:
         return None
     attempt = _attempt(match)
     if match["node"] is None:
-        index = match["process"]
+        index = match["process"] or match["driver"]
         return RankLog(name, attempt, int(index or 0), str(int(index)) if index else "")
     index = int(match["node"])
     if match["role"] == "ps":
@@ -149,14 +151,15 @@ def _attempt(match: re.Match[str]) -> int:
 
 
 def rank_logs(names: Iterable[str]) -> list[RankLog]:
-    """The logs of processes among these files, by attempt and rank.
+    """The logs of processes among these files, by attempt and rank; old names only where there are no others.
 
     TensorFlow has as many workers as have logs.
     """
     known = list(names)
     workers = sum("_worker" in name and "/retry_" not in name for name in known)
     logs = [log for name in known if (log := parse_log_name(name, workers))]
-    return sorted(logs, key=lambda log: (log.attempt, log.rank))
+    current = [log for log in logs if log.name.startswith("user_logs/")]
+    return sorted(current or logs, key=lambda log: (log.attempt, log.rank))
 
 
 def other_logs(names: Iterable[str]) -> list[RankLog]:

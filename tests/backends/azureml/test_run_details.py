@@ -6,6 +6,7 @@ from datetime import datetime, timezone
 import pytest
 
 from batchai_magics.backends.azureml.run_details import (
+    RankLog,
     RunDetails,
     attempt_count,
     other_logs,
@@ -100,6 +101,8 @@ def test_the_exit_code_is_found_in_the_text(message, code):
         ("user_logs/retry_002/std_log_process_11.txt", 2, 11, "stdout-11.txt"),
         ("user_logs/std_log_node_01_worker.txt", 0, 1, "stdout-wk-1.txt"),
         ("user_logs/std_log_node_00_ps.txt", 0, 3, "stdout-ps-0.txt"),
+        ("azureml-logs/70_driver_log.txt", 0, 0, "stdout.txt"),
+        ("azureml-logs/70_driver_log_1.txt", 0, 1, "stdout-1.txt"),
     ],
 )
 def test_a_name_says_whose_log_it_is(name, attempt, rank, path):
@@ -129,6 +132,12 @@ def test_logs_are_in_the_order_of_attempt_and_rank_and_parameter_servers_come_la
     names = [f"user_logs/std_log_node_{index:02}_{role}.txt" for role in ("ps", "worker") for index in (0, 1)]
     labels = [(log.rank, log.label) for log in rank_logs(names)]
     assert labels == [(0, "wk-0"), (1, "wk-1"), (2, "ps-0"), (3, "ps-1")]
+
+
+def test_old_names_count_only_without_new_ones():
+    old, new = "azureml-logs/70_driver_log.txt", "user_logs/std_log.txt"
+    assert rank_logs([old]) == [RankLog(old, 0, 0)]
+    assert rank_logs([old, new]) == [RankLog(new, 0, 0)]
 
 
 def test_the_log_of_mpirun_is_found_for_each_attempt():
