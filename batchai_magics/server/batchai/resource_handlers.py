@@ -202,12 +202,21 @@ def _set_tags(context: HandlerContext, call: ApiCall, patch: WorkspacePatch) -> 
 
 _CRUD, _LOGIN = ("read", "write", "delete"), "listremotelogininformation/action"
 _ACTIONS = {
-    "workspaces": _CRUD,
-    "workspaces/experiments": _CRUD,
-    "workspaces/experiments/jobs": (*_CRUD, "terminate/action", "listoutputfiles/action", _LOGIN),
-    "workspaces/clusters": (*_CRUD, _LOGIN),
-    "workspaces/fileservers": _CRUD,
-    "locations/usages": ("read",),
+    "workspaces": ("workspace", _CRUD),
+    "workspaces/experiments": ("experiment", _CRUD),
+    "workspaces/experiments/jobs": ("job", (*_CRUD, "terminate/action", "listoutputfiles/action", _LOGIN)),
+    "workspaces/clusters": ("cluster", (*_CRUD, _LOGIN)),
+    "workspaces/fileservers": ("file server", _CRUD),
+    "locations/usages": ("usage", ("read",)),
+}
+# The name and the description of an action on a kind of resource.
+_WORDS = {
+    "read": ("List or get {}", "Lists {}s or gets the properties of a {}"),
+    "write": ("Create or update {}", "Creates a new {} or updates an existing {}"),
+    "delete": ("Delete {}", "Deletes a {}"),
+    "terminate/action": ("Terminate {}", "Terminates a {}"),
+    "listoutputfiles/action": ("List output files of {}", "Lists the output files of a {}"),
+    _LOGIN: ("List remote login of {}", "Lists where the nodes of a {} are"),
 }
 
 
@@ -222,10 +231,15 @@ def list_operations(context: HandlerContext, call: ApiCall) -> ApiResponse:
     operations = [
         {
             "name": f"Microsoft.BatchAI/{path}/{action}",
-            "display": {"provider": "Microsoft Batch AI", "resource": path, "operation": action},
+            "display": {
+                "provider": "Microsoft Batch AI",
+                "resource": f"Batch AI {noun.title()}s",
+                "operation": _WORDS[action][0].format(f"Batch AI {noun}"),
+                "description": _WORDS[action][1].format(*[f"Batch AI {noun}"] * 2),
+            },
             "origin": "user,system",
         }
-        for path, actions in _ACTIONS.items()
+        for path, (noun, actions) in _ACTIONS.items()
         for action in actions
     ]
     return ApiResponse(data={"value": operations})

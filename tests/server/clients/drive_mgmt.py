@@ -189,7 +189,7 @@ def file_servers():
 
 def ends():
     told["usages"] = len(call("usages.list", "eastus"))
-    told["operations"] = len(call("operations.list"))
+    told["operations"] = [operation.display.description for operation in call("operations.list")]
     call("experiments.delete", GROUP, WS, EX)
     call("clusters.delete", GROUP, WS, CL)
     call("workspaces.delete", GROUP, WS)
