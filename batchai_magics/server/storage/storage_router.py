@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
-from batchai_magics.backends.base import Storage
+from batchai_magics.backends.base import Backend, Storage
 from batchai_magics.backends.service.extension_wire import OWN_CLIENT, SERVICE, UPLOAD, UploadStep
 from batchai_magics.errors import NotFoundError
 from batchai_magics.server.api_call import ApiCall, ApiResponse, parse_query
 from batchai_magics.server.batchai.output_addresses import is_output_address
-from batchai_magics.server.handler_context import HandlerContext
+from batchai_magics.server.handler_context import HandlerContext, found
 from batchai_magics.server.http.long_polling import LongPolling
 from batchai_magics.server.http.request_bodies import RequestBodies, client_address
 from batchai_magics.server.http.request_checks import parse_head
@@ -34,6 +34,7 @@ from batchai_magics.server.storage.storage_resource import (
     parse_resource,
     resource_of_url,
     storage_error_response,
+    storage_of,
     without_extensions,
 )
 from batchai_magics.server.storage.unfinished_uploads import UnfinishedUploads
@@ -165,6 +166,10 @@ class StorageRouter:
             return replace(resource, service="file")
         if not _has_share(backend.storage, name):
             return replace(resource, service="blob")
+        if call.method in ("GET", "HEAD") and resource.path:
+            holders = [service for service in ("file", "blob") if _has_file(backend, service, resource)]
+            if len(holders) < 2:
+                return replace(resource, service="".join(holders) or "file")
         text = (
             f"A share and a container are both called {resource.share}, and the request says neither."
             f" Ask at the host {resource.account}.file.localhost or {resource.account}.blob.localhost,"
@@ -242,6 +247,11 @@ class StorageRouter:
 
 def _has_share(storage: Storage | None, name: str) -> bool:
     return storage is not None and storage.has(name)
+
+
+def _has_file(backend: Backend, service: str, resource: StorageResource) -> bool:
+    file = found(storage_of(backend, service).show, resource.backend_share, resource.path)
+    return file is not None and file.is_file
 
 
 def _find_action(
