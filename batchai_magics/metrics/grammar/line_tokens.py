@@ -221,7 +221,7 @@ def _take_text_pair(scan: LineScan) -> bool:
         return True
     value = found[0].rpartition(b":")[2].strip().decode("utf-8", "replace")
     is_named = is_quality(value) and numbers.NUMBER_ALONE.match(scan.text, found.end(), scan.end)
-    if is_named and scan.positions and not (is_filler or is_phase):  # `Generator: loss 0.5`
+    if name and is_named and scan.positions and not (is_filler or is_phase):  # `Generator: loss 0.5`
         scan.at, scan.group = found.start() + found[0].index(b":") + 1, f"{name}/"
         return True
     if name and found[0].endswith(b":") and not (is_filler or is_phase):

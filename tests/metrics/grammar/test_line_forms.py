@@ -313,6 +313,7 @@ FORMS = {
     "(INFO) (14-Dec-26 01:54:51) # [Train Epoch: 3/50] [732/2830 particles] loss=0.25": "step=732 epoch=3 loss=0.25",
     "epoch 3 loss array([[0.25]], dtype=float32)": "epoch=3 loss=0.25",
     "[Epoch 3] Generator: loss 0.25 | Critic: loss 0.5": "epoch=3 generator/loss=0.25 critic/loss=0.5",
+    "epoch 3 step 7 monitor=loss 0.25 acc 0.5": "step=7 epoch=3 acc=0.5",
 }
 
 
