@@ -220,7 +220,9 @@ _JOB = Option(("JOB-NAME",), "name of the job", completes=NameKind.JOB)  # the f
 def cell_options(declared: Iterable[BackendOption] = ()) -> tuple[Option, ...]:
     """All options, with those that backends declare."""
     native = [
-        switch(each.flag, help=each.help) if each.is_switch else Option((each.flag,), each.help, each.metavar)
+        switch(each.flag, help=each.help)
+        if each.is_switch
+        else Option((each.flag,), each.help, each.metavar, elsewhere=each.elsewhere)
         for each in declared
     ]
     return (*JOB_OPTIONS, *with_declared(OPTIONS, native)[len(OPTIONS) :], *_OF_CELL)

@@ -30,6 +30,7 @@ class BackendOption:
     metavar: str = "OPTIONS"  # names the option's text in help
     check: Callable[[str], object] = str
     is_switch: bool = False  # it takes no text on a line; its text is then `yes`
+    elsewhere: tuple[str, ...] = ()  # flags of the engine's commands that belong in its text: `--mem`
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

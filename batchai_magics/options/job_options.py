@@ -162,25 +162,31 @@ def _checked(option: str, values: Callable[[], Iterable[str]]) -> tuple[str, ...
 
 
 JOB_OPTIONS: tuple[Option, ...] = (
-    JobOption(("--name",), "name of the job, in place of the first word", "NAME", completes=NameKind.JOB),
+    JobOption(("--name",), "name of the job, in place of the first word", "NAME", completes=NameKind.JOB,
+              elsewhere=("-J", "--job-name")),
     JobOption(("--cluster",),
               "cluster to run on: a name or a full id", "CLUSTER", completes=NameKind.CLUSTER),
-    JobOption(("--nodes",), "number of nodes (1)", "N", read=count, sets="nodeCount"),
+    JobOption(("--nodes",), "number of nodes (1)", "N", read=count, sets="nodeCount",
+              elsewhere=("-N", "--nnodes", "--num-nodes", "--num-machines", "--node-count")),
     JobOption(("--processes",),
-              "total number of processes, over all nodes (one per node or GPU)", "N", read=count),
+              "total number of processes, over all nodes (one per node or GPU)", "N", read=count,
+              elsewhere=("-n", "-np", "--np", "-c", "--ntasks", "--ntasks-per-node", "--nproc",
+                         "--nproc-per-node", "--num-proc", "--num-processes", "--workers", "--world-size")),
     JobOption(("--gpus",),
               "GPUs to use on each node; other jobs may use the rest (all)", "N",
-              read=count, sets="batchaiGpus"),
+              read=count, sets="batchaiGpus",
+              elsewhere=("-G", "--gpus-per-node", "--gres", "--num-gpus", "--devices")),
     JobOption(("--toolkit",), "how the processes are started (mpi)", "KIND", choices=TOOLKITS),
     JobOption(("--args",), "arguments for the script, as one text", "TEXT"),
-    JobOption(("--image",), "container image to run in", "IMAGE"),
+    JobOption(("--image",), "container image to run in", "IMAGE",
+              elsewhere=("--container", "--container-image", "--docker", "--docker-image")),
     JobOption(("--prep",), "command run on every node before the job", "COMMAND"),
     JobOption(("--python",), "Python of the ranks, as its path on the nodes", "PATH"),
     JobOption(("--with",),
               "package to install for the ranks, in addition to their Python's: einops, 'numpy<2'",
               "PACKAGE", is_repeatable=True, read=texts, field="packages"),
     JobOption(("--env",), "variable of the job; without a value, that of this process", "NAME[=VALUE]",
-              is_repeatable=True, read=texts),
+              is_repeatable=True, read=texts, elsewhere=("-x", "-e")),
     JobOption(("--secret",),
               "secret variable of the job: its value comes from this process; output hides it",
               "NAME", is_repeatable=True, read=texts, field="secrets"),
@@ -201,12 +207,14 @@ JOB_OPTIONS: tuple[Option, ...] = (
               "priority in the queue (normal)", "LEVEL", choices=PRIORITIES, sets="schedulingPriority"),
     JobOption(("--after",),
               "start when these jobs have succeeded: the latest runs of these names, all trials of a sweep",
-              "JOB", value_kind=ValueKind.MANY, completes=NameKind.JOB, read=names, sets="batchaiAfter"),
+              "JOB", value_kind=ValueKind.MANY, completes=NameKind.JOB, read=names, sets="batchaiAfter",
+              elsewhere=("-d", "--dependency", "--depends-on")),
     JobOption(("--after-any",), "start when these jobs have ended, also if they failed", "JOB",
               value_kind=ValueKind.MANY, completes=NameKind.JOB, read=names, sets="batchaiAfterAny"),
     JobOption(("--max-time",),
               "time limit: 30m, 2h, 1d or PT2H (7 days)", "TIME",
-              read=short_duration, sets="constraints.maxWallClockTime"),
+              read=short_duration, sets="constraints.maxWallClockTime",
+              elsewhere=("-t", "--time", "--time-limit", "--timeout", "--walltime")),
     JobOption(("--requeue",),
               "continue, up to N times, after losing nodes or reaching the time limit", "N",
               read=count, sets="batchaiMaxRestarts"),
@@ -255,8 +263,13 @@ OF_JOB_CREATE = (
 
 
 def flag_hint(flag: str, options: Iterable[Option]) -> str:
-    """Which option may be meant by an unknown flag; may be empty."""
-    names = [name for option in options for name in option.flags if name.startswith("--")]
+    """Which option is meant by an unknown flag: what it is called elsewhere, or one like it; may be empty."""
+    known = list(options)
+    spelled = flag.lower().replace("_", "-") if flag.startswith("--") else flag
+    for option in known:
+        if spelled in option.elsewhere:
+            return f"Here it is {option.flags[0]}: {option.help}."
+    names = [name for option in known for name in option.flags if name.startswith("--")]
     return did_you_mean(flag, names, likeness=MISSPELT)
 
 

@@ -77,6 +77,7 @@ class Option:
     minimum: int | None = None  # smallest valid number
     section: str = "Arguments"  # heading in the help text
     is_repeatable: bool = False  # one value each time
+    elsewhere: tuple[str, ...] = ()  # what mpirun, torchrun, Slurm and others call it
 
     @property
     def name(self) -> str:
@@ -165,12 +166,14 @@ def usage(option: Option) -> str:
 class Expected:
     """The candidates at the cursor: `words`, and names of the kind `live`.
 
-    `arguments` are those parsed from the line so far.
+    `arguments` are those parsed from the line so far; `legacy_words` are spellings of 2017, offered once one
+    is started.
     """
 
     words: tuple[str, ...] = ()
     live: NameKind = NameKind.NOTHING
     arguments: Namespace = field(default_factory=Namespace)
+    legacy_words: tuple[str, ...] = ()
 
 
 def candidates_after(words: Sequence[str], options: Sequence[Option]) -> Expected:

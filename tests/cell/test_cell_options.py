@@ -8,7 +8,7 @@ from batchai_magics.commands.specs.command_table import COMMANDS
 from batchai_magics.errors import UsageError
 from batchai_magics.models.job_spec import JobPriority, JobSpec
 from batchai_magics.models.toolkit_settings import Toolkit
-from batchai_magics.options.job_options import OF_JOB_CREATE, PRIORITIES, TOOLKITS, JobOption
+from batchai_magics.options.job_options import JOB_OPTIONS, OF_JOB_CREATE, PRIORITIES, TOOLKITS, JobOption
 
 
 def refused(*words):
@@ -53,13 +53,22 @@ def test_repeatable_options_give_lists():
         ("--node", 'Did you mean "--nodes"?'),
         ("--toolkt", 'Did you mean "--toolkit"?'),
         ("--dryrun", 'Did you mean "--dry-run"?'),
+        ("-np --nproc_per_node --ntasks", "Here it is --processes: "),
+        ("-N --num_machines", "Here it is --nodes: "),
+        ("--time", "Here it is --max-time: "),
+        ("--gres", "Here it is --gpus: "),
         ("--epochs --lr --batch-size --momentum", "`%%batchai_job --help` lists the options"),
     ],
 )
-def test_an_unknown_option_gets_ours_where_it_is_like_one(words, told):
+def test_an_unknown_option_gets_ours_where_it_is_like_one_or_that_of_a_launcher(words, told):
     for word in words.split():
         first, second = refused("r", word, "2").splitlines()[:2]
         assert (first, second[: len(told)]) == (f"unknown option {word}", told)
+
+
+def test_no_option_is_called_elsewhere_what_another_is_called():
+    flags = [flag for option in JOB_OPTIONS for flag in (*option.flags, *option.elsewhere)]
+    assert len({*flags}) == len(flags)
 
 
 def test_a_misspelt_choice_gets_a_guess():

@@ -88,6 +88,8 @@ def test_the_handle_of_a_job_is_a_predecessor_by_its_id(tmp_path):
         ("proceses", 'Did you mean "processes"'),
         ("max_tim", 'Did you mean "max_time"'),
         ("stop_iff", 'Did you mean "stop_if"'),
+        ("time_limit", "Here it is max_time: "),
+        ("num_processes", "Here it is processes: total number of processes"),
     ],
 )
 def test_an_unknown_option_is_told_with_the_one_that_is_meant_by_its_name_in_python(name, hint):

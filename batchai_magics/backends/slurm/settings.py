@@ -145,6 +145,19 @@ SBATCH = BackendOption(
     "slurm",
     'options of sbatch, on a Slurm cluster: "--account=lab --qos=long"',
     check=check_job_options,
+    elsewhere=(
+        "--account",
+        "--constraint",
+        "--cpus-per-task",
+        "--exclude",
+        "--licenses",
+        "--mem",
+        "--mem-per-cpu",
+        "--nodelist",
+        "--partition",
+        "--qos",
+        "--reservation",
+    ),
 )
 
 
