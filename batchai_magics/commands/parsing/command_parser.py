@@ -94,7 +94,26 @@ SHELL_WORDS = {
     "completion": "Print the completion script of bash, zsh or fish.",
 }
 """Commands of the shell alone, which are not in the table: what they do."""
+SYNONYMS = {
+    **dict.fromkeys(("kill", "stop", "abort", "scancel"), "cancel"),
+    **dict.fromkeys(("rm", "remove"), "job delete"),
+    **dict.fromkeys(("ls", "jobs", "queue", "squeue"), "ps"),
+    **dict.fromkeys(("status", "describe", "info"), "show"),
+    **dict.fromkeys(("submit", "start", "train", "sbatch"), "run"),
+    **dict.fromkeys(("get", "fetch", "pull"), "download"),
+    "version": "--version",
+    **{"log": "logs", "tail": "logs", "top": "watch"},
+}
+"""What users of other programs type: the command here."""
 _VERSION = "--version"
+_FLAG_SYNONYMS = {
+    "": {"-V": _VERSION, "-v": _VERSION},
+    "ps": dict.fromkeys(("-a", "-A", "--all"), "batchai job list"),
+    "logs": {"-n": "--tail", "--lines": "--tail", "--stderr": "--err"},
+}
+"""The same for options, by the words of a command."""
+_OF_ONE_JOB = {"watch": "batchai logs {} -f", "ps": "batchai show {}"}
+"""What to write for one job, by commands that show all."""
 _HELP = frozenset(o.HELP.flags)
 _AZ = "az"
 _NAMING = ("name", "job", "cluster", "file")  # options that name the target of a command
@@ -182,7 +201,8 @@ def _unknown_word(path: Sequence[str], words: Sequence[str]) -> UsageError:
     commands = f"Commands: {', '.join(known)}."
     if word.startswith("-"):
         flags = (*_HELP, *(() if path else (_VERSION,)))
-        guess = did_you_mean(word, flags) or commands
+        meant = _FLAG_SYNONYMS[""].get(word) if not path else None
+        guess = _meant(meant) or did_you_mean(word, flags) or commands
         return _usage_error(program, f"a command is missing before {word}", guess)
     if word == "help":
         guess = _meant(" ".join((*path, *words[1:], "--help")))
@@ -194,15 +214,16 @@ def _unknown_word(path: Sequence[str], words: Sequence[str]) -> UsageError:
 
 
 def _guess(path: Sequence[str], word: str, known: Sequence[str]) -> str:
-    """What a wrong word may stand for: a command elsewhere, or a similar one."""
-    meant = "" if path else _deeper_command(word)
+    """What a wrong word may stand for: another program's word, a command elsewhere, or a similar one."""
+    meant = "" if path else SYNONYMS.get(word.lower()) or _deeper_command(word)
     near = did_you_mean(word, (*known, *(() if path else SHELL_WORDS), *legacy_words(path)))
     return _meant(meant) or near or (_meant(_short_command(word)) if path == ("job",) else "")
 
 
 def _short_command(word: str) -> str:
     """The command for a job that has this word without `job`: `batchai logs` of `job logs`."""
-    return next((f"{PROGRAM} {word}" for command in COMMANDS if command.words == word), "")
+    words = SYNONYMS.get(word.lower(), word)
+    return next((f"{PROGRAM} {words}" for command in COMMANDS if command.words == words), "")
 
 
 def _meant(words: str | None) -> str:
@@ -216,9 +237,13 @@ def _deeper_command(word: str) -> str:
 
 
 def _unknown_option(command: str, word: str, options: Sequence[Option]) -> UsageError:
-    if word.startswith("-"):
+    if meant := _FLAG_SYNONYMS.get(command, {}).get(word):
+        guess = _meant(meant)
+    elif word.startswith("-"):
         flags = [flag for option in options for flag in option.flags if flag.startswith("--")]
         guess = did_you_mean(word.split("=")[0], flags)
+    elif name := _OF_ONE_JOB.get(command):
+        guess = f"It shows all jobs; for one: {name.format(shlex.quote(word))}"
     else:
         naming = [option for option in options if option.name in _NAMING and not option.is_positional]
         guess = _meant(f"{naming[0].flags[-1]} {word}" if naming else None)

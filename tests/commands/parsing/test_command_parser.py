@@ -65,6 +65,7 @@ def test_a_wrong_word_is_answered_with_a_guess():
         ("job logs -n x", "batchai logs"),
         ("job cancel -n x", "batchai cancel"),
         ("job download -n x", "batchai download"),
+        ("job tail x", "batchai logs"),
     ],
 )
 def test_a_command_without_job_is_guessed_from_one_with_it(line, meant):
@@ -105,6 +106,11 @@ def test_a_wrong_option_is_answered_with_a_guess():
     assert 'Did you mean "--output-directory-id"?' in complaint(
         "job file list -j x --output-directroy-id=stdouterr-of-a-very-long-name"
     )
+
+
+def test_a_name_for_a_command_that_shows_all_jobs_is_answered_with_that_for_one():
+    assert "batchai logs train -f" in complaint("watch train")
+    assert "batchai show train" in complaint("ps train")
 
 
 def test_the_beginning_of_an_option_that_no_other_has_is_enough():
@@ -173,6 +179,7 @@ def test_every_example_is_a_line_that_can_be_read(words, rest):
     ("word", "meant"),
     [
         ("cancle", "cancel"),
+        ("kill", "cancel"),
         ("log", "logs"),
         ("runn", "run"),
         ("wait", "job wait"),
@@ -181,6 +188,11 @@ def test_every_example_is_a_line_that_can_be_read(words, rest):
         ("help logs", "logs --help"),
         ("job help", "job --help"),
         ("--verison", "--version"),
+        ("-V", "--version"),
+        ("version", "--version"),
+        ("ps -a", "batchai job list"),
+        ("ps --all", "batchai job list"),
+        ("logs x -n 5", "--tail"),
     ],
 )
 def test_an_unknown_command_suggests_the_one_that_is_meant(word, meant):
