@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -30,6 +31,7 @@ from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.models.secret_masking import is_secret_name, is_secret_text
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_LIKELY_SCRIPTS = ("__main__.py", "train.py", "main.py", "run.py")  # of a folder in place of a script
 _PYTHON = re.compile(r"python(\d+(\.\d+)?)?")
 # Switches of Python as the variables that mean the same.
 _PYTHON_SWITCHES: Mapping[str, Mapping[str, str]] = {
@@ -82,8 +84,11 @@ def is_launcher(words: Sequence[str]) -> bool:
 
 def unknown_launcher(word: str) -> UsageError:
     """The error for a line that starts with another word; it lists the launchers."""
-    if Path(word).is_dir():
-        return UsageError(f"{word} is a folder; a job runs a script", hint="Name a Python file in it.")
+    if (folder := Path(word)).is_dir():
+        scripts = [*(folder / name for name in _LIKELY_SCRIPTS), *sorted(folder.glob("[!_]*.py"))]
+        script = next(filter(Path.is_file, scripts), folder / "train.py")
+        hint = f"Write: batchai run {shlex.quote(str(script))}"
+        return UsageError(f"{word} is a folder; a job runs a script", hint=hint)
     hint = f"Known are {NAMES}, after `env NAME=VALUE` where needed."
     return UsageError(f"{word}: no such file, and no launcher that is translated", hint=hint)
 

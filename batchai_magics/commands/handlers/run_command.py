@@ -164,13 +164,13 @@ def read_line(words: Sequence[str], options: Sequence[Option]) -> RunLine:
     """Splits a line: options of the job stand before and after the script, its arguments after `--`.
 
     Raises:
-        UsageError: A word is no option of the job.
+        UsageError: A word is no option of the job; behind the script, the hint is the corrected line.
     """
     end = words.index("--") if "--" in words else len(words)
     run_words, after = _RunWords(options), words[end + 1 :]
     run_words.read(words[:end])
     if run_words.stray:
-        raise _stray_error(run_words)
+        raise _stray_error(run_words, after)
     if run_words.parameters and not (run_words.script and run_words.script[0].endswith(SUFFIX)):
         raise UsageError("-p is given, and no notebook", hint="Arguments of a script come after --.")
     command = (*run_words.script, *run_words.parameters, *after)
@@ -190,6 +190,7 @@ class _RunWords:
     Attributes:
         script: The script, if one stands before `--`.
         taken: The options of the job, as `--flag=value`.
+        typed: The same as they were written.
         switches: The first flags of the options without a value.
         spec: The value of `--spec`.
         parameters: Those of the notebook.
@@ -201,6 +202,7 @@ class _RunWords:
         self.known = {flag: option for option in options for flag in option.flags}
         self.script: tuple[str, ...] = ()
         self.taken: list[str] = []
+        self.typed: list[str] = []
         self.switches: set[str] = set()
         self.spec = ""
         self.parameters: list[str] = []
@@ -228,6 +230,7 @@ class _RunWords:
         """Takes an option with its values, which are removed from the rest."""
         flag, sign, value = word.partition("=")
         option = self.known[flag]
+        self.typed.append(word)
         if option.value_kind is ValueKind.NOTHING:
             self.switches.add(option.flags[0])
             self.taken += [] if option.flags[0] in _OF_COMMAND else [word]
@@ -236,11 +239,15 @@ class _RunWords:
         if not values:
             hint = missing_value_hint(flag, rest, _HINT)
             raise UsageError(f"{flag}: expected one argument", hint=hint)
+        self.typed += [] if sign else values
         if option is _SPEC:
             self.spec = values[-1]
         elif option is _MODULE:
             self.script = ("python", "-m", values[-1])
         elif option is _PARAMETER:
+            if "=" not in values[-1]:
+                text = f"-p {values[-1]}: a notebook takes parameters, as NAME=VALUE"
+                raise UsageError(text, hint=f"Write: -p {values[-1]}=VALUE")
             self.parameters += values
         elif option is _FORMAT:
             if values[-1] not in _FORMAT.choices:
@@ -257,16 +264,21 @@ class _RunWords:
         return values
 
 
-def _stray_error(run_words: _RunWords) -> UsageError:
-    """The error for words behind the script that are no options."""
-    word, script = run_words.stray[0], run_words.script
-    example = f"For example: batchai run train.py -- --lr 0.1; {_HINT}"
-    if len(script) == 1 and is_launcher([*script, *run_words.stray]):
-        return UsageError(f"a command such as {script[0]} comes after --", hint=example)
-    if len(script) == 1 and not Path(script[0]).suffix and shutil.which(script[0]):
+def _stray_error(run_words: _RunWords, after: Sequence[str]) -> UsageError:
+    """The error for words behind the script that are no options; its hint is the line as it should be."""
+    word, typed, arguments = run_words.stray[0], run_words.typed, [*run_words.stray, *after]
+    script = run_words.script if len(run_words.script) == 1 else ()  # `-m MODULE` is among the typed words
+    if script and is_launcher([*script, *run_words.stray]):
+        line = shlex.join([*typed, "--", *script, *arguments])
+        return UsageError(f"a command such as {script[0]} comes after --", hint=f"Write: batchai run {line}")
+    if script and not Path(script[0]).suffix and shutil.which(script[0]):
         return unknown_launcher(script[0])
-    text = f"{word} is not an option of `batchai run`; arguments of the script come after --"
-    return UsageError(text, hint=_guess(word.partition("=")[0], run_words.known.values()) or example)
+    line = shlex.join([*script, *typed, "--", *arguments])
+    guess = _guess(word.partition("=")[0], run_words.known.values())
+    return UsageError(
+        f"{word} is not an option of `batchai run`; arguments of the script come after --",
+        hint=f"{guess} Otherwise write: batchai run {line}" if guess else f"Write: batchai run {line}",
+    )
 
 
 def _guess(flag: str, known: Iterable[Option]) -> str:

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from batchai_magics.backends.slurm.settings import SBATCH
 from batchai_magics.cell.cell_options import SWEEP_FLAGS, cell_options
 from batchai_magics.commands.handlers import run_command
 from batchai_magics.commands.handlers.run_command import prepare, project_python, read_line, run_options
@@ -45,25 +46,29 @@ def test_options_come_before_and_after_the_script_and_its_arguments_after_two_da
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("line", "corrected"),
     [
-        ("train.py --lr 0.1 --nodes 2", "--lr is not an option of `batchai run`; arguments"),
-        ("-m pkg.train --nodes 2 --lr 1", "--lr is not an option of `batchai run`; arguments"),
-        ("--nodes 2 torchrun --nproc_per_node=2 t.py -d", "a command such as torchrun comes after --"),
-        ("env A=1 python train.py", "a command such as env comes after --"),
-        ("A=1 python train.py", "a command such as A=1 comes after --"),
+        ("train.py --lr 0.1 --nodes 2", "train.py --nodes 2 -- --lr 0.1"),
+        ("--nodes=2 train.py 'two words' -- more", "train.py --nodes=2 -- 'two words' more"),
+        ("--nodes 2 torchrun --nproc_per_node=2 t.py -d", "--nodes 2 -d -- torchrun --nproc_per_node=2 t.py"),
+        ("python train.py", "-- python train.py"),
+        ("env A=1 python train.py", "-- env A=1 python train.py"),
+        ("A=1 python train.py", "-- A=1 python train.py"),
+        ("-m pkg.train --nodes 2 --lr 1", "-m pkg.train --nodes 2 -- --lr 1"),
     ],
 )
-def test_words_behind_the_script_are_refused(line, message):
-    with pytest.raises(UsageError, match=message) as caught:
+def test_words_behind_the_script_are_refused_with_the_corrected_line(line, corrected):
+    with pytest.raises(UsageError, match="after --") as caught:
         read_line(shlex.split(line), run_options())
-    assert "-- --lr 0.1" in caught.value.hint
+    assert caught.value.hint == f"Write: batchai run {corrected}"
+    assert read_line(shlex.split(corrected), run_options()).command
 
 
 def test_a_misspelt_option_behind_the_script_suggests_the_right_one():
     with pytest.raises(UsageError) as caught:
         read_line(["train.py", "--nods", "2"], run_options())
     assert "--nodes" in caught.value.hint
+    assert "batchai run train.py -- --nods 2" in caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -72,14 +77,32 @@ def test_a_misspelt_option_behind_the_script_suggests_the_right_one():
         ("--sweep lr=1,2", "Sweeps are cells: %%batchai_job NAME --sweep …"),
         ("--seeds 3", "Sweeps are cells"),
         ("--wait", "`batchai run` waits for the end of the job; with --detach, it does not."),
+        ("--mem 8G", "Here it is --slurm: options of sbatch, on a Slurm cluster"),
+        ("--cpus_per_task=4", "Here it is --slurm: options of sbatch"),
+        ("--partition gpu", "Here it is --slurm: options of sbatch"),
         ("--array 0-3", "%%batchai_job NAME --sweep"),
     ],
 )
-def test_an_option_of_cells_is_answered_with_what_it_is_here(words, hint):
+def test_an_option_of_cells_or_of_sbatch_is_answered_with_what_it_is_here(words, hint):
     for line in (f"{words} train.py", f"train.py {words}"):
         with pytest.raises(UsageError) as caught:
-            read_line(line.split(), run_options())
+            read_line(line.split(), run_options([SBATCH]))
         assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "-p lr 0.2 analysis.ipynb",
+        "analysis.ipynb -p lr 0.2",
+        "-p lr analysis.ipynb",
+        "analysis.ipynb -p lr -d",
+    ],
+)
+def test_a_parameter_without_a_sign_is_answered_with_one(line):
+    with pytest.raises(UsageError, match="-p lr: a notebook takes parameters, as NAME=VALUE") as caught:
+        read_line(line.split(), run_options())
+    assert caught.value.hint == "Write: -p lr=VALUE"
 
 
 def test_a_wrong_value_names_the_help_of_the_command(preview):
@@ -108,11 +131,23 @@ def test_a_value_may_begin_with_a_dash():
     assert read_line(words, run_options()).options == ("--prep=-v", "--tag=--dry-run", "--metric=--x=(.+)")
 
 
-def test_a_folder_in_place_of_a_script_is_refused(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("files", "hint"),
+    [
+        ((), "batchai run proj/train.py"),
+        (("a.py", "main.py"), "batchai run proj/main.py"),
+        (("__init__.py", "fit.py"), "batchai run proj/fit.py"),
+        (("__main__.py", "main.py"), "batchai run proj/__main__.py"),
+    ],
+)
+def test_a_folder_in_place_of_a_script_is_answered_with_its_script(tmp_path, monkeypatch, files, hint):
     (tmp_path / "proj").mkdir()
+    for name in files:
+        (tmp_path / "proj" / name).touch()
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="proj is a folder"):
+    with pytest.raises(UsageError, match="proj is a folder") as caught:
         prepare(["proj"])
+    assert caught.value.hint == f"Write: {hint}"
 
 
 def test_a_notebook_takes_parameters_before_and_after_its_name(preview, tmp_path):
