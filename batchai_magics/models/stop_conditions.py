@@ -92,7 +92,7 @@ def stop_condition(text: str) -> StopCondition:
         return StopCondition(written, PROGRESS, Predicate.MISSING, held_s=held_s)
     match = _CONDITION.fullmatch(text)
     if not match or (match["percent"] and metric_name(match["metric"]) not in PERCENT):
-        raise ValueError(f"{quoted(text)} is not a valid condition; {FORM}")
+        raise ValueError(f"{quoted(text)} is not a valid condition{_guess(text)}; {FORM}")
     word, bound = match["word"], float(match["bound"] or 0)
     test = Predicate(f"is {' '.join(word.lower().split())}" if word else match["sign"])
     return StopCondition(written, metric_name(match["metric"]), test, bound, _seconds(match))
@@ -142,6 +142,13 @@ def with_conditions(
 def metric_name(text: str) -> str:
     """The canonical name of a metric: `images/sec` is `images_per_sec`."""
     return re.sub(r"[-./\s]+", "_", text.replace("/", "_per_")).replace("%", "percent").lower()
+
+
+def _guess(text: str) -> str:
+    """The probable mistake in a condition; empty if unknown."""
+    if re.search(r"(?<![<>=!])=(?!=)", text):
+        return ": use == to compare, not ="
+    return ": it has no comparison" if re.fullmatch(r"\s*[\w./%-]+\s*", text) else ""
 
 
 def checked(text: str) -> str:

@@ -69,9 +69,9 @@ def test_names_that_no_run_has_are_reported(tmp_path):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("loss", "not a valid condition; write it as `loss < 0.3`"),
+        ("loss", "has no comparison; write it as `loss < 0.3`"),
         ("loss < 1 for 5m", "one value"),
-        ("loss = 1", "not a valid condition"),
+        ("loss = 1", "use =="),
         ("model < a", "not a valid condition"),
     ],
 )

@@ -32,8 +32,8 @@ def test_a_condition_is_read(text, metric, predicate, bound, held_s):
     ("text", "reason"),
     [
         ("", "is not a valid condition; write it as"),
-        ("loss", "is not a valid condition"),
-        ("loss = 3", "is not a valid condition"),
+        ("loss", "it has no comparison"),
+        ("loss = 3", "use == to compare, not ="),
         ("loss is not nan", "is not a valid condition"),
         ("loss < 3 for 5", "is not a valid condition"),
         ("lossis nan", "is not a valid condition"),
