@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from argparse import Namespace
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,13 +21,25 @@ from batchai_magics.models.file_names import text_of
 from batchai_magics.options.option_parsing import relative_path
 
 _NO_RESOURCE = "ResourceNotFound"
+_URL = re.compile(r"https?://([^./]+)[^/]*/([^?]*).*")
 _DEPTH = 64  # deeper nesting is a link cycle
 
 
-def bucket_and_path(text: str, below: str | None) -> tuple[str, str]:
-    """The bucket of `data` or `data/logs`, and the path in it joined with another one."""
-    name, _, path = text.strip("/").partition("/")
-    return name, "/".join(filter(None, (path, below)))
+@dataclass(frozen=True)
+class BucketAddress:
+    """A bucket and a path in it, of the account if one is given."""
+
+    name: str
+    path: str
+    account: str = ""
+
+    @classmethod
+    def of(cls, text: str, below: str | None) -> BucketAddress:
+        """The address of `data`, `data/logs` or the URL of either, its path joined with another one."""
+        url = _URL.fullmatch(text)
+        account, address = url.groups() if url else ("", text)
+        name, _, path = address.strip("/").partition("/")
+        return cls(name, "/".join(filter(None, (path, below))), account)
 
 
 @dataclass(frozen=True)
@@ -88,10 +101,12 @@ class Bucket:
         return item is not None and item.is_directory is is_directory
 
 
-def open_bucket(context: Context, arguments: Namespace, kind: BucketKind, name: str) -> Bucket:
-    """The share or container of that name, in the account of the line."""
+def open_bucket(
+    context: Context, arguments: Namespace, kind: BucketKind, name: str, *, account: str = ""
+) -> Bucket:
+    """The share or container of that name, in `account` or the account of the line."""
     storage = context.storage if kind is BucketKind.SHARE else context.containers
-    account = account_of(context, arguments)
+    account = account or account_of(context, arguments)
     if account != DEFAULT_ACCOUNT:
         context.accounts.show(account)
         name = f"{account}/{name}"

@@ -11,7 +11,7 @@ from batchai_magics.backends.base import ShareFile
 from batchai_magics.commands.azure.storage_bucket import (
     RESUME_HINT,
     Bucket,
-    bucket_and_path,
+    BucketAddress,
     bucket_downloads,
     bucket_names,
     checked_file,
@@ -173,11 +173,11 @@ def upload_blob(context: Context, arguments: Namespace) -> Operation:
 
 def upload_batch(context: Context, arguments: Namespace, kind: BucketKind) -> Operation | list[str]:
     """Uploads the files of a folder to a share or container."""
-    name, below = bucket_and_path(arguments.destination, arguments.destination_path)
-    copies = folder_uploads(arguments.source, below, arguments.pattern, place=kind.value)
+    target = BucketAddress.of(arguments.destination, arguments.destination_path)
+    copies = folder_uploads(arguments.source, target.path, arguments.pattern, place=kind.value)
     if arguments.dryrun:
         return [copy.path for copy in copies]
-    bucket = open_bucket(context, arguments, kind, name)
+    bucket = open_bucket(context, arguments, kind, target.name, account=target.account)
     operation = bucket.upload(copies, arguments)
     return operation if kind is BucketKind.SHARE else _as_blobs(operation)
 
@@ -202,9 +202,9 @@ def download(context: Context, arguments: Namespace, kind: BucketKind) -> Operat
 
 def download_batch(context: Context, arguments: Namespace, kind: BucketKind) -> Operation | list[str]:
     """Downloads the files of a share or container, or of one of its folders."""
-    name, below = bucket_and_path(arguments.source, arguments.source_path)
-    bucket = open_bucket(context, arguments, kind, name)
-    below = relative_path(below, "--source-path", place=kind.value)
+    address = BucketAddress.of(arguments.source, arguments.source_path)
+    bucket = open_bucket(context, arguments, kind, address.name, account=address.account)
+    below = relative_path(address.path, "--source-path", place=kind.value)
     copies = bucket_downloads(bucket, arguments.destination, below=below, pattern=arguments.pattern)
     if arguments.dryrun:
         return [copy.path for copy in copies]

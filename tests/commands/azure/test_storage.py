@@ -190,8 +190,11 @@ def test_a_place_that_cannot_be_written_is_told(do, tree, tmp_path):
 @pytest.mark.parametrize(
     ("noun", "destination"),
     [
+        ("file", "https://acc.file.core.windows.net/data"),
+        ("blob", "https://acc.blob.core.windows.net/blobs?sv=2018&sig=x"),
         ("file", "data/sub"),
         ("blob", "blobs/sub"),
+        ("blob", "https://acc.blob.core.windows.net/blobs/sub/"),
     ],
 )
 def test_a_batch_goes_to_an_address_and_comes_from_it(do, tree, tmp_path, noun, destination):
