@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from batchai_magics.models.cluster_spec import ClusterSpec
 
 
 class MachineDevices(NamedTuple):
@@ -54,3 +57,16 @@ def visible(count: int, said: str | None) -> tuple[str, ...]:
     from batchai_magics.backends.node.ranks.gpus import device_names  # it loads ctypes
 
     return tuple(name for name in device_names(said) if name in everything or not name.isdecimal())
+
+
+def hardware_notes(spec: ClusterSpec, here: MachineDevices) -> tuple[str, ...]:
+    """A sentence about the actual hardware of a cluster's nodes if it differs from their VM size."""
+    from batchai_magics.models.vm_sizes import lookup
+
+    auto = spec.scale_settings.auto_scale if spec.scale_settings else None
+    count = auto.maximum_node_count if auto else spec.target_node_count
+    size, gpu_count = lookup(spec.vm_size), len(here.gpus)
+    if not count or (here.core_share(count), gpu_count) == (size.vcpus, size.gpus * count):
+        return ()
+    told = f"All nodes share this machine's {here.core_count} cores and {gpu_count} GPUs; one of"
+    return (f"{told} {spec.vm_size} would have {size.vcpus} and {size.gpus}.",)

@@ -54,6 +54,7 @@ from batchai_magics.models.resource_ids import ResourceId
 if TYPE_CHECKING:
     from batchai_magics.backends.base import CommandOutput
     from batchai_magics.backends.local.settings import LocalSettings
+    from batchai_magics.models.cluster_spec import ClusterSpec
 
 
 SETUP_FAILED = "NodeSetupFailed"  # error code
@@ -132,6 +133,12 @@ class LocalFacts(EngineFacts):
             return True
         python = shutil.which("python", path=path) or sys.executable
         return subprocess.run([python, "-c", "import uv"], capture_output=True, check=False).returncode == 0
+
+    def notes_of_cluster(self, spec: ClusterSpec) -> tuple[str, ...]:
+        """A sentence about the actual hardware of its nodes if it differs from their VM size."""
+        from batchai_magics.backends.local import machine_devices
+
+        return machine_devices.hardware_notes(spec, machine_devices.machine())
 
 
 class LocalRunner(Runner):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from batchai_magics.backends.folders.run_end import Predecessor
     from batchai_magics.launch.outcome import Outcome, RunAttempt
     from batchai_magics.launch.plan import Plan
+    from batchai_magics.models.cluster_spec import ClusterSpec
     from batchai_magics.models.job_spec import JobSpec
 
 EngineState = Mapping[str, Any]
@@ -266,6 +267,10 @@ class EngineFacts(ABC):
 
     def warnings(self, cluster: ClusterRef) -> Sequence[ClusterWarning]:
         """What the users of a cluster should know: shown with it, and in the logs of its jobs."""
+        return ()
+
+    def notes_of_cluster(self, spec: ClusterSpec) -> tuple[str, ...]:
+        """What the user of a new cluster should know of its nodes."""
         return ()
 
 

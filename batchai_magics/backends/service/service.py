@@ -122,18 +122,22 @@ class Service(Backend):
     def _create(self, id: ResourceId, spec: Spec, owner: str, records: Mapping[str, str]) -> Resource:
         """Creates a resource, or returns it if the same one exists."""
         from batchai_magics.backends.service import job_admission, resource_changes  # readers need neither
+        from batchai_magics.models.cluster_spec import ClusterSpec
         from batchai_magics.models.job_spec import JobSpec
-        from batchai_magics.models.resources import JobResource
+        from batchai_magics.models.resources import Cluster, JobResource
 
+        notes: Sequence[str] = ()
+        if isinstance(spec, ClusterSpec) and not self.context.repository.find(id):
+            notes = self.context.facts.notes_of_cluster(spec)
         with self.context.refusing_full_disk():
             if isinstance(spec, JobSpec):
                 (record,) = job_admission.create_jobs(self.context, [NewJob(id, spec, records, owner)])
+                notes = record.more.get(CLUSTER_NOTES, ())
             else:
                 record = resource_changes.create(self.context, id, spec, owner)
         made = self._views([record])[0]
         self.reconcile()
-        notes = record.more.get(CLUSTER_NOTES, ())
-        return made.with_notes(notes) if isinstance(made, JobResource) else made
+        return made.with_notes(notes) if isinstance(made, (Cluster, JobResource)) else made
 
     def create_jobs(self, jobs: Sequence[NewJob]) -> Sequence[JobResource]:
         """Creates jobs, together where the engine can."""

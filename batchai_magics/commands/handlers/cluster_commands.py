@@ -72,7 +72,8 @@ def create(context: Context, arguments: Namespace) -> ValueWithNotes:
         notes = (*notes, *created_notes)
     spec = described.checked(ClusterSpec, body)
     context.ensure_workspace(id)
-    return ValueWithNotes(context.backend.create(id, spec), notes)
+    created = context.backend.create(id, spec)
+    return ValueWithNotes(created, (*notes, *created.notes) if isinstance(created, Cluster) else notes)
 
 
 def show(context: Context, arguments: Namespace) -> Resource:

@@ -1,9 +1,9 @@
 from .cluster_resource import (
+    NOTES as NOTES,
     Cluster as Cluster,
     Node as Node,
 )
 from .job_resource import (
-    NOTES as NOTES,
     JobResource as JobResource,
 )
 from .workspace_resource import (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 PARTITION = "batchaiPartition"  # beside its size: the engine's partition
+NOTES = "batchaiNotes"  # beside properties of a new cluster or job: messages for its creator
 NODE_STATE, NODE_JOB, NODE_SINCE = "batchaiState", "batchaiJob", "batchaiSince"  # beside a node's address
 
 
@@ -33,6 +34,11 @@ class Cluster:
     node_states: NodeStateCounts  # the number of nodes in each state
     errors: tuple[ErrorDetail, ...] = ()  # why nodes are unusable
     partition: str = ""  # the partition of the engine that its nodes are in; empty where there are none
+    notes: tuple[str, ...] = field(default=(), compare=False)  # messages for its creator; not in its JSON
+
+    def with_notes(self, notes: Sequence[str]) -> Cluster:
+        """The cluster with messages for its creator."""
+        return replace(self, notes=tuple(notes))
 
     def to_wire(self) -> WireObject:
         """The service's JSON, without any secret."""
@@ -70,6 +76,7 @@ class Cluster:
             node_states=properties.object("nodeStateCounts").model(NodeStateCounts),
             errors=tuple(ErrorDetail.from_wire(error) for error in properties.items("errors")),
             partition=properties.text(PARTITION, ""),
+            notes=tuple(map(str, data.get(NOTES) or ())),
         )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from batchai_magics.models.job_execution import Attempt, ExecutionInfo, RankExit
 from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.resources.cluster_resource import NOTES
 from batchai_magics.models.response_object import Provisioning, ResponseObject, WireObject, head, unreadable
 from batchai_magics.models.states import (
     CANCELLED,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from batchai_magics.models.toolkit_settings import Toolkit
 
 
-NOTES = "batchaiNotes"  # beside the properties of a new job: messages for its creator
 WAITING = "batchaiWaiting"  # beside a job's state: why it waits
 RANKS = "batchaiRanks"  # beside a job's executionInfo: exits of its ranks, first failure first
 ATTEMPTS = "batchaiAttempts"  # beside it too: the attempts of a requeued job

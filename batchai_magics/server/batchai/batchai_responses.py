@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 from batchai_magics.backends.base import Page
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.resource_ids import Kind
-from batchai_magics.models.resources import NOTES, JobResource, Resource, Workspace
+from batchai_magics.models.resources import NOTES, Cluster, JobResource, Resource, Workspace
 from batchai_magics.models.response_object import ProvisioningState
 from batchai_magics.server.api_call import ApiCall, ApiError, ApiResponse
 from batchai_magics.server.handler_context import HandlerContext
@@ -50,7 +50,7 @@ def resource_response(context: HandlerContext, resource: Resource) -> ApiRespons
     data = resource_json(context, resource)
     created = resource.provisioning.created.strftime("%a, %d %b %Y %H:%M:%S GMT")
     headers = {"ETag": etag(data), "Last-Modified": created}
-    notes = resource.notes if isinstance(resource, JobResource) else ()
+    notes = resource.notes if isinstance(resource, (Cluster, JobResource)) else ()
     return ApiResponse(data={**data, NOTES: list(notes)} if notes else data, headers=headers)
 
 

@@ -11,9 +11,11 @@ from batchai_magics.backends.arm.arm_backend import ArmBackend
 from batchai_magics.backends.base.protocol import MAX_EXPERIMENTS
 from batchai_magics.backends.service.runner import ClusterWarning
 from batchai_magics.errors import NotFoundError
+from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.states import ExecutionState
-from tests.server.running import Running, connected
+from tests.server.running import WORKSPACE, Running, connected
+from tests.wire_bodies import plain_cluster
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -66,4 +68,16 @@ def test_what_the_creator_of_a_job_should_know_of_its_cluster_is_told_over_the_w
     made = backend.create(there, before.show().spec)
     assert made.notes == ("of batch",)
     assert backend.show(there).notes == ()
+    assert "notes" not in str(made.to_wire()).lower()
+
+
+def test_what_a_new_cluster_lacks_is_told_to_who_makes_it_and_to_nobody_later(
+    backend: ArmBackend, server: Running
+) -> None:
+    spec = ClusterSpec.from_wire(plain_cluster(2, vmSize="STANDARD_NC6"))
+    there, here = (ResourceId.parse(WORKSPACE).child(Kind.CLUSTER, name) for name in ("there", "here"))
+    made = backend.create(there, spec)
+    assert made.notes == server.world.backend.create(here, spec).notes
+    assert backend.show(there).notes == ()
+    assert made.notes
     assert "notes" not in str(made.to_wire()).lower()

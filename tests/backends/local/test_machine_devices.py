@@ -1,4 +1,4 @@
-"""A node's share of this machine, counted over its cluster."""
+"""A node's share of this machine: counted over its cluster, and said when a cluster is made."""
 
 from __future__ import annotations
 
@@ -8,8 +8,41 @@ import pytest
 
 from batchai_magics.backends.base.backend_registry import default_vm_size
 from batchai_magics.backends.local import machine_devices, supervisor
+from batchai_magics.backends.local.machine_devices import MachineDevices
 from batchai_magics.config import Settings
+from batchai_magics.models.cluster_spec import ClusterSpec
 from tests.backends.local.still import Still, has_devices
+from tests.contract.place import auto
+from tests.wire_bodies import manual, plain_cluster
+
+
+def spec(size: str, count: int, most: int | None = None) -> ClusterSpec:
+    scale = manual(count) if most is None else auto(count, most)
+    return ClusterSpec.from_wire(plain_cluster(vmSize=size, scaleSettings=scale))
+
+
+@pytest.mark.parametrize(
+    ("asked", "machine", "told"),
+    [
+        (
+            spec("STANDARD_NC6", 2),
+            MachineDevices(2),
+            "All nodes share this machine's 2 cores and 0 GPUs; one of STANDARD_NC6 would have 6 and 1.",
+        ),
+        (
+            spec("Standard_D2", 0, 4),
+            MachineDevices(4),
+            "All nodes share this machine's 4 cores and 0 GPUs; one of Standard_D2 would have 2 and 0.",
+        ),
+        (spec("Standard_NC24", 1), MachineDevices(24, ("0", "1", "2", "3")), ""),
+        (spec("Standard_D2", 2), MachineDevices(4), ""),
+        (spec("Standard_NC6", 0), MachineDevices(2), ""),
+    ],
+)
+def test_what_a_node_has_is_said_where_its_size_promises_something_else(
+    asked: ClusterSpec, machine: MachineDevices, told: str
+) -> None:
+    assert "".join(machine_devices.hardware_notes(asked, machine)) == told
 
 
 @pytest.mark.parametrize(
