@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -346,14 +345,8 @@ class ExtendedStorage(PublishedStorage):
             client.set_file_metadata({}, headers=headers)
 
     def upload_small(self, share: str, path: str, data: bytes) -> ShareFile:
-        """Uploads a file of one piece, in one request if it fits into a pack."""
-        place = checked_path(path)
-        if len(data) <= extension_bodies.MAX_BYTES:
-            return self.store_pack(share, {place: data})[0]
-        self.begin(share, place, len(data))
-        self.write(share, place, 0, data)
-        self.finish(share, place, hashlib.sha256(data).hexdigest())
-        return self.show(share, place)
+        """Uploads a file of one piece in one request."""
+        return self.store_pack(share, {checked_path(path): data})[0]
 
     def store_pack(self, share: str, files: Mapping[str, bytes]) -> Sequence[ShareFile]:
         """Uploads small files in one request: all of them, or none if one is corrupted in transit."""

@@ -15,7 +15,7 @@ from batchai_magics.models.response_object import ResponseObject, unreadable
 from batchai_magics.models.runs.labels import Labels
 from batchai_magics.records.record_checks import check_submitted
 
-MAX_FILES, MAX_BYTES = 500, 2 << 20  # of content; with the JSON lines, a pack stays below 4 MiB
+MAX_FILES, MAX_BYTES = 500, 2 << 20  # of several; with the JSON lines, they stay below 4 MiB
 
 _MAX_LINE_BYTES = 1 << 20  # of the output of a command, of which a line has 64 KiB at most
 

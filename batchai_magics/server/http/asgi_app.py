@@ -146,7 +146,7 @@ class App:
     async def _respond_on_route(self, request: Request, call: ApiCall, route: Route) -> ApiResponse:
         user = self._gate.authenticate(request.headers.get("authorization", ""))
         request.scope["user"] = user  # for the access log
-        max_bytes = self._limits.range_bytes if route.takes_files else self._limits.body_bytes
+        max_bytes = self._limits.pack_bytes if route.takes_files else self._limits.body_bytes
         received = self._bodies.received(request, replace(call, user=user), user.name, max_bytes=max_bytes)
         async with received as call:
             is_batchai = "/Microsoft.BatchAI/" in route.path

@@ -25,6 +25,7 @@ class ServerLimits:
     header_s: float = 20.0  # from a connection's first byte to the end of the headers
     body_bytes: int = 1 << 20  # of a JSON body
     range_bytes: int = 4 << 20  # of a file, in one request
+    pack_bytes: int = 5 << 20  # of a pack of files: one of that size, or many, with their paths
     blob_bytes: int = 256 << 20  # of a blob, in one request
     body_s: float = 60.0  # deadline of a body, plus its size divided by `body_bytes_s`
     body_bytes_s: int = 64 << 10  # the lowest rate accepted for large bodies

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from batchai_magics.backends.arm.arm_backend import ArmBackend
 from batchai_magics.backends.base import Copy
+from batchai_magics.backends.base.storage import BLOCK_BYTES
 from batchai_magics.backends.service import extension_bodies
 from batchai_magics.errors import NotFoundError
 from tests.server.running import SUBSCRIPTION, Running, connected
@@ -83,6 +85,22 @@ def test_files_that_have_grown_since_they_were_listed_arrive_whole(
     (tmp_path / "log").write_bytes(grown)
     list(client.storage.send("packed", listed))
     assert server.world.backend.storage.download("packed", "log") == grown
+
+
+def test_clients_that_upload_one_file_at_once_do_not_disturb_each_other(
+    server: Running, client: ArmBackend
+) -> None:
+    contents = [bytes([number]) * BLOCK_BYTES for number in range(4)]
+    with contextlib.closing(connected(server.url)) as other, ThreadPoolExecutor(4) as pool:
+        storages = [client.storage, other.storage] * 2
+        uploads = [
+            pool.submit(storage.upload, "packed", {"one": data})
+            for _ in range(3)
+            for storage, data in zip(storages, contents, strict=True)
+        ]
+        for upload in uploads:
+            upload.result()
+    assert server.world.backend.storage.download("packed", "one") in contents
 
 
 def test_of_a_pack_with_a_damaged_file_nothing_is_on_the_share(server: Running, client: ArmBackend) -> None:
