@@ -150,8 +150,8 @@ class MetricTable:
         return self._table_line(text)
 
     def enter_box(self, lines: Iterable[bytes]) -> int:
-        """Read lines of the open box up to the first of another form; gives their count."""
-        box, count = self._box if self._columns is None else None, 0
+        """Read lines of the open box with a frame, up to the first of another form; gives their count."""
+        box, count = None if self._is_bare or self._columns else self._box, 0
         for line in lines if box is not None else ():
             cells = _BOX_LINE.fullmatch(line)
             if cells is None or box is None or len(box) > _MOST_LINES:
