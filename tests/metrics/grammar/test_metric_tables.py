@@ -167,6 +167,13 @@ def test_the_header_of_another_table_ends_the_columns(first, other):
     assert pairs(first + other) == [(1, 0.5)]
 
 
+@pytest.mark.parametrize("tag", ["", "[1,0]<stdout>:"])
+def test_a_rate_in_a_box_is_read_with_and_without_a_tag(tag):
+    box = BOX.replace("| time/ ", "| train examples/sec  | 12.5     |\n| time/ ")
+    log = "".join(f"{tag}{line}\n" for line in box.splitlines())
+    assert [each.value for each in Parser().feed(log.encode()) if each.name == "examples/sec"] == [12.5]
+
+
 def test_a_line_with_a_frame_ends_a_box_without_one():
     assert pairs("-------  ----\n| loss | 21.7 |\nepoch 1: loss=0.5\nepoch 2: loss=0.25\n") == [
         (1, 0.5),
