@@ -19,10 +19,12 @@ from batchai_magics.errors import UsageError
 from batchai_magics.models.file_names import text_of
 from batchai_magics.models.secret_masking import is_secret_file
 
+DOWNLOAD = ".batchai-download"  # in a folder that a download has made
+
 # Caches and metadata, not uploaded unless named explicitly.
 EXCLUDED = (
     *("__pycache__", "*.pyc", ".git", ".hg", ".svn", ".ipynb_checkpoints", ".venv", ".DS_Store"),
-    *(".pytest_cache", ".mypy_cache", ".ruff_cache"),
+    *(".pytest_cache", ".mypy_cache", ".ruff_cache", DOWNLOAD),
 )
 MAX_BYTES = 256 << 20  # of all files together, which the kernel holds in memory until uploaded
 MAX_FILES = 5000

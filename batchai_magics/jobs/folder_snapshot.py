@@ -17,7 +17,7 @@ import pathspec
 
 from batchai_magics.cell import ScriptFolder
 from batchai_magics.cell.cell_script import nodes_of
-from batchai_magics.cell.cell_uploads import SECRET, is_excluded, why_left_out
+from batchai_magics.cell.cell_uploads import DOWNLOAD, SECRET, is_excluded, why_left_out
 from batchai_magics.cell.notebook_script import SUFFIX, sent_notebook
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError, did_you_mean
@@ -71,7 +71,7 @@ def read_script(path: Path, folder: Path, settings: Settings | None = None) -> S
     root = _project_of(file, folder.absolute())
     file = file if file.is_relative_to(root) else file.parent.resolve() / file.name
     name = text_of(file.relative_to(root).as_posix())
-    taken = snapshot(root, _homes(settings) if settings else ())
+    taken = snapshot(root, _homes(settings) if settings else (), script=file)
     files = dict(taken.files)
     files.setdefault(name, file.read_bytes())  # also if an ignore file matches it
     if file.suffix == SUFFIX:
@@ -178,12 +178,13 @@ class Snapshot:
     notes: tuple[str, ...] = ()
 
 
-def snapshot(folder: Path, homes: Collection[Path] = ()) -> Snapshot:
+def snapshot(folder: Path, homes: Collection[Path] = (), *, script: Path | None = None) -> Snapshot:
     """Reads the files of a project, those behind links inside it too.
 
     In a git repository these are the files that git tracks or does not ignore. The homes of backends, caches,
     version control, virtual environments and what `.batchaiignore` matches are left out; so are secrets,
-    large files and what links outside lead to, which the result names.
+    large files, folders that a download has made, unless the script lies there, and what links outside lead
+    to, which the result names.
 
     Raises:
         UsageError: The files exceed `MAX_BYTES` or `MAX_FILES`; the message lists the largest entries.
@@ -194,13 +195,14 @@ def snapshot(folder: Path, homes: Collection[Path] = ()) -> Snapshot:
         own = read_file(folder / IGNORE_FILE, may_be_link=True)
         lines = own.decode("utf-8", "replace").splitlines()
     ignored = pathspec.GitIgnoreSpec.from_lines(lines)
-    unsent = _Unsent(root, ignored, frozenset(homes))
+    unsent = _Unsent(root, ignored, frozenset(homes), script.parent.resolve() if script else root)
     listing = ProjectListing(frozenset()) if unsent.is_in_home(root) else list_files(root, unsent)
     sent = unsent.without(listing.names)
     project = _Project(root, sent)
     project.walk("", ".", ())
     sizes = {text_of(name): size for name, (_, size) in project.files.items()}
     _check_size(folder, sizes, is_whole=not listing.is_cut)
+    project.left_out |= unsent.downloads
     files = {}
     for name, (path, _) in sorted(project.files.items()):
         try:
@@ -213,11 +215,13 @@ def snapshot(folder: Path, homes: Collection[Path] = ()) -> Snapshot:
 
 @dataclass(frozen=True)
 class _Unsent:
-    """What of a project never goes along: caches, ignored files, environments, homes of backends."""
+    """What of a project never goes along: caches, ignored files, environments, homes, downloads."""
 
     root: Path
     ignored: pathspec.GitIgnoreSpec
     homes: Collection[Path]
+    script_folder: Path  # goes along even if it is in a folder that was downloaded
+    downloads: dict[str, str] = field(default_factory=dict)  # those found, with the reason
 
     def has_folder(self, path: Path) -> bool:
         """Whether nothing of a folder goes along; then it is not even listed, however large it is."""
@@ -225,7 +229,12 @@ class _Unsent:
             return True
         name = path.relative_to(self.root).as_posix()
         is_environment = any(os.path.lexists(f"{path}{file}") for file in _ENVIRONMENT_FILES)
-        return is_environment or self._is_ignored(f"{name}/")
+        if is_environment or self._is_ignored(f"{name}/"):
+            return True
+        if self.script_folder.is_relative_to(path) or not os.path.lexists(path / DOWNLOAD):
+            return False
+        self.downloads[text_of(name)] = "downloaded from a job"
+        return True
 
     def is_in_home(self, path: Path) -> bool:
         """Whether a folder is the home of a backend, or lies in one."""

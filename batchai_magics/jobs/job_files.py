@@ -16,6 +16,7 @@ from typing import BinaryIO
 
 from batchai_magics.backends.base import RECORDS, Backend, FileRef, fault_text
 from batchai_magics.cell.cell_options import RUNNERS
+from batchai_magics.cell.cell_uploads import DOWNLOAD
 from batchai_magics.cell.run_cell import VARIABLES
 from batchai_magics.errors import NotFoundError, StorageError, did_you_mean, visible
 from batchai_magics.jobs.job_logs import chunks, consume, retry_if_changed
@@ -240,9 +241,27 @@ def download_all(backend: Backend, job: JobResource, to: Path, *, partial: bool)
     """Copies all files to a folder named after the job, each to its place; returns the folder."""
     folder = to / job.id.name
     files = all_files(backend, job)
+    if files:
+        make_download_folder(folder)
     for file, place in zip(files, places_of(files), strict=True):
         save(backend, ref_of(job.id, file), place_inside(folder, place), partial=partial)
     return folder
+
+
+def make_download_folder(folder: Path) -> None:
+    """Makes the folder of a download, unless it is there, with the mark that `batchai run` leaves it behind.
+
+    Raises:
+        StorageError: It cannot be written.
+    """
+    folder = folder.expanduser()
+    try:
+        folder.mkdir(parents=True)
+        (folder / DOWNLOAD).touch()
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise StorageError(f"{folder} cannot be written: {error.strerror}", code="FileUnwritable") from error
 
 
 def ref_of(job: ResourceId, file: OutputFile) -> FileRef:
@@ -287,6 +306,8 @@ def _download_folder(
     """Copies the files of a folder below `to`, with their paths; an empty path is the whole directory."""
     for entry in entries_below(backend, job, directory_id, path):
         if entry.is_file:
+            if not path:
+                make_download_folder(to)
             _save(backend, job, entry, to, partial=partial)
     return place_inside(to, path)
 

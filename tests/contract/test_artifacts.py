@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.cell.cell_uploads import DOWNLOAD
 from batchai_magics.jobs.job_handle import Job
 from tests.contract.place import Place
 
@@ -34,8 +35,8 @@ def saved(place: Place) -> Job:
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
-    """The files of a download."""
-    paths = [path for path in folder.rglob("*") if path.is_file()]
+    """The files of a download, without the mark that keeps `batchai run` from sending them."""
+    paths = [path for path in folder.rglob("*") if path.is_file() and path.name != DOWNLOAD]
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 

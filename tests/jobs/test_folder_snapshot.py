@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.cell.cell_uploads import SECRET
+from batchai_magics.cell.cell_uploads import DOWNLOAD, SECRET, left_out_notes, read_uploads
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
 from batchai_magics.jobs import folder_snapshot
@@ -297,6 +297,35 @@ def test_the_home_of_a_backend_in_the_folder_stays_behind(folder):
     settings = Settings(sections={"local": LocalSettings(home=folder)})
     assert {*read_script(Path("pkg/__init__.py"), folder, settings).files} == {"pkg/__init__.py"}
     assert {*read_script(Path("__init__.py"), folder / "pkg", settings).files} == {"__init__.py"}
+
+
+@pytest.mark.parametrize("has_git", [False, True])
+def test_the_folder_of_a_download_stays_behind_and_is_named(folder, has_git, world):
+    job = world.run("made", "open('model.pt', 'w').write('x')")
+    job.download(to=folder)
+    job.download("stdout.txt", to=folder / "data")
+    if has_git:
+        git(folder, "init", "-q")
+    script = read_script(Path("train.py"), folder)
+    assert {*script.files} == {"train.py", "pkg/__init__.py", "data/big.bin", "data/stdout.txt"}
+    assert script.left_out == {"made": "downloaded from a job"}
+    (note,) = left_out_notes(script.left_out)
+    assert note == "not sent (downloaded from a job): made; to send it: --upload made"
+    assert any(name.endswith("model.pt") for name in read_uploads(["made"], folder).files)
+    (folder / "train.py").write_text("open('made/stdouterr/stdout.txt')")
+    missed = read_script(Path("train.py"), folder).left_out["made/stdouterr/stdout.txt"]
+    assert missed == "downloaded from a job, but the script mentions it"
+
+
+def test_a_script_in_the_folder_of_a_download_goes_along_with_its_modules(folder):
+    made = folder / "made" / "workdir"
+    made.mkdir(parents=True)
+    (folder / "made" / DOWNLOAD).write_text("made")
+    for name in ("test.py", "model.py"):
+        (made / name).write_text("x = 1")
+    script = read_script(Path("made/workdir/test.py"), folder)
+    assert {"made/workdir/test.py", "made/workdir/model.py"} <= {*script.files}
+    assert not script.left_out
 
 
 def test_the_working_directory_is_sent_and_its_script_keeps_its_path(folder, tmp_path):

@@ -40,6 +40,7 @@ from batchai_magics.follow import (
 )
 from batchai_magics.jobs.job_files import (
     entries_below,
+    make_download_folder,
     named_files,
     place_inside,
     places_of,
@@ -94,6 +95,8 @@ def _copy_results(
     job: Job, files: Sequence[tuple[OutputFile, str]], to: Path
 ) -> Generator[int, None, ValueWithNotes]:
     copies, notes = [], []
+    if files:
+        make_download_folder(to)
     for file, target in files:
         path = place_inside(to, target)
         try:
