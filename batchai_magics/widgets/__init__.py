@@ -98,31 +98,32 @@ def is_text(ui: str) -> bool:
 def show_comparison(value: Comparison | Scaling, *, ui: str = "auto") -> None:
     """Shows a comparison of runs as a live view, or as a table and a figure; `ui` as for a job.
 
-    While some of their jobs run, it follows these until they have ended. As text it is the table so far.
+    While some of their jobs run, it follows these until they have ended. As text it is the table, replaced by
+    the final one where outputs can be updated.
     """
-    from batchai_magics.widgets.comparison import comparison_output
     from batchai_magics.widgets.core import display
 
     tier = "text" if is_text(ui) else ui
     is_shown_live = tier == "widget" or (tier == "auto" and display.is_asked_by_page())
-    if tier != "text" and display.has_frontend() and (value.is_running or is_shown_live):
-        comparison_output.show(value, _publisher(), ui=tier)
+    if (value.is_running or is_shown_live) and display.has_frontend():
+        from batchai_magics.widgets.comparison import comparison_output as comparisons
+
+        comparisons.show(value, _publisher(), ui=tier)
     else:
-        comparison_output.show_static(value, ui=tier)
+        from batchai_magics.widgets.comparison.comparison_output import show_static
+
+        show_static(value, ui=tier)
 
 
 def show_sweep(sweep: Sweep, *, ui: str = "auto") -> None:
     """Shows a sweep as a live view, or as a table and a figure; `ui` as for a job.
 
-    While it runs, a view takes its steps. At the end the table of the best trials and the figure stay. As
-    text it is the table so far.
+    While it runs, showing it takes its steps. At the end the table of the best trials and the figure stay.
     """
     from batchai_magics.widgets.comparison import sweep_view
 
-    if is_text(ui):
-        sweep_view.show_text(sweep)
-    else:
-        sweep_view.show(sweep, _publisher(), _embed_jobs, ui=ui)
+    tier = "text" if is_text(ui) else ui
+    sweep_view.show(sweep, _publisher(), _embed_jobs, ui=tier)
 
 
 def freeze_ended(job: Job | None = None, *, timeout_s: float = 20.0) -> None:

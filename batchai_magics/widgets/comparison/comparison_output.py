@@ -35,15 +35,15 @@ def show_figure(
 ) -> None:
     """Shows a model beneath the cell until everything in it has ended.
 
-    `ui` is `html` (a table and a figure, refreshed), or anything else for a live view. At the end the table
-    and the figure stay; a page keeps the live view.
+    `ui` is `html` (a table and a figure, refreshed), `text` (the table, replaced by the final one), or
+    anything else for a live view. At the end the table and the figure stay; a page keeps the live view.
     """
     for older in publisher.outputs(key):
         if isinstance(older, ComparisonOutput):
             older.close()  # only the newest static output of the same runs is refreshed
     output: DashboardOutput
-    if ui == "html":
-        output = ComparisonOutput(key, model, clock=publisher.clock)
+    if ui in ("html", "text"):
+        output = ComparisonOutput(key, model, clock=publisher.clock, is_text=ui == "text")
     else:
         output = LiveComparison(key, make_view(), model, clock=publisher.clock)
     output.open()
@@ -87,27 +87,51 @@ def show_static(value: Comparison | Scaling, *, ui: str) -> None:
 
 
 class ComparisonOutput(DashboardOutput):
-    """The table and below it the figure, refreshed until all jobs have ended."""
+    """The table and below it the figure, refreshed until all jobs have ended.
+
+    With `is_text`, it is the table as text, replaced once by the final one.
+    """
 
     model: FigureModel
 
+    def __init__(self, key: str, model: FigureModel, *, clock: Clock, is_text: bool) -> None:
+        super().__init__(key, model, clock=clock)
+        self._is_text = is_text
+        self._opened: Bundle = {}
+
     def open(self) -> None:
         """Shows both beneath the running cell."""
-        super().open()
-        display.show(self.model.chart(), self.second_id)
+        self._opened = self._render()
+        display.show(self._opened, self.id)
+        if not self._is_text:
+            display.show(self.model.chart(), self.second_id)
+
+    def send_next(self, limit_bytes: int) -> int:
+        """Sends the next message, if one is due; returns its size in bytes."""
+        return 0 if self._is_text and not self.model.is_over else super().send_next(limit_bytes)
 
     def on_cell_end(self, wait_for: WaitFor) -> None:
         """Shows the final table and figure if all jobs have ended."""
         _freeze_if_ended(self, self.model, wait_for)
 
     def _freeze(self) -> int:
-        return super()._freeze() + _show_chart(self.model, self.second_id)
+        if self._is_text and self._render() == self._opened:  # a terminal would print it again
+            self.is_frozen = True
+            return 0
+        return super()._freeze() + self._show_chart()
 
     def _is_over(self) -> bool:
         return self.model.is_over
 
     def _update(self, bundle: Bundle, display_id: str) -> int:
-        return super()._update(bundle, display_id) + _show_chart(self.model, self.second_id)
+        return super()._update(bundle, display_id) + self._show_chart()
+
+    def _render(self) -> Bundle:
+        bundle = super()._render()
+        return {"text/plain": bundle["text/plain"]} if self._is_text else bundle
+
+    def _show_chart(self) -> int:
+        return 0 if self._is_text else _show_chart(self.model, self.second_id)
 
 
 class LiveComparison(LiveDashboard):

@@ -23,7 +23,6 @@ from batchai_magics.models.runs.parameters import Parameter
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.widgets.comparison.comparison_output import show_figure
 from batchai_magics.widgets.comparison.comparison_view import FigureModel, json_number
-from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.display import Bundle, figure
 from batchai_magics.widgets.core.polled_model import PageData, milliseconds
 from batchai_magics.widgets.core.view_stream import Batch, RunInBackground
@@ -469,7 +468,7 @@ class SweepView(SweepStream, DashboardView):
 
 def show(sweep: Sweep, publisher: Publisher, open_jobs: OpenJobs, *, ui: str) -> None:
     """Shows a sweep beneath the cell, and takes its steps until it has ended; `ui` as for a comparison."""
-    key, model = shared_model(sweep, publisher)
+    key, model = shared_model(sweep, publisher, is_whole=ui == "text")
 
     def make_view() -> SweepView:
         work = publisher.run_in_background
@@ -478,20 +477,15 @@ def show(sweep: Sweep, publisher: Publisher, open_jobs: OpenJobs, *, ui: str) ->
     show_figure(key, model, make_view, publisher, ui=ui)
 
 
-def show_text(sweep: Sweep) -> None:
-    """Shows the best trials so far as text, once the metrics of all that have any are read."""
-    model = SweepModel(sweep, JobCosts(sweep.backend))
-    model.read(is_whole=True)
-    display.show({"text/plain": model.bundle()["text/plain"]}, "")
-
-
-def shared_model(sweep: Sweep, publisher: Publisher, *, takes_steps: bool = True) -> tuple[str, SweepModel]:
-    """The model that all views of a sweep share, with its key."""
+def shared_model(
+    sweep: Sweep, publisher: Publisher, *, takes_steps: bool = True, is_whole: bool = False
+) -> tuple[str, SweepModel]:
+    """The model that all views of a sweep share, with its key; `is_whole`: with the numbers of all trials."""
 
     def opened() -> SweepModel:
         costs = JobCosts(sweep.backend)
         model = SweepModel(sweep, costs, clock=publisher.clock, takes_steps=takes_steps)
-        model.read()
+        model.read(is_whole=is_whole)
         return model
 
     key = f"sweep {sweep.experiment.key} {sweep.name}"

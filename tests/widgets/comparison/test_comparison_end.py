@@ -91,6 +91,27 @@ def test_runs_that_have_ended_are_shown_live_to_a_page_that_asks(publisher, cloc
     assert (not shown.is_frozen, shown.view.facts["going"]) == (True, 0)
 
 
+@pytest.mark.parametrize("kind", WAYS)
+def test_as_text_the_table_is_replaced_by_the_final_one(publisher, clock, place, page, kind):
+    shown = opened(publisher, place, page, kind, ui="text")
+    assert "two: queued" in page.shown[shown.id]["text/plain"]
+    turns(publisher, clock, 10)
+    assert page.updates == 0
+    place.tell("two", step_line(10, 0, 77))
+    end(place)
+    turns(publisher, clock, 4)
+    assert set(page.shown[shown.id]) == {"text/plain"}
+    assert "77.0" in page.shown[shown.id]["text/plain"]
+    assert (page.updates, shown.is_frozen) == (1, True)
+
+
+def test_as_text_a_final_table_is_printed_once(publisher, clock, place, page):
+    end(place)
+    shown = opened(publisher, place, page, ui="text")
+    turns(publisher, clock, 4)
+    assert (page.updates, shown.is_frozen) == (0, True)
+
+
 def test_a_deleted_job_ends_alone(publisher, clock, place, page):
     shown = opened(publisher, place, page)
     turns(publisher, clock, 2)
