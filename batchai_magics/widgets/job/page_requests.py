@@ -232,6 +232,7 @@ def _file(job: Job, content: PageData) -> FileRef:
 
 FAILURE_LINES = 30  # of the rank that failed first
 LINES_OF_OTHERS = 6  # of each other failed rank
+STDOUT_LINES = 10  # of the rank that failed first, if its last output is on stderr
 MAX_OTHERS = 8
 
 
@@ -250,8 +251,12 @@ def failure_report(job: JobResource, read: ReadLog, files: Iterable[OutputFile])
     first, *others = (
         _rank_report(rank, read, is_first=rank is failed[0]) for rank in failed[: MAX_OTHERS + 1]
     )
+    before: list[str] = []
+    if first["file"] == ERR:
+        page = rank_page(partial(read, OUT), failed[0].rank, -1, is_backward=True)
+        before = clean_lines(tuple(_lines_of(page)[-STDOUT_LINES:]))
     more = max(0, len(failed) - 1 - MAX_OTHERS)
-    return _with_user_paths({**first, "others": others, "more": more}, paths_of(job))
+    return _with_user_paths({**first, "before": before, "others": others, "more": more}, paths_of(job))
 
 
 def _rank_report(rank: RankExit, read: ReadLog, *, is_first: bool) -> PageData:
@@ -291,6 +296,9 @@ def _lines_of(page: RankPage) -> list[str]:
 
 def _with_user_paths(report: PageData, paths: SourcePaths) -> PageData:
     """The report with paths in the job's copy as the user's own; the page links those of the cell."""
-    lines = list(map(paths.with_user_paths, report["lines"]))
-    others = [_with_user_paths(other, paths) for other in report.get("others", ())]
-    return {**report, "lines": lines, "others": others}
+    shown = dict(report)
+    for name in {"lines", "before"} & shown.keys():
+        shown[name] = list(map(paths.with_user_paths, shown[name]))
+    if "others" in shown:
+        shown["others"] = [_with_user_paths(other, paths) for other in shown["others"]]
+    return shown

@@ -44,6 +44,7 @@ def test_the_first_failing_rank_is_named_with_its_own_last_lines_and_the_line_of
     assert (found["rank"], found["exit_code"], found["file"]) == (1, 1, "stderr.txt")
     assert found["lines"][-1] == "ValueError: bad batch"
     assert not any("rank 0" in line or "rank 2" in line for line in found["lines"])
+    assert found["before"] == ["step 1 of rank 1"]
     assert {other["rank"] for other in found["others"]} == {0, 2, 3}
     text = job.log(file="stderr.txt").encode()
     assert text[found["offset"] :].decode().startswith(found["lines"][0])

@@ -371,6 +371,7 @@ export interface RunRecord {
 
 /** The reply to `failure`: the rank that failed first (none for a job preparation), and the others. */
 export interface Failure extends LastOutput {
+  before?: string[]; // its last lines on stdout, if `lines` are from stderr
   others: LastOutput[];
   more?: number;
 }

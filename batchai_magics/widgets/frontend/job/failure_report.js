@@ -133,6 +133,10 @@ export class FailurePanel {
     const words = lines(failure);
     this.last = words[words.length - 1];
     this.words.replaceChildren(...words);
+    if (failure.before?.length) {
+      const heading = el("div", { class: "ba-before" }, "its last lines on stdout");
+      this.words.append(heading, ...lines({ file: "", offset: 0, lines: failure.before }));
+    }
     this.element.replaceChildren(head, this.words, ...(failure.others.length ? [rest(failure, lines)] : []));
   }
 }
