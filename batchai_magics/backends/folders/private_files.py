@@ -145,24 +145,23 @@ def remove_unmounted(path: Path, mounted: Collection[str] = ()) -> None:
     """
     folders, limit, device = [path], len(os.fsencode(path)) + _LONGEST, path.lstat().st_dev
     kept = {point for point in mounted if point.startswith(f"{path}/")}
-    for folder in folders:  # the list grows
+    for index, folder in enumerate(folders):  # the list grows
         with contextlib.suppress(OSError):
-            folder.chmod(FOLDER)  # a script may have removed permissions
-        for entry in _entries(folder):
+            # The mount table has bind mounts; the device shows what was mounted since it was read.
+            if str(folder) in kept or folder.is_symlink() or folder.lstat().st_dev != device:
+                continue
+            is_long = len(os.fsencode(folder)) > limit
+            if is_long and kept:  # what is moved would be mounted elsewhere
+                continue
+            folder.chmod(FOLDER)  # a script may have removed permissions; to move it changes its `..`
+            if is_long:
+                folders[index] = folder.rename(path / os.urandom(16).hex())
+        for entry in _entries(folders[index]):
             with contextlib.suppress(OSError):  # one failure keeps its folder, not the others
-                child = folder / entry.name
-                if not entry.is_dir(follow_symlinks=False):
-                    child.unlink()
-                    continue
-                is_long = len(os.fsencode(child)) > limit
-                # The mount table has bind mounts; the device shows what was mounted since it was read.
-                is_mounted = str(child) in kept or entry.stat(follow_symlinks=False).st_dev != device
-                if is_mounted or (is_long and kept):  # what is moved would be mounted elsewhere
-                    continue
-                if is_long:
-                    child.chmod(FOLDER)  # to move it, which changes its `..`
-                    child = child.rename(path / os.urandom(16).hex())
-                folders.append(child)
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(Path(entry.path))
+                else:
+                    Path(entry.path).unlink()
     for folder in reversed(folders):
         with contextlib.suppress(OSError):
             folder.rmdir()

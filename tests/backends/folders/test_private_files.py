@@ -136,6 +136,25 @@ def test_a_folder_goes_with_all_that_is_in_it_and_nothing_that_it_links_to(tmp_p
     assert mode(tmp_path / "outside" / "inner") == 0o750
 
 
+def test_a_folder_that_a_link_replaces_while_all_is_deleted_is_not_followed(tmp_path, monkeypatch):
+    outside, folder = tmp_path / "outside", tmp_path / "folder"
+    for place in (outside, folder / "inner"):
+        place.mkdir(parents=True)
+    (outside / "kept").touch()
+    read = private_files._entries
+
+    def entries(read_folder: Path) -> list[os.DirEntry[str]]:
+        found = read(read_folder)
+        if read_folder == folder:  # now a process of the job does this
+            (folder / "inner").rename(tmp_path / "moved")
+            (folder / "inner").symlink_to(outside)
+        return found
+
+    monkeypatch.setattr(private_files, "_entries", entries)
+    private_files.remove_unmounted(folder)
+    assert (outside / "kept").exists()
+
+
 # folders that a script has closed for its owner too
 
 
