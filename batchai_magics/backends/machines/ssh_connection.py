@@ -122,7 +122,9 @@ def connection_error(host: str, stderr: str, *, python: str, login: str) -> Serv
         return UnreachableError(f"there is no host {host!r}: {last}", code="HostUnknown", hint=hint)
     if _KEY_CHANGED in stderr:
         text = f"{host} has another host key than before"
-        hint = f"Ask its administrator whether it was changed; if so, do what ssh says in a terminal: {login}"
+        said = (line for line in lines if line.startswith("ssh-keygen "))  # by some, such as Debian's
+        forget = next(said, "remove it from known_hosts")
+        hint = f"Ask its administrator whether it was changed; if so: {forget}, then {login} once."
         return ServiceError(text, code="HostKeyChanged", hint=hint)
     if _KEY_UNKNOWN in stderr:
         text = f"the host key of {host} is not known here"
