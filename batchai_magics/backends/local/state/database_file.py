@@ -377,7 +377,10 @@ def unusable(path: Path, words: str) -> StorageError:
 
 def locked(path: Path) -> StorageError:
     """Another process holds the write lock for longer than any transaction takes."""
-    hint = f"`fuser -v {path}` lists its users. End the one that hangs, then try again: nothing was written."
+    hint = (
+        f"`fuser -v {path}` lists its users: jobs' supervisors are among them. Resume one that is stopped"
+        " (`kill -CONT PID`), or wait; then try again: nothing was written."
+    )
     text = f"{path} cannot be changed: another process has locked it"
     return StorageError(text, code="StoreUnavailable", hint=hint)
 
