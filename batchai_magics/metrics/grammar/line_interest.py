@@ -30,7 +30,9 @@ _RULES = ("---", "===", r"\*\*\*", "___", "###", "~~~", "\xe2[\x94\x95]", _BRACE
 
 _NUMBER = r"""(?:',|['"\[(])?[ \t]*[-+]?(?:\.?[0-9]|n/?a|inf)"""
 _SIGN = "(?:[:=]|\xef\xbc[\x9a\x9d]|\xe4\xb8\xba|\xe7\x82\xba)"  # or one of East Asia
-_BEHIND_NAME = rf"""[\w./@%()'"\]\[*#+-]*(?:[^\n=:]*{_SIGN}[ \t]*|[ ]is[ ]|[ \t]*(?:\([^\n)]*\))?[ \t]*)"""
+_BEHIND_NAME = (
+    rf"""[\w./@%()'"\]\[*#+-]*(?:[^\n=:]*{_SIGN}[ \t]*|[ ](?:is|was|-)[ ]|[ \t]*(?:\([^\n)]*\))?[ \t]*)"""
+)
 _FIELDS = r"(?:train|eval)[ ]+(?:\|[ ]+)?[a-z]+:[ ]*[0-9]"
 _COUNTED = (
     r"(?:epochs?|steps?|iterations?|iters?|itrs?|batch|batches|updates?|episodes?"
@@ -58,6 +60,8 @@ _TABLES = (
     r"\{'[^'\n]{1,80}': [^}\n]*,$",
     _BRACE,
     r"step \(% done\)",
+    r"(?:loss|acc|accuracy|f1|auc|score|error)[ \t]*\|[ \t]*[a-z][^\n0-9]*$",
+    r"(?:metrics?|split|set|phase|dataset|mode|stage|subset)[ \t]*\|[ \t]*[a-z][^\n]*$",
     r"[-=][-=+|:. \t]{7,}$",
     r"^[ \t]*(?:---|===|\*\*\*|___|~~~|###)[-=*_~#]*[ \t]*$",
     "\xe2[\x94\x95]",
@@ -69,6 +73,7 @@ _MEMBER = (  # of a block
 )
 _PHASE_HEADING = (
     r"(?:train(?:ing)?|performance) (?:results?|metrics|stats|summary):[ \t]*$"
+    r"|^[ \t]*train(?:ing)?:[ \t]*$|[\"'](?:train|val|valid|eval|test)[a-z]*[\"']: \{$|^[ \t]+\},?$"
     r"|(?:valid|val|validation|test|evaluation|eval)(?: results?| error| metrics| stats| summary)?:[ \t]*$"
     r"|(?:validation|validating|eval|evaluation|evaluating|test|testing)"
     r"(?: at step [0-9]+| begins?| starts?| started)?[ ]?\.{2,3}[ \t]*$"

@@ -12,6 +12,7 @@ from batchai_magics.metrics.grammar.named_numbers import (
     ENDS_IN_POSITION,
     add_number,
     take_bare_pair,
+    take_listed_numbers,
     take_pair,
     take_percent_name,
     take_rate,
@@ -303,6 +304,7 @@ def _pass_field(scan: LineScan) -> bool:
 _NAMED_NUMBERS = (
     _pass_best,
     take_slashed_numbers,
+    take_listed_numbers,
     take_percent_name,
     take_bare_pair,
     take_pair,

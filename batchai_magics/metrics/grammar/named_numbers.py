@@ -35,8 +35,15 @@ _TIMED_POSITIONS = ("step", "batch", "iter")
 _STATISTICS = ("mean", "std", "min", "max", "median", "avg", "average")
 _INFO = re.compile(r"(?i)(?P<phase>(?:train|cv|valid|val|test) )?info (?P<name>.+)")
 _SENTENCE = re.compile(r"[A-Za-z ]{0,40}[a-z]{5,}\. ")  # `complete. Loss: 0.5`, but `approx. KL: 0.5`
+_LISTED_POSITIONS = {"epoch": "epoch", "ep": "epoch"} | dict.fromkeys(
+    ("step", "global_step", "iter", "iteration", "round", "batch", "update", "episode"), "step"
+)
+_AFTER = re.compile(rb"(?i)(?:after|in|at|for|during)[ ]")
+_EARLIER = re.compile(r"(?i)(?:the )?(?:previous|last|prior|initial|old|first|lowest|highest|min|max)\b")
+_OVER_EPOCH = re.compile(r"(?i)[ ](?:over|of|for|in)(?:[ ](?:the|this))?[ ]epoch")
 _ASIDES = re.compile(  # `cv_agg's train l2`, `the accuracy`, `accuracy of the model`
-    r"\w+'s (?=(?:train|valid|test)\b)|(?i:^the )(?=\w)| of the (?:model|network|classifier)\b"
+    r"\w+'s (?=(?:train|valid|test)\b)|(?i:^(?:and the|and|the) )(?=\w)"
+    r"| of the (?:model|network|classifier)\b"
 )
 _IN_PARENTHESES = re.compile(rb"\d%?[ ]?\(\Z")
 _COUNTED = re.compile(rb"[ ]\d+ / \d+\Z")
@@ -79,6 +86,38 @@ def take_slashed_numbers(scan: LineScan) -> bool:
     scan.strong += len(heads) * is_quality(name or heads[0])
     scan.at = found.end()
     return True
+
+
+def take_listed_numbers(scan: LineScan) -> bool:
+    """Take names, a phase among them, and then their numbers: `val, round, loss => 3, 0.5`."""
+    found = numbers.LISTED_NUMBERS.match(scan.text, scan.at, scan.end)
+    if found is None:
+        return False
+    heads = [head.strip() for head in found["heads"].decode().split(",")]
+    places = [*numbers.ELEMENT.finditer(scan.text, *found.span("numbers"))]
+    phase = phase_of_word(heads[0]) if len(heads) == len(places) + 1 else None
+    heads = heads[1:] if phase else heads
+    if len(heads) != len(places):
+        return False
+    if phase:
+        scan.enter_phase(phase)
+    is_sentence = any(is_stop_word(word) for head in heads for word in head.split())
+    if not (is_sentence or scan.words or scan.early_words):
+        for head, place in zip(heads, places, strict=True):
+            _add_listed(scan, head, place)
+    scan.at = found.end()
+    return True
+
+
+def _add_listed(scan: LineScan, head: str, place: re.Match[bytes]) -> None:
+    """Add a number of a list if its name is that of a position or a measure."""
+    kind = _LISTED_POSITIONS.get(head.lower())
+    if kind and place["number"].isdigit():
+        scan.positions.append(Position(kind, place.span("number"), place.end()))
+    elif is_measure(head) or is_timer(head):
+        add_number(scan, head, place, is_signed=True)
+    else:
+        scan.excluded += 1
 
 
 def take_bare_pair(scan: LineScan) -> bool:
@@ -137,7 +176,8 @@ def _is_no_pair(scan: LineScan, name: str, found: re.Match[bytes]) -> bool:
         return True
     # `Batch 2.736 (7.783)`, `fps step: 96241`
     is_timed = b"." in found["number"] and name.lower() in _TIMED_POSITIONS
-    is_measured = is_timed or (found["sign"] and (is_rate(name) or " per " in name))
+    is_of_epoch = b"." in found["number"] and is_quality(name) and _OVER_EPOCH.search(name)
+    is_measured = is_timed or is_of_epoch or (found["sign"] and (is_rate(name) or " per " in name))
     is_position = ENDS_IN_POSITION.search(name) and not is_measured
     is_vector = found["wrap"] == b"[" and _MORE_ELEMENTS.match(scan.text, found.end("number"))
     is_list = (is_vector and not is_measure(name)) or _MORE_NUMBERS.match(scan.text, found.end(), scan.end)
@@ -163,8 +203,10 @@ def _states_measure(scan: LineScan, name: str, end: int) -> bool:
         return is_quality(name)  # `Accuracy is 0.5`
     if is_last and scan.positions and lower.startswith("the "):
         return is_quality(name)  # `at step 7 the loss is 0.5`
+    if scan.text[scan.at : end].count(b" was ") and _EARLIER.match(name):
+        return False
     before = scan.text[: scan.at].rstrip()
-    is_after = scan.text[scan.begin : scan.begin + 6].lower() == b"after " and len(scan.positions) == 1
+    is_after = _AFTER.match(scan.text, scan.begin) is not None and len(scan.positions) == 1
     return is_measure(name) and (is_after or before[-1:] in (b",", b";", b":", b"|", b"."))
 
 

@@ -70,7 +70,7 @@ PAIR = re.compile(
     rb"|(?P<name>" + _WORD + rb"(?:" + _NO_STOP + rb"[ ](?:/[ ])?" + _WORD + rb"){0,7}?"
     rb"(?: ?\([^()\n]{1,30}(?:\([^()]*\))?\))?"
     rb"(?:[ ]in[ ]\w{1,3})?)(?:[ ]\[\d+-\d+\](?=:))?"
-    rb"(?:[ \t]{0,40}(?P<sign>::|[:=])[ \t]{0,60}|[ ](?P<is>is)[ ]{1,4}|[ \t]{1,40}|(?=\[[-+.\d])))"
+    rb"(?:[ \t]{0,40}(?P<sign>::|[:=])[ \t]{0,60}|[ ](?P<is>is|was)[ ]{1,4}|[ \t]{1,40}|(?=\[[-+.\d])))"
     + _WRAPPED
     + rb"(?P<number>"
     + NUMBER
@@ -93,13 +93,30 @@ SLASHED_NUMBERS = re.compile(
 )
 """Names with as many numbers: `train/val loss: 0.5/0.6`, `loss (train/val): 0.5/0.6`."""
 
+_LISTED = rb"[A-Za-z][\w./@%-]{0,30}(?:[ ][A-Za-z@][\w./@%-]{0,30}){0,2}"
+LISTED_NUMBERS = re.compile(
+    rb"(?P<heads>"
+    + _LISTED
+    + rb"(?:,[ ]?"
+    + _LISTED
+    + rb"){1,12})[\])]?[ ]{0,3}(?:[:=]|[=-]{1,4}>)[ ]{0,4}[\[(]?(?P<numbers>"
+    + NUMBER
+    + rb"%?(?:,[ ]{1,2}"
+    + NUMBER
+    + rb"%?){1,12}),?[\])]?[ \t]*\Z"
+)
+"""Names, then as many numbers in their order: `loss, acc = 0.5, 0.9`."""
+
+ELEMENT = re.compile(rb"(?P<number>" + NUMBER + rb")(?P<unit>%)?")
+"""One of those numbers."""
+
 JOINED_PAIR = re.compile(
     rb"(?P<name>[a-z][a-z_]{1,30})_(?P<number>\d{1,9}\.\d{1,20}(?:e[-+]\d\d)?)(?=[ ]|\Z)"
 )
 """A name that an underscore joins to its number: `loss_2.912`."""
 
 NAME_AT = re.compile(
-    rb"(?:[Tt]he[ ])?(?P<name>" + _WORD + rb"(?:[ ]" + _WORD + rb"){0,4}?)"
+    rb"(?:[Tt]he[ ])?(?P<name>" + _WORD + rb"(?:[ ]" + _WORD + rb"){0,4}?)(?:[ ]\(for[ ](?:one|1)[ ]batch\))?"
     rb"[ ](?:(?:at|after|for|in)(?:[ ]the)?[ ]|\()(?=[A-Za-z])"
 )
 """The name of a number that stands behind a position: `Loss at step 100: 0.5`."""
@@ -135,10 +152,12 @@ PIPED_PAIR = re.compile(
 """A name and its number behind a bar, at the end of a line: `eval Accuracy |  0.84`."""
 
 NUMBER_AND_NAME = re.compile(
-    rb"(?=[-+]?[\d,]*\.)(?P<number>" + NUMBER + rb")[ ](?P<name>[A-Za-z][\w.]*(?:[ ][A-Za-z][\w.]*)?)"
-    rb"(?=[,;|)\]]|[ ]\||[ \t]*\Z)"
+    rb"(?=[-+]?[\d,]*\.)(?P<number>"
+    + NUMBER
+    + rb")[ ](?P<open>\()?(?P<name>[A-Za-z][\w.]*(?:[ ][A-Za-z][\w.]*)?)"
+    rb"(?(open)\))(?=[,;|)\]]|[ ]\||[ \t]*\Z)"
 )
-"""A number before its name: `950.2 avg loss,`."""
+"""A number before its name: `950.2 avg loss,`, `0.5 (val loss),`."""
 
 NUMBER_ALONE = re.compile(rb":?[ \t]+(?P<number>" + NUMBER + rb")" + _END)
 """A number behind a step: `24.01` of `Train loss 100 24.01`."""
@@ -166,10 +185,12 @@ DURATION = re.compile(
     rb"|(?:\d+h ?)?\d+m ?\d+s\b(?:[ ]\(remain[^()\n]{0,40}\))?"
     rb"|(?:remaining time|time remaining)[: ]{1,2}\d[\d.]{0,20} (?:seconds?|minutes?|hours?|days?)\b"
     rb"(?: \([^()\n]{1,40}\))?\.?"
+    rb"|(?i:patience|counter|bad[ _]epochs|no[ _]improve(?:ment)?|early[ _-]?stop(?:ping)?(?:[ ]counter)?)"
+    rb"[ :=(]{1,3}\d{1,6}(?:[ ]?/[ ]?|[ ](?:out[ ])?of[ ])\d{1,6}\b"
     rb"|is[ ]\d[\d.]{0,20}[ ](?:secs?|seconds?|minutes?|hours?)\b"
     rb"|\d[\d,.]{0,20}[kKMB]?[ ]"
     rb"(?:images|imgs|samples|examples|tokens|frames|sequences|sentences|words|episodes|batches)"
     rb"[ ](?:seen|processed|consumed|trained|done|so[ ]far)\b"
     rb"|(?:took|takes|used)[: ]{1,2}\d[\d.]{0,20}[ ]?(?:ms|s|secs?|seconds?|m|mins?|minutes?|h|hours?)\b"
 )
-"""A time, a duration or a count of what was seen, which is not a metric's value."""
+"""A time, a duration, or a count of what was seen or of epochs without progress: no value of a metric."""

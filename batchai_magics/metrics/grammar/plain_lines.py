@@ -107,6 +107,15 @@ _EAGER = re.compile(rb"<tf\.Tensor:[^<>\n]{0,80}numpy=(?P<number>[^<>\s]{1,40})>
 _NONE = re.compile(rb"(?<![\w.])[A-Za-z_][\w./@-]{0,60}(?:[ ]?[:=][ ]?|[ ])None(?![\w.])(?:,(?=[ ]))?")
 _BRACKETED = re.compile(rb"\[([A-Za-z_ ]{1,30})\](?=[ ]?[:=][ ]?[-+.\d])")
 _ARROW = re.compile(rb"(?<=[A-Za-z_%)])[ ]?[=-]>(?=[ ]*[-+]?\.?\d)")  # `loss => 0.5`
+_DASHED = re.compile(rb"(?<=[A-Za-z_%)])[ ]-[ ](?=[-+]?\.?\d)")
+_DASHED_PAIRS = re.compile(  # `loss - 0.5 acc - 0.9`, to the end of a line
+    rb"(?<![\w.-])(?:[A-Za-z_][\w./@%()]{0,40}(?:[ ][A-Za-z_][\w./@%()]{0,40}){0,2}[ ]-[ ]"
+    rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[ ]?[%s]?[ \t]*(?:[,;|-][ \t]+)?){2,20}\Z"
+)
+_FORTRAN = re.compile(rb"(\d\.\d{0,20})D(?=[-+]\d\d)")  # `1.2D+02`
+_GREEK = re.compile(  # a setting: `ε: 0.1`
+    r"[\u0391-\u03c9\u03f5]{1,3}[ ]?[:=][ ]?[-+]?[\d.]+(?:[eE][-+]?\d+)?%?(?![\w.])"
+)
 _TUPLE_NAME = re.compile(  # as Python 2 prints it
     rb"'([^'\n]{1,60}?)[ ]?[:=]?[ ]?',(?=[ ]*(?:[-+]?\.?\d|nan|inf))"
 )
@@ -138,18 +147,13 @@ def plain_line(text: bytes) -> bytes:
         text = b"   " + text[3:]
     if text[:1] == b"\xe2":
         text = _BLOCK_LINE.sub(b"   ", text, count=1)
-    if b"(" in text:
-        text = _EAGER.sub(_unwrapped, _WRAPPED.sub(_unwrapped, text))
-    if b"None" in text:
-        text = _NONE.sub(lambda found: b" " * len(found[0]), text)
+    for marks, form, replacement in _FORMS:
+        if any(mark in text for mark in marks):
+            text = form.sub(replacement, text)
     if text.count(b"]:") + text.count(b"] =") > 1:
         text = _BRACKETED.sub(rb" \1 ", text)  # `[epoch]: 199, [loss]: 4.99`
     if text.startswith(b"('") and text.endswith(b")"):
         text = _TUPLE_NAME.sub(lambda found: (found[1] + b":").rjust(len(found[0])), text)
-    if b"> " in text:
-        text = _ARROW.sub(lambda found: found[0][:-2] + b"= ", text)
-    if b" over " in text or b"st " in text or b"previous " in text:
-        text = _WINDOW.sub(lambda found: b" " * len(found[0]), text)
     if b"," in text and has_decimal_commas(text):
         text = _COMMA.sub(lambda found: found[0].replace(b",", b"."), text)
     if text.isascii() and not _GERMAN.search(text):
@@ -181,6 +185,22 @@ def _unwrapped(found: re.Match[bytes]) -> bytes:
     return b" " * (begin - len(bracket)) + bracket + found["number"] + b" " * (len(found[0]) - end)
 
 
+def _blank(found: re.Match[bytes]) -> bytes:
+    return b" " * len(found[0])
+
+
+_FORMS: tuple[tuple[tuple[bytes, ...], re.Pattern[bytes], Callable[[re.Match[bytes]], bytes]], ...] = (
+    ((b"(",), _WRAPPED, _unwrapped),
+    ((b"(",), _EAGER, _unwrapped),
+    ((b"None",), _NONE, _blank),
+    ((b"> ",), _ARROW, lambda found: found[0][:-2] + b"= "),
+    ((b" over ", b"st ", b"previous "), _WINDOW, _blank),
+    ((b" - ",), _DASHED_PAIRS, lambda found: _DASHED.sub(b" = ", found[0])),
+    ((b"D+", b"D-"), _FORTRAN, lambda found: found[1] + b"e"),
+)
+"""Texts, one of which a line must have, a form, and what it is replaced by."""
+
+
 def _fitted(english: Callable[[re.Match[str]], str], found: re.Match[str]) -> str:
     """The English words in as many bytes as the printed ones; these if they are too short."""
     words = english(found)
@@ -204,6 +224,7 @@ _REPLACEMENTS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...
     (_TAG, lambda found: f"[{_PHASE_OF[found['phase'].lower()]}]"),
     (_SIGN, lambda found: _SIGNS[found[0]]),
     (_EMOJI, lambda found: ""),
+    (_GREEK, lambda found: ""),
     (_ARROW_IN_FRONT, lambda found: ""),
     (_ORDINAL, _ordinal),
     (_NAME, _name),

@@ -294,6 +294,8 @@ def _converter(text: bytes, plain: bytes, number: NamedNumber) -> Callable[[byte
     if number.divisor != 1:
         return lambda digits: float(digits) / number.divisor
     factor = 1.0 if number.is_full else _FACTORS.get(number.unit.partition(" ")[0], 1.0)
+    if b"D" in text:  # an exponent of Fortran's
+        return lambda digits: float(digits.replace(b"D", b"e")) * factor
     if b"," in text:
         comma = b"." if text != plain else b""
         return lambda digits: float(digits.replace(b",", comma)) * factor

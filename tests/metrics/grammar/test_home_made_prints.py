@@ -115,6 +115,39 @@ LINES = {
     },
     "Fin de l'époque 3 : perte=0.25": {"epoch": 3, "loss": 0.25},
     "Después de la época 3: pérdida = 0.25": {"epoch": 3, "loss": 0.25},
+    "epoch 3: train loss, train acc, val loss = 0.25, 0.75, 0.5": {
+        "epoch": 3,
+        "train_loss": 0.25,
+        "train_acc": 0.75,
+        "val_loss": 0.5,
+    },
+    "val, round, loss, acc  ===> 003, 0.25, 0.75,": {"step": 3, "val_loss": 0.25, "val_acc": 0.75},
+    "Epoch 3 (train_loss, val_loss): (0.25, 0.5)": {"epoch": 3, "train_loss": 0.25, "val_loss": 0.5},
+    "epoch 3: alpha, beta, loss = 0.125, 0.5, 0.25": {"epoch": 3, "loss": 0.25},
+    "epoch - 3 loss - 0.25 val_loss - 0.5": {"epoch": 3, "loss": 0.25, "val_loss": 0.5},
+    "Epoch 3/9 - loss - 0.25 - acc - 0.75": {"epoch": 3, "loss": 0.25, "acc": 0.75},
+    "[Epoch 3] train loss - 0.25, val loss - 0.5": {"epoch": 3, "train_loss": 0.25, "val_loss": 0.5},
+    "Epoch 3: 0.25 (train loss), 0.5 (val loss)": {"epoch": 3, "train_loss": 0.25, "val_loss": 0.5},
+    "Finished epoch 3, mean loss was 0.25, accuracy 75.5 %": {
+        "epoch": 3,
+        "mean_loss": 0.25,
+        "accuracy": 75.5,
+    },
+    "In epoch 3 the training loss was 0.25 and the validation loss was 0.5.": {
+        "epoch": 3,
+        "training_loss": 0.25,
+        "val_loss": 0.5,
+    },
+    "Batch 300: loss was 0.25": {"step": 300, "loss": 0.25},
+    "iter    3  loss = 0.25D+02  |g| = 0.125D-01": {"step": 3, "loss": 25.0},
+    "Epoch 3 | loss 0.25 | val 0.5 | best 0.125 | patience 1/5": {
+        "epoch": 3,
+        "loss": 0.25,
+        "val_metric": 0.5,
+    },
+    "step 300 loss 0.25 EarlyStopping counter: 3 out of 10": {"step": 300, "loss": 0.25},
+    "Episode 3 → reward: 21.5 | ε: 0.912 | α=0.5": {"step": 3, "reward": 21.5},
+    "Training loss (for one batch) at step 300: 0.25": {"step": 300, "training_loss": 0.25},
 }
 
 
@@ -218,3 +251,24 @@ def test_numbers_below_a_counter_are_read_from_the_first_loss_on():
         {"epoch": 2, "loss": 0.2},
         {"epoch": 2, "lr": 0.02},
     ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "step 3: weights for loss, acc, kl: 0.5, 0.3, 0.2",
+        "epoch 3: train, val, test = 0.8, 0.1, 0.1",
+        "epoch 3: 0.53 loss - 0.81 acc - 0.7 f1",
+        "epoch 3, previous loss was 0.6",
+        "epoch 3, the best loss was 0.4",
+        "epoch 3: the loss was 0.5 before",
+        "epoch 3 commit 3D-10 loss",
+    ],
+)
+def test_other_lists_dashes_and_sentences_give_no_numbers(line):
+    assert rows_of(line + "\n") == []
+
+
+def test_the_mean_over_an_epoch_stands_below_its_steps():
+    text = "Start of epoch 3\nTraining loss (for 1 batch) at step 0: 0.5\nTraining acc over epoch: 0.75\n"
+    assert rows_of(text)[1:] == [{"epoch": 3, "training_acc_over_epoch": 0.75}]
