@@ -15,6 +15,9 @@ _PHASE_HEADING = re.compile(
     rb"|(?:train(?:ing)?|performance)(?= (?:results?|metrics|stats|summary):)))"
     rb"(?i: results?| error| metrics| stats| summary)?:[ \t]*"
 )
+_TRAIN_GROUP = re.compile(rb"[ \t]*(?P<phase>[Tt]rain(?:ing)?):[ \t]*")
+_PHASE_OBJECT = re.compile(rb"""[ \t]+["'](?P<phase>train|training|val|valid|validation|eval|test)["']: \{""")
+_OBJECT_END = re.compile(rb"(?P<phase>)[ \t]+\},?")
 _DECORATIONS = (b"-", b"=", b">", b"#", b"*")
 _DECORATED_PHASE = re.compile(
     rb"[ \t]*[-=>#*]+[ \t]*(?P<phase>(?i:valid|validation|test|evaluation|eval))"
@@ -83,8 +86,12 @@ def phase_heading(text: bytes) -> re.Match[bytes] | None:
         prefixes = read_prefixes(text)
         if told := _PHASE_TOLD.fullmatch(text, prefixes.begin, prefixes.end):  # `evaluate:dev`
             return told
+    if end == b"{":
+        return _PHASE_OBJECT.fullmatch(text)
+    if end in (b"}", b","):
+        return _OBJECT_END.fullmatch(text)
     if end == b":":
-        return _PHASE_HEADING.fullmatch(text)
+        return _PHASE_HEADING.fullmatch(text) or _TRAIN_GROUP.fullmatch(text)
     if end == b"." and (told := _PHASE_BEGINS.search(text)):
         return None if _ANY_WORD.search(text, read_prefixes(text).begin, told.start()) else told
     begin = row_begin(text)

@@ -40,7 +40,7 @@ _REFUSED = re.compile(
     rb'|[ ]is \w*\(\w+: |^\s*\[?\{"|^\s*"|"\w+":| - PARAMETER |Traceback|\w(?:Error|Exception): |Best Iter\('
     rb"|\) at [\w./+-]*\.[A-Za-z]\w*:\d+\s*\Z"  # a frame of gdb's
 )
-_OPENING = re.compile(rb"[ ]*[a-z]+:")
+_OPENING = re.compile(rb"""[ \t]*(?:[a-z]+:|[Tt]rain(?:ing)?:|["'][a-z]+["']: \{|\},?)""")
 _JSON_NAME = re.compile(
     rb"(?i)[\w ]{0,30}(?:(?:stats|metrics?|logs?|results?)_{0,2}:|(?:train|valid|eval|test)\w* \|)"
     rb"[ \t]*(?=\{\")"
@@ -289,6 +289,7 @@ def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> Line
         is_dict=scan.text[prefixes.begin : prefixes.begin + 2] == b"{'",
         is_member=is_member,
         is_whole=all(scan.digits_of(each).isdigit() for each in scan.numbers),
+        is_assigned=0 < scan.assigned == len(scan.numbers),
         is_wrapped=is_member and _is_wrapped(scan),
         is_list=kind is LineKind.HEADING and _ALONE.fullmatch(scan.text, scan.begin, scan.end) is not None,
         is_self_terminating=scan.is_bar and scan.text.rstrip().endswith(b"]"),

@@ -51,7 +51,8 @@ class LineReading(NamedTuple):
     `is_bar`: a progress bar, which is drawn again and again. `is_plain`: nothing is before the numbers of a
     loose line but a phase, so that it is read wherever a position is known. `is_dict`: a printed dict.
     `is_result`: a loose line that states results and nothing else, so that it needs no position. `is_whole`:
-    all numbers have digits only. `is_list`: a heading that looks like the lines of names and numbers below
+    all numbers have digits only. `is_assigned`: all stand behind a `=`, as
+    in no YAML. `is_list`: a heading that looks like the lines of names and numbers below
     it. `is_wrapped`: the rest of the line above, far to the right. `is_opening`: the heading of a phase that
     may open a group of settings, as in YAML. `seconds` is a time since 1970 or a date, `total` how far the
     steps go, `names` are digits of names. `has_last`: some of the numbers count only where the step is the
@@ -71,6 +72,7 @@ class LineReading(NamedTuple):
     is_dict: bool = False
     is_member: bool = False
     is_whole: bool = False
+    is_assigned: bool = False
     is_list: bool = False
     is_wrapped: bool = False
     is_opening: bool = False

@@ -32,6 +32,7 @@ from batchai_magics.metrics.grammar.table_columns import (
     BAR_START,
     EPOCHS,
     GAP,
+    SPLITS,
     STEPS,
     Columns,
     aligned,
@@ -77,7 +78,8 @@ _OPENINGS = "|".join(program_openings()).encode()
 _PROGRAM_TABLE = re.compile(_OPENINGS)
 MAY_BE_TABLE = re.compile(
     rb"(?i)" + _OPENINGS + rb"|\{'|epoch|step|iter|update|round|batch|\bgen\b|generation|#|\bit\b|\bep\b"
-    rb"|(?<![\w./@-])(?:[a-z][\w./@-]{0,40}[ ]{2,40}){4}|[-=]{8}|-{3}[|+]|\xe2[\x94\x95]"
+    rb"|(?<![\w./@-])(?:[a-z][\w./@-]{0,40}[ ]{2,40}){4}|[-=]{8}|-{3}[|+]|[a-z)1][ \t]*\|[ \t]*[a-z]"
+    rb"|\xe2[\x94\x95]"
 )
 """What a line has that is the edge or the header of a table, or a line of most."""
 _NO_COLUMNS = frozenset((
@@ -256,7 +258,8 @@ class MetricTable:
         self._lines_left -= 1
         found = self._pair_numbers(columns, text) if columns.is_pair else _row_numbers(columns, text)
         if found is None:
-            if not self._lines_left or (self._shown and are_other_names(columns, text)):
+            is_over = columns.is_placed and columns.separator and not _BESIDE.fullmatch(text)
+            if is_over or not self._lines_left or (self._shown and are_other_names(columns, text)):
                 self._columns = None
             return None
         self._lines_left = _MOST_LINES
@@ -317,7 +320,10 @@ def _training_row(columns: Columns, cells: Sequence[bytes]) -> Row | None:
         texts = (cell.decode(errors="replace") for cell in cells)
         label = next((text for text in texts if text.startswith(table.label)), "")
     phase = next(filter(None, map(phase_of_word, label.split())), columns.phase)
-    if label and phase is None:
+    split = columns.index_of(SPLITS)
+    if split is not None:
+        phase = phase_of_word(cells[split].decode(errors="replace")) or phase
+    if phase is None and (label or (split is not None and columns.is_placed)):
         return None
     places = [columns.index_of(EPOCHS), columns.index_of((*STEPS, *table.steps))]
     counts = [_COUNT.fullmatch(cells[place]) if place is not None else None for place in places]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from batchai_magics.metrics.grammar.metric_names import is_excluded, is_measure, is_quality
-from batchai_magics.metrics.programs import PROGRAM_TABLES, ProgramTable
+from batchai_magics.metrics.grammar.metric_names import is_excluded, is_measure, is_quality, phase_of_word
+from batchai_magics.metrics.programs import PROGRAM_TABLES, Layout, ProgramTable
 
 _MAX_COLUMNS = 40
 _MANY_COLUMNS = 5
@@ -29,6 +29,9 @@ _VAGUE = frozenset(("#", "value", "metric"))  # also head tables of anything els
 _FITNESS = frozenset(("avg", "min", "max"))  # of a generation
 _ANY_TABLE = ProgramTable(program="", sample="")
 _HEADERS = [(re.compile(table.header), table) for table in PROGRAM_TABLES if table.header]
+_HAS_NUMBER = re.compile(r":|[ ][-+]?\d|\d\.")
+_PHASE_TABLE = ProgramTable(program="", sample="", layout=Layout.PHASES)
+SPLITS = frozenset(("split", "set", "phase", "dataset", "data", "mode", "stage", "subset"))
 _ANY_NAME = ("[^|]*", ".*")
 
 
@@ -45,7 +48,7 @@ class Columns(NamedTuple):
     @property
     def is_pair(self) -> bool:
         """Whether they are a step and a measure alone, of which any two numbers may remind."""
-        return len(self.names) == 2 and self.table is _ANY_TABLE
+        return len(self.names) == 2 and self.table is _ANY_TABLE and not self.is_placed
 
     def index_of(self, names: tuple[str, ...] | frozenset[str]) -> int | None:
         """The column that has one of these names."""
@@ -61,7 +64,8 @@ def _index_of(columns: tuple[str, ...], names: tuple[str, ...] | frozenset[str])
 def columns_of(text: bytes, *, is_placed: bool = False) -> Columns | None:
     """The columns of a table's header; None for any other line.
 
-    A header that `is_placed`, by a line above it, may lack a position, if it has many columns.
+    A header that `is_placed`, by a line above it, may lack a position, if it has many columns or bars between
+    names of measures.
     """
     if not _MAY_BE_HEADER.match(text):
         return None
@@ -80,9 +84,26 @@ def columns_of(text: bytes, *, is_placed: bool = False) -> Columns | None:
             return own._replace(phase=table.phase, table=table)
     if _is_of_training(columns):
         return columns
+    if is_placed and separator == b"|":
+        return _placed(columns)
     is_wide = not separator and len(names) >= _MANY_COLUMNS
     is_told = is_placed and is_wide and any(map(is_measured, columns.names))
     return columns._replace(is_placed=True) if is_told else None
+
+
+def _placed(columns: Columns) -> Columns | None:
+    """The columns of a table below its position: measures alone or by phase, or phases by measure."""
+    if any(map(_HAS_NUMBER.search, columns.names)):
+        return None
+    first, *others = columns.names
+    if first.lower() in ("metric", "metrics") and all(map(phase_of_word, others)):
+        return Columns((*others,), columns.starts[1:], columns.separator, is_placed=True, table=_PHASE_TABLE)
+    names = others if first.lower() in SPLITS else columns.names
+    return (
+        columns._replace(is_placed=True)
+        if all(map(is_measured, names)) and any(map(is_quality, names))
+        else None
+    )
 
 
 def _named(cells: Sequence[tuple[int, bytes]], separator: bytes) -> Columns:

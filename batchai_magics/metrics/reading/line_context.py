@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -28,6 +29,12 @@ _MAX_RULE_GAP = 2
 _MAX_LIST_GAP = 4  # between the members of a list that begins with its position: `Iteration: 3`
 _MOST_WORDS = 3  # of a name alone below a step line, which no sentence has
 _MAX_PHASE_GAP = 12  # below the heading of a phase, where evaluations warn
+
+_NEVER_SET = re.compile(
+    r"(?i)(?:val_|eval_|test_)?(?:loss|(?:top\d?[_-]?)?acc(?:uracy)?(?:[_@-]?\d)?|f1(?:_(?:score|macro|micro))?"
+    r"|auc|auroc|perplexity|ppl|rmse|mae|mse|r2|wer|cer|bleu|rouge\w{0,2}|ndcg\S{0,4}|mrr)"
+)
+"""Names of measures that no program has as settings."""
 
 Values = list[tuple[MetricName, float]]
 
@@ -179,7 +186,8 @@ class LineContext:
         """The numbers of a line without a position, if they belong to the position above it or need none."""
         if placed := self._below_phase(plan, numbers, line):
             return placed
-        if self._may_be_setting(plan):
+        is_setting = self.phase is not None and self.may_open_settings and line - self.phase_line <= _MAX_GAP
+        if is_setting or self._may_be_setting(plan):
             return None
         numbers, is_twin = self._like_twin(numbers)
         has_position = (self.step, self.epoch) != (None, None)
@@ -197,7 +205,7 @@ class LineContext:
         """The numbers of a line that belongs to the heading of a phase, or to the numbers right below it."""
         if self.phase is None or plan.reading.phase is not None:
             return None
-        if self.may_open_settings and not (self.is_known or plan.reading.is_result):
+        if self.may_open_settings and not (self.is_known or plan.reading.is_result or _is_no_setting(plan)):
             return None
         gap = line - self.phase_line
         is_near = gap <= 2  # another rank may print between
@@ -272,10 +280,13 @@ class LineContext:
             phase = self.phase  # `Validation:`, then `[Epoch: 0, numImages: 400]`
         if step is not None or phase != self.phase:
             self.phase_step = step
+        has_position = (self.step, self.epoch) != (None, None) and not self.is_list
+        is_of_block = has_position and line - max(self.heading_line, self.phase_line) <= _MAX_GAP
         self.phase, self.phase_line, self.is_phase_new = phase, line, True
-        self.may_open_settings = reading.is_opening
+        self.may_open_settings = reading.is_opening and not (self.is_known or is_of_block)
         self.step_line = -(1 << 30)
         is_reopened = reading.kind is LineKind.PHASE and reading.phase in (None, TRAIN)
+        is_reopened = is_reopened and (is_of_block or not reading.is_opening)
         if step is not None or epoch is not None or is_reopened:
             self.heading_line, self.is_list = line, reading.is_list
         if epoch is not None:
@@ -411,6 +422,12 @@ def _in_phase(numbers: Values, phase: str) -> Values:
 
 def _has_quality(plan: LinePlan) -> bool:
     return any(is_quality(metric.name) and not is_timer(metric.name) for metric in plan.metrics)
+
+
+def _is_no_setting(plan: LinePlan) -> bool:
+    """Whether a line assigns fractions to measures that nobody sets, unlike `iou_threshold = 0.5`."""
+    is_fraction = plan.reading.is_assigned and not plan.reading.is_whole
+    return is_fraction and all(_NEVER_SET.fullmatch(metric.name) for metric in plan.metrics)
 
 
 def _gap_below(plan: LinePlan) -> int:

@@ -272,3 +272,39 @@ def test_other_lists_dashes_and_sentences_give_no_numbers(line):
 def test_the_mean_over_an_epoch_stands_below_its_steps():
     text = "Start of epoch 3\nTraining loss (for 1 batch) at step 0: 0.5\nTraining acc over epoch: 0.75\n"
     assert rows_of(text)[1:] == [{"epoch": 3, "training_acc_over_epoch": 0.75}]
+
+
+TRAIN_AND_VAL = {
+    "indented": "Epoch 3:\n  val:\n    loss: 0.5\n  train:\n    loss: 0.25\n",
+    "as JSON": 'Epoch 3\n{\n  "val": {\n    "loss": 0.5\n  },\n  "loss": 0.25\n}\n',
+    "by split": "Epoch 3\n| split | loss |\n|-------|------|\n| val | 0.5 |\n| train | 0.25 |\n| old | 1 |\n",
+    "with a phase": "| Epoch | Phase | Loss |\n|---|---|---|\n| 3 | val | 0.5 |\n| 3 | train | 0.25 |\n",
+}
+
+
+@pytest.mark.parametrize("form", TRAIN_AND_VAL)
+def test_the_losses_of_two_phases_stand_on_lines_of_their_own(form):
+    assert rows_of(TRAIN_AND_VAL[form]) == [{"epoch": 3, "val_loss": 0.5}, {"epoch": 3, "loss": 0.25}]
+
+
+ONE_TABLE = (
+    "Epoch 3\nTrain Loss | Val Loss\n0.25 | 0.5\nmemory\n3.5 | 4.5\n",
+    "Epoch 3\n| Metric | Train | Val |\n|--------|-------|-----|\n| loss   | 0.25  | 0.5 |\n",
+)
+
+
+@pytest.mark.parametrize("text", ONE_TABLE)
+def test_a_table_below_its_position_may_have_measures_alone(text):
+    assert rows_of(text) == [{"epoch": 3, "loss": 0.25, "val_loss": 0.5}]
+
+
+@pytest.mark.parametrize("text", ONE_TABLE)
+def test_such_a_table_without_a_position_gives_nothing(text):
+    assert rows_of(text.removeprefix("Epoch 3\n")) == []
+
+
+def test_assigned_measures_below_a_phase_are_read_and_settings_are_not():
+    settings = "  iou_threshold = 0.5\n  iou = 0.5\n"
+    assert rows_of(f"eval:\n  accuracy = 0.93\n{settings}") == [{"val_accuracy": 0.93}]
+    assert rows_of("epoch: 100\nval:\n  loss: 1.5\n  iou: 0.5\n") == []
+    assert rows_of("train:\n  lr: 0.1\n  loss: 1.5\n") == []
