@@ -91,8 +91,11 @@ def stop_condition(text: str) -> StopCondition:
             raise ValueError(f"{quoted(text)} is not a valid condition: its duration is 0; {FORM}")
         return StopCondition(written, PROGRESS, Predicate.MISSING, held_s=held_s)
     match = _CONDITION.fullmatch(text)
-    if not match or (match["percent"] and metric_name(match["metric"]) not in PERCENT):
+    if not match:
         raise ValueError(f"{quoted(text)} is not a valid condition{_guess(text)}; {FORM}")
+    if match["percent"] and metric_name(match["metric"]) not in PERCENT:
+        reason = f"only {' and '.join(PERCENT)} are in percent"
+        raise ValueError(f"{quoted(text)} is not a valid condition: {reason}; {FORM}")
     word, bound = match["word"], float(match["bound"] or 0)
     test = Predicate(f"is {' '.join(word.lower().split())}" if word else match["sign"])
     return StopCondition(written, metric_name(match["metric"]), test, bound, _seconds(match))

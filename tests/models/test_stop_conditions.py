@@ -34,6 +34,7 @@ def test_a_condition_is_read(text, metric, predicate, bound, held_s):
         ("", "is not a valid condition; write it as"),
         ("loss", "it has no comparison"),
         ("loss = 3", "use == to compare, not ="),
+        ("accuracy > 90%", "only cpu and gpu are in percent"),
         ("loss is not nan", "is not a valid condition"),
         ("loss < 3 for 5", "is not a valid condition"),
         ("lossis nan", "is not a valid condition"),
