@@ -216,17 +216,20 @@ def _confirm(invocation: Invocation) -> None:
 
 
 def _carry_out(invocation: Invocation) -> int:
+    import shlex
+
     from batchai_magics.backends.base.backend_registry import load_settings
     from batchai_magics.commands.command_context import Context
     from batchai_magics.commands.command_runner import run
+    from batchai_magics.commands.handlers.backend_commands import chosen_variables
     from batchai_magics.config import config_path
     from batchai_magics.errors import UsageError
 
     context = Context(load_settings())
-    if invocation.command.words == "use":
+    if invocation.command.words == "use" and (words := chosen_variables(context, invocation.arguments)):
         chosen = cast("Result", run(invocation, context))  # what is chosen is checked here too
         if chosen.value.settings != context.settings:
-            hint = f"In the shell, set variables such as BATCHAI_BACKEND, or edit {config_path()}."
+            hint = f"In the shell, `export {shlex.join(words)}`, or edit {config_path()}."
             text = "`use` keeps a choice in a notebook's session only"
             raise UsageError(text, hint="\n".join((*chosen.notes, hint)))
         return _display(chosen, invocation)

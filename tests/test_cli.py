@@ -141,7 +141,7 @@ def test_a_failed_job_gives_its_exit_code_to_wait_and_is_shown_in_short(home, tm
 
 def test_a_choice_of_the_session_has_no_place_in_the_shell(capsys, monkeypatch):
     assert main(["use", "-w", "mine", "-c", "big"]) == 2
-    assert "set variables such as BATCHAI_BACKEND" in capsys.readouterr().err
+    assert "export BATCHAI_WORKSPACE=mine BATCHAI_CLUSTER=big`" in capsys.readouterr().err
     monkeypatch.setenv("BATCHAI_WORKSPACE", "mine")
     assert main(["use", "-w", "mine"]) == 0, "which changes nothing"
     monkeypatch.delenv("BATCHAI_WORKSPACE")

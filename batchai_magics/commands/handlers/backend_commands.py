@@ -21,6 +21,7 @@ from batchai_magics.backends.base.backend_registry import (
 )
 from batchai_magics.commands.output.command_result import TableResult, ValueWithNotes
 from batchai_magics.commands.output.text_table import Table
+from batchai_magics.config import environment_variable
 from batchai_magics.errors import UsageError
 from batchai_magics.models.resource_ids import Kind, check_name, cluster_id, workspace_id
 from batchai_magics.records.preflight import size_text
@@ -89,6 +90,15 @@ def _with_backend(settings: Settings, arguments: Namespace) -> Settings:
 
 def _backend_options(arguments: Namespace) -> dict[str, str]:
     return {name: value for name in BACKEND_OPTIONS if (value := getattr(arguments, name))}
+
+
+def chosen_variables(context: Context, arguments: Namespace) -> list[str]:
+    """What the line chooses, as the environment's variables: `BATCHAI_BACKEND=slurm`."""
+    backend = arguments.backend or context.settings.backend
+    variables = {name: environment_variable(name) for name in SETTING_NAMES}
+    variables |= {name: environment_variable(name, backend) for name in BACKEND_OPTIONS}
+    values = vars(arguments)
+    return [f"{variable}={values[name]}" for name, variable in variables.items() if values[name]]
 
 
 def preview(context: Context, arguments: Namespace) -> TableResult:

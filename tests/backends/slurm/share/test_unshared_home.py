@@ -124,7 +124,7 @@ def test_the_shell_checks_the_home_too(in_shell, capsys, monkeypatch):
     assert main(["use", "--backend", "slurm"]) == 2, "nothing of a choice is kept there"
     told = capsys.readouterr().err
     assert f"sees slurm.home ({in_shell})" in told
-    assert "variables such as BATCHAI_BACKEND" in told
+    assert "export BATCHAI_BACKEND=slurm" in told
     (in_shell / "seen/default").unlink()
     monkeypatch.setenv("BATCHAI_BACKEND", "slurm")
     assert main(["use", "--backend", "slurm"]) == 0, "it is the choice already"
