@@ -169,9 +169,10 @@ class LiveJobOutput(LiveOutput, JobCardOutput):
     def _freeze(self) -> int:
         card, chart = self._snapshot(), chart_bundle(self.model)
         self.view.is_hello_new = False
-        if not self.is_closed and not self.view.is_detached:
-            self.view.keep()
-        return self._show_end(card, chart)
+        if self.is_closed or self.view.is_detached:
+            return self._show_end(card, chart)
+        self.view.keep()
+        return self._show_end(card, chart) + self.view.replace_outputs(card, chart)
 
     def _title(self) -> str:
         return f"job {self.job.name}"

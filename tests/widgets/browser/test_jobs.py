@@ -70,6 +70,31 @@ def test_a_view_that_is_opened_late_or_loaded_again_has_every_line(lab, eight_ra
     assert lab.errors == []
 
 
+def test_a_notebook_loaded_again_after_its_job_has_ended_is_saved_with_the_end(lab, real_world):
+    job = NotebookJob(real_world, "away", "--nodes 1 --processes 1")
+    lab.open("away", LOAD, "%batchai job show -n away")
+    lab.run(0)
+    lab.run(1)
+    is_running(lab.page)
+    assert "[running] away" in texts_of(lab.save())
+    lab.page.goto("about:blank")
+    job.end()
+    lab.reload_views()
+    lab.page.locator(".ba-badge", has_text="succeeded").wait_for()
+    until(lambda: "[succeeded] away" in texts_of(lab.save()))
+    assert "[running]" not in texts_of(lab.save())
+    lab.page.locator(".ba-row", has_text="is done").wait_for()  # the view stays beside what replaces it
+    lab.restart_kernel()
+    lab.page.locator(".ba-view").wait_for(state="detached")
+    lab.page.get_by_text("Show this job again: %batchai job show -n away", exact=True).wait_for()
+    assert lab.errors == []
+
+
+def texts_of(notebook):
+    """What the outputs of its second cell say as text."""
+    return "".join("".join(each["data"]["text/plain"]) for each in notebook["cells"][1]["outputs"])
+
+
 def test_after_a_kernel_restart_the_copied_command_shows_the_job_again(lab, eight_ranks):
     show(lab, "restart", PROCESS, THREADS)
     lab.run(2)

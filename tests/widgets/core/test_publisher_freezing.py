@@ -61,6 +61,22 @@ def test_a_page_that_missed_the_end_gets_it_when_it_comes_back(publisher, backen
     assert page.updates == 2
 
 
+def test_a_page_that_was_loaded_again_is_sent_what_replaces_its_outputs(publisher, backend, page, clock):
+    output = live(publisher, backend, page, clock)
+    backend.finish()
+    turns(publisher, clock, 2)
+    page.messages.clear()
+    say(output, kind="ready", have={})
+    turns(publisher, clock, 2)
+    contents = [content for content, _ in page.messages]
+    card, chart = page.shown[output.id], page.shown[output.second_id]
+    assert [content for content in contents if content["kind"] == "outputs"] == [
+        {"kind": "outputs", "model_id": output.view.model_id, "outputs": [card, chart]}
+    ]
+    assert [content["kind"] for content in contents].index("keep") == 0
+    assert "[succeeded]" in card["text/plain"]
+
+
 def test_a_view_that_is_used_when_its_job_ends_leaves_the_notebook_the_last_picture(
     publisher, backend, page, clock
 ):
@@ -139,7 +155,7 @@ def test_a_page_gets_time_to_say_hello_to_the_view_of_the_next_run(publisher, ba
     say(following, kind="ready", have={})
     turns(publisher, clock, 4)
     assert following.is_frozen
-    assert page.messages[-1][0] == {"kind": "keep"}
+    assert {"kind": "keep"} in [content for content, _ in page.messages]
 
 
 def test_a_page_that_keeps_the_view_of_an_ended_job_is_still_answered(publisher, backend, page, clock):
@@ -149,7 +165,7 @@ def test_a_page_that_keeps_the_view_of_an_ended_job_is_still_answered(publisher,
     backend.finish()
     turns(publisher, clock, 4)
     assert output.is_frozen
-    assert page.messages[-1][0] == {"kind": "keep"}
+    assert {"kind": "keep"} in [content for content, _ in page.messages]
     assert f'data-batchai-snapshot="{output.id}"' in page.shown[output.id]["text/html"]
     say(output, kind="read", id="a", file="stdout.txt", offset=3, limit=4)
     turns(publisher, clock, 1)

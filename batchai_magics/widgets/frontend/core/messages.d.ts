@@ -6,7 +6,7 @@ type Listener = (...values: any[]) => void;
  * Where a view has its data from and sends its messages to: a kernel, the server of a plain page, or a recording.
  *
  * `get` returns a part of the state, such as `facts`; `embed` is a function that creates another view, or null; `link` one
- * that returns the address of a view in a plain page, from its kind and names. Events:
+ * that returns the address of a view in a plain page, from its kind and names; `cells` the cells of the notebook. Events:
  * `change:NAME` of the state, `msg:custom` with content and buffers, `lost` when no more answers will come, and
  * `connected` when the view has to say hello again.
  */
@@ -23,6 +23,16 @@ export interface KernelModel extends Host {
     kernel?: { statusChanged?: Signal } | null;
     get_model(id: string): Promise<unknown>;
     create_view(model: unknown, options?: object): Promise<ChildView>;
+    context?: { model?: { cells: Iterable<NotebookCell> } }; // in JupyterLab and Notebook 7
+  };
+}
+
+/** A cell of the notebook that the page shows; only one of code has outputs. */
+export interface NotebookCell {
+  outputs?: {
+    length: number;
+    get(index: number): { data: Record<string, any> };
+    set(index: number, output: object): void;
   };
 }
 

@@ -4,6 +4,7 @@
 import { el } from "./dom.js";
 
 const OUTPUT = ".jp-OutputArea-child"; // JupyterLab, Notebook 7, Voila; elsewhere the snapshot replaces the view
+const WIDGET_VIEW = "application/vnd.jupyter.widget-view+json";
 const PATIENCE_MS = 2000; // without a kernel's answer, after which the snapshot is shown
 const POLL_MS = 250; // between checks whether the kernel has answered
 
@@ -35,6 +36,25 @@ export function hideSnapshot(viewId, view, isAnswered) {
     clearInterval(looking);
     style.remove();
   };
+}
+
+/**
+ * Replaces a view and what follows it in its cell, unless the notebook no longer has the view. After a reload,
+ * the page does not know the display ids of its outputs, and misses their updates.
+ * @param {Iterable<import("./messages.d.ts").NotebookCell>} cells
+ * @param {string} modelId
+ * @param {Record<string, string>[]} bundles
+ */
+export function replaceOutputs(cells, modelId, bundles) {
+  for (const { outputs } of cells) {
+    for (let first = 0; first < (outputs?.length ?? 0); first++) {
+      if (outputs?.get(first).data[WIDGET_VIEW]?.model_id !== modelId) continue;
+      bundles.forEach((data, i) => {
+        if (first + i < outputs.length) outputs.set(first + i, { output_type: "display_data", data, metadata: {} });
+      });
+      return;
+    }
+  }
 }
 
 /**

@@ -22,7 +22,10 @@ export function kernelHost(model) {
   const { widget_manager: manager } = model; // none in marimo
   const embed = manager ? async (/** @type {string} */ id) => manager.create_view(await manager.get_model(id), {}) : null;
   return {
-    get: (name) => (name === "embed" ? embed : model.get(name)),
+    get(name) {
+      if (name === "cells") return manager?.context?.model?.cells ?? [];
+      return name === "embed" ? embed : model.get(name);
+    },
     send: (content) => model.send(content),
     on(event, listener) {
       if (event !== "lost") return model.on(event, listener);

@@ -44,6 +44,20 @@ test("the kernel hears from time to time how far the page has come", () => {
   assert.deepEqual(sent.map(({ kind, seq }) => [kind, seq]), [["alive", 16], ["alive", 32]]);
 });
 
+test("outputs of a notebook that still has the view are replaced, others stay", () => {
+  const viewOf = (id) => ({ data: { "application/vnd.jupyter.widget-view+json": { model_id: id } } });
+  const cell = (...list) => ({ outputs: { list, get length() { return list.length; }, get: (i) => list[i], set: (i, value) => (list[i] = value) } });
+  const [other, own, alone] = [cell(viewOf("x"), { data: {} }), cell({ data: {} }, viewOf("a"), { data: {} }), cell(viewOf("b"))];
+  const frozen = (id) => take({ kind: "outputs", model_id: id, outputs: [{ "text/plain": "card" }, { "text/plain": "chart" }] }, []);
+  frozen("a"); // a front end that does not tell what its notebook has
+  model.widget_manager.context = { model: { cells: [{}, other, own, alone] } };
+  frozen("a");
+  frozen("a");
+  frozen("b");
+  const texts = [other, own, alone].map(({ outputs }) => outputs.list.map(({ data }) => data["text/plain"]));
+  assert.deepEqual(texts, [[undefined, undefined], [undefined, "card", "chart"], ["card"]]);
+});
+
 test("numbers of one line have their positions once", () => {
   const values = [{ name: "rate", first: 0 }, { name: "loss", first: 0, is_at_same: true }, { name: "norm", first: 0 }];
   batch(1, { values }, [...point(10, 100), new Float32Array([2]), ...point(20, 0.5)]);
