@@ -129,7 +129,8 @@ def copy(request: StorageRequest) -> ApiResponse:
     pieces = _read(request, share, source.path)
     stamp = _create_blob(request, pieces, StorageRecord(metadata, record.properties))
     copied = {"x-ms-copy-id": str(uuid.uuid4()), "x-ms-copy-status": "success"}
-    return ApiResponse(202, headers={**stamp, **copied})
+    is_put = "x-ms-blob-type" in headers  # Put Blob From URL, which is never accepted for later
+    return ApiResponse(201 if is_put else 202, headers={**stamp, **copied})
 
 
 def delete(request: StorageRequest) -> ApiResponse:

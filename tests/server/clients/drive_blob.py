@@ -52,6 +52,7 @@ told["sas"] = generate_blob_sas(
 copied = container.get_blob_client("new/folder/copy.txt")
 copied.start_copy_from_url(container.get_blob_client("a/small.txt").url)
 told["copied"] = copied.download_blob().readall().decode()
+copied.upload_blob_from_url(container.get_blob_client("a/small.txt").url, overwrite=True)
 copied.delete_blob()
 container.delete_blob("top.txt")
 told["left"] = [item.name for item in container.list_blobs()]
