@@ -34,6 +34,7 @@ for step in range(4, 9):
 """
 CLUSTER = "widgets.show_dashboard(world.cluster_subject)"
 JOBS = "widgets.show_dashboard(world.jobs_subject)"
+TWO_LINES_PX = 40  # of the form, which a wide page shows in one
 NAMES = "() => [...document.querySelectorAll('.ba-table tbody .ba-open')].map((one) => one.textContent)"
 
 
@@ -59,6 +60,7 @@ def test_a_cluster_is_seen_and_resized(lab):
     page.get_by_role("list", name="Nodes").get_by_role("listitem").nth(3).wait_for()
     tiles = page.locator(".ba-tile-job")
     until(lambda: tiles.all_inner_texts()[:3] == ["third", "third", "ready for a job"])
+    assert page.locator(".ba-scale").bounding_box()["height"] < TWO_LINES_PX
     page.get_by_label("Number of nodes").fill("5")
     page.get_by_role("button", name="Resize").click()
     page.get_by_text("4 of 5 nodes", exact=True).wait_for()

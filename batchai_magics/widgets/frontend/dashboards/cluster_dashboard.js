@@ -161,7 +161,7 @@ export class ScaleForm {
     this.gone = el("label", { class: "ba-choice" }, "leaving nodes", this.leaving);
     for (const field of [this.#target, this.#least, this.#most]) field.addEventListener("input", edited);
     const submit = (/** @type {Event} */ event) => this.#onSubmit(event);
-    this.element = el("form", { class: "ba-scale", submit }, this.kind, this.#fixed, this.#auto, this.gone, this.#submit);
+    this.element = el("form", { class: "ba-scale ba-choice", submit }, this.kind, this.#fixed, this.#auto, this.gone, this.#submit);
   }
 
   /** Shows the cluster's size, unless the user is editing it. @param {ClusterFacts} facts */
