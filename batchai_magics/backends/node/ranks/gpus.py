@@ -26,6 +26,7 @@ DRIVER = "/proc/driver/nvidia/version"  # exists if the driver is loaded
 VISIBLE, ORDER, BY_BUS = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "PCI_BUS_ID"
 ALL = "MIG-all"  # stands for every GPU where no variable names some
 UUIDS = ("GPU-", "MIG-")  # prefixes of the UUIDs of GPUs and of instances
+_UUID_BYTES = 96
 PROCESSES, MOST_PROCESSES = 64, 4096  # buffer size for processes on a GPU: initial, maximum
 _INSUFFICIENT_SIZE, _FUNCTION_NOT_FOUND = 7, 13
 _UNAVAILABLE = 2**64 - 1  # memory of a process that the driver does not report
@@ -171,10 +172,17 @@ class Gpus:
         return None if failed else handle
 
     def _by_uuid(self, uuid: str) -> ctypes.c_void_p | None:
-        """The GPU or instance with that UUID."""
+        """The GPU or instance with that UUID; for a GPU, a prefix suffices."""
         handle = ctypes.c_void_p()
-        failed = self._call("nvmlDeviceGetHandleByUUID", uuid.encode(), ctypes.byref(handle))
-        return None if failed else handle
+        if not self._call("nvmlDeviceGetHandleByUUID", uuid.encode(), ctypes.byref(handle)):
+            return handle
+        count, text = ctypes.c_uint(), ctypes.create_string_buffer(_UUID_BYTES)
+        self._call("nvmlDeviceGetCount_v2", ctypes.byref(count))
+        for each in filter(None, map(self._by_index, range(count.value))):
+            is_read = not self._call("nvmlDeviceGetUUID", each, text, _UUID_BYTES)
+            if is_read and text.value.decode().startswith(uuid):
+                return each
+        return None
 
     def _number(self, handle: ctypes.c_void_p) -> int | None:
         """The number of a GPU; for an instance, the number of its parent GPU."""

@@ -30,6 +30,10 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, void **handle) {
   for (int i = 0; i < 3; i++) if (!strcmp(uuid, parts[i])) { *handle = &instances[i]; return 0; }
   return 6;
 }
+int nvmlDeviceGetUUID(void *handle, char *text, unsigned size) {
+  strncpy(text, uuids[(char *)handle - handles], size);
+  return 0;
+}
 int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(void *handle, void **whole) {
   for (int i = 0; i < 3; i++) if (handle == &instances[i]) { *whole = &handles[i / 2]; return 0; }
   return 2;
@@ -161,6 +165,7 @@ def test_each_gpu_of_the_job_is_told_with_the_memory_of_processes(driver):
     ("visible", "devices"),
     [
         ("GPU-11aa22bb-0001", [[1, 3, 5 << 30]]),
+        ("GPU-11aa", [[1, 3, 5 << 30]]),  # as CUDA, which takes the first digits that are enough
         ("GPU-nobody", []),
         ("GPU-8932f937-d72c,1", [[1, 3, 5 << 30], [0, 97, 5 << 30]]),
         ("1,-1,0", [[1, 3, 5 << 30]]),  # as CUDA, which ends at a wrong one
