@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Generator, Mapping
@@ -103,7 +104,9 @@ def resume_command(id: ResourceId, command: str) -> str:
         ("-w", id.workspace, settings.workspace),
         ("-g", id.group, settings.resource_group),
     )
-    options = (f" {flag} {name}" for flag, name, default in scope if name.lower() != default.lower())
+    options = (
+        f" {flag} {shlex.quote(name)}" for flag, name, default in scope if name.lower() != default.lower()
+    )
     return f"batchai {command} {id.name}{''.join(options)}"
 
 

@@ -208,6 +208,12 @@ def test_the_command_to_resume_leaves_out_the_defaults(monkeypatch):
     assert resume_command(job, "logs -f") == "batchai logs -f long -e default"
 
 
+def test_the_command_to_resume_can_be_pasted_into_a_shell():
+    chosen = replace(load_settings(), resource_group="team(eu)")
+    job = workspace_id(chosen).child(Kind.EXPERIMENT, "default").child(Kind.JOB, "long")
+    assert resume_command(job, "logs -f") == "batchai logs -f long -g 'team(eu)'"
+
+
 def test_the_command_to_resume_has_what_a_shell_does_not_know_of_a_notebook():
     chosen = replace(load_settings(), workspace="own")
     select_settings(chosen)
