@@ -12,7 +12,7 @@ from batchai_magics.jobs.run_diff import SAME, RunDiff
 _LOG = (
     "margin:6px 0 0;padding:8px 10px;overflow-x:auto;white-space:pre;"
     "font-size:12px;line-height:1.5;border:1px solid var(--jp-border-color2,#bbb);border-radius:4px;"
-    "background:var(--jp-layout-color1,transparent);color:var(--jp-content-font-color1,inherit);"
+    "background-color:var(--jp-layout-color1,transparent);color:var(--jp-content-font-color1,inherit);"
     "font-family:var(--jp-code-font-family,monospace)"
 )
 _CODE = "margin:8px 0 0;font-family:var(--jp-code-font-family,monospace);font-size:12px;white-space:pre-wrap"

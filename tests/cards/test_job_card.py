@@ -126,6 +126,17 @@ def test_a_card_has_no_script_and_no_image_and_is_well_formed():
     assert tags.open == []
 
 
+def test_a_card_needs_no_style_that_jupyterlab_takes_long_to_check():
+    """Its expression for `background` takes 60 ms to compile, that for `background-color` none."""
+    jobs = [ListedJob(resource())]
+    for text in (
+        to_html(JobOverview(resource(), NOW, lines=("a line",))),
+        list_html(job_list_card("e", jobs, NOW), jobs),
+    ):
+        assert "background-color:" in text
+        assert "background:" not in text
+
+
 def test_lines_are_shown_as_a_terminal_leaves_them():
     card = JobOverview(resource(), NOW, lines=("10%\r20%\r100%\r\n", "\x1b[31mred\x1b[0m", "x" * 5000))
     text = to_text(card)
