@@ -191,8 +191,8 @@ export class LogWindow {
     this.boxLayout.lay(rows);
     const { layout } = this.boxLayout;
     this.sizer.style.height = `${layout.height + PADDING_PX}px`;
-    this.#place(layout.height + PADDING_PX - height);
-    const first = Math.max(0, layout.indexAt(this.box.scrollTop) - OVERSCAN_ROWS);
+    const top = this.#wantedTop(layout.height + PADDING_PX - height);
+    const first = Math.max(0, layout.indexAt(top) - OVERSCAN_ROWS);
     const last = Math.min(rows.length, first + Math.ceil(height / ROW_PX) + 2 * OVERSCAN_ROWS);
     const wanted = new Set(rows.slice(first, last));
     for (const [row, element] of this.shown) {
@@ -213,16 +213,21 @@ export class LogWindow {
       element.style.top = `${layout.topOf(index)}px`;
       index += 1;
     }
+    this.#place(top); // behind all changes, so that the browser lays the rows out once
     if (this.boxLayout.isWrapped && this.boxLayout.measure(this.shown, wanted, first)) this.frame.ask();
     this.#fillWhenAtRest();
   }
 
-  /** Keeps the visible rows in place while rows around them change. @param {number} bottom */
-  #place(bottom) {
+  /** The scroll position that keeps the visible rows in place while rows around them change. @param {number} bottom */
+  #wantedTop(bottom) {
     const index = this.log.indexAt(this.anchor.offset, this.log.shown);
     const top = this.isFollowing ? bottom : this.boxLayout.layout.topOf(index) + this.anchor.pixels;
-    const wanted = Math.max(0, Math.min(top, bottom));
-    if (Math.abs(this.box.scrollTop - wanted) >= 1) this.box.scrollTop = wanted;
+    return Math.max(0, Math.min(top, bottom));
+  }
+
+  /** @param {number} top */
+  #place(top) {
+    if (Math.abs(this.box.scrollTop - top) >= 1) this.box.scrollTop = top;
     this.expectedTop = this.box.scrollTop;
     this.knownHeight = this.box.clientHeight;
     this.isMoving = false;
