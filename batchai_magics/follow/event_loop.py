@@ -55,8 +55,8 @@ def events(
 ) -> Iterator[Sequence[Event]]:
     """Yield everything that happens to a job, from the first log byte to its end.
 
-    The events of each poll come together, none of a poll without any. Logs are drained before the last
-    StateChanged, which has a final state. If a backend becomes unreachable after it has responded once,
+    The events of each poll come together, in an empty sequence if there are none. Logs are drained before the
+    last StateChanged, which has a final state. If a backend becomes unreachable after it has responded once,
     ConnectionLost is yielded, requests are retried with backoff, and ConnectionRestored follows; no event is
     lost.
 

@@ -49,7 +49,6 @@ export function pointsOf(values, least = 0) {
     .join(" ");
 }
 
-
 const ENDED = ["failed", "cancelled", "stopped"];
 
 /** Whether progress is shown: while the job runs, and after it ended early. @param {string} state */
