@@ -61,7 +61,7 @@ _TABLES = (
     _BRACE,
     r"step \(% done\)",
     r"(?:loss|acc|accuracy|f1|auc|score|error)[ \t]*\|[ \t]*[a-z][^\n0-9]*$",
-    r"(?:metrics?|split|set|phase|dataset|mode|stage|subset)[ \t]*\|[ \t]*[a-z][^\n]*$",
+    r"(?:metrics?|split|set|phase|dataset|mode|stage|subset)(?:[ \t]*\||[ ]{2})[ \t]*[a-z][^\n]*$",
     r"[-=][-=+|:. \t]{7,}$",
     r"^[ \t]*(?:---|===|\*\*\*|___|~~~|###)[-=*_~#]*[ \t]*$",
     "\xe2[\x94\x95]",

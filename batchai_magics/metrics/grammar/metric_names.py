@@ -120,7 +120,7 @@ _CAMEL_PHASE = re.compile(r"(?P<phase>Train|Valid|Val|Eval|Dev|Test)(?=[A-Z][a-z
 _AVERAGED_PHASE = re.compile(
     r"(?P<kind>(?:avg|average|mean|running|final|last|overall|epoch|approx)\.?[ _](?=\w)"
     r"|(?:[a-z]+[ _]){1,6}?(?!train))"
-    r"(?P<phase>train|training|val|valid|validation|eval|evaluation|test)[ _:]+(?=\S)",
+    r"(?P<phase>train|training|val|valid|validation|eval|evaluation|test)\.?[ _:]+(?=\S)",
     re.IGNORECASE,
 )
 _JOINED_PHASE = re.compile(

@@ -79,6 +79,7 @@ _PROGRAM_TABLE = re.compile(_OPENINGS)
 MAY_BE_TABLE = re.compile(
     rb"(?i)" + _OPENINGS + rb"|\{'|epoch|step|iter|update|round|batch|\bgen\b|generation|#|\bit\b|\bep\b"
     rb"|(?<![\w./@-])(?:[a-z][\w./@-]{0,40}[ ]{2,40}){4}|[-=]{8}|-{3}[|+]|[a-z)1][ \t]*\|[ \t]*[a-z]"
+    rb"|^[ \t]*(?:" + "|".join(sorted(SPLITS)).encode() + rb")[ ]{2}"
     rb"|\xe2[\x94\x95]"
 )
 """What a line has that is the edge or the header of a table, or a line of most."""
@@ -258,7 +259,7 @@ class MetricTable:
         self._lines_left -= 1
         found = self._pair_numbers(columns, text) if columns.is_pair else _row_numbers(columns, text)
         if found is None:
-            is_over = columns.is_placed and columns.separator and not _BESIDE.fullmatch(text)
+            is_over = columns.ends_at_text and not _BESIDE.fullmatch(text)
             if is_over or not self._lines_left or (self._shown and are_other_names(columns, text)):
                 self._columns = None
             return None

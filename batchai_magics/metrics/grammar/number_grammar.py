@@ -103,7 +103,7 @@ LISTED_NUMBERS = re.compile(
     + NUMBER
     + rb"%?(?:,[ ]{1,2}"
     + NUMBER
-    + rb"%?){1,12}),?[\])]?[ \t]*\Z"
+    + rb"%?){1,12}),?(?:[\])](?=[ \t]*[;|])|[\])]?[ \t]*\Z)"
 )
 """Names, then as many numbers in their order: `loss, acc = 0.5, 0.9`."""
 
@@ -187,6 +187,7 @@ DURATION = re.compile(
     rb"(?: \([^()\n]{1,40}\))?\.?"
     rb"|(?i:patience|counter|bad[ _]epochs|no[ _]improve(?:ment)?|early[ _-]?stop(?:ping)?(?:[ ]counter)?)"
     rb"[ :=(]{1,3}\d{1,6}(?:[ ]?/[ ]?|[ ](?:out[ ])?of[ ])\d{1,6}\b"
+    rb"|with[ ]\d[\d,]{0,12}[ ](?:samples|examples|images|instances|sentences|sequences)(?=[,;:])"
     rb"|is[ ]\d[\d.]{0,20}[ ](?:secs?|seconds?|minutes?|hours?)\b"
     rb"|\d[\d,.]{0,20}[kKMB]?[ ]"
     rb"(?:images|imgs|samples|examples|tokens|frames|sequences|sentences|words|episodes|batches)"

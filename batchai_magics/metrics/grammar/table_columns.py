@@ -50,6 +50,11 @@ class Columns(NamedTuple):
         """Whether they are a step and a measure alone, of which any two numbers may remind."""
         return len(self.names) == 2 and self.table is _ANY_TABLE and not self.is_placed
 
+    @property
+    def ends_at_text(self) -> bool:
+        """Whether the rows are short, so that any other text ends them."""
+        return self.is_placed and (self.separator != b"" or self.names[0].lower() in SPLITS)
+
     def index_of(self, names: tuple[str, ...] | frozenset[str]) -> int | None:
         """The column that has one of these names."""
         return _index_of(self.names, names)
@@ -84,7 +89,7 @@ def columns_of(text: bytes, *, is_placed: bool = False) -> Columns | None:
             return own._replace(phase=table.phase, table=table)
     if _is_of_training(columns):
         return columns
-    if is_placed and separator == b"|":
+    if is_placed and (separator == b"|" or columns.names[0].lower() in SPLITS):
         return _placed(columns)
     is_wide = not separator and len(names) >= _MANY_COLUMNS
     is_told = is_placed and is_wide and any(map(is_measured, columns.names))

@@ -2,7 +2,8 @@
 
 import pytest
 
-from batchai_magics.metrics import read_metrics
+from batchai_magics.metrics import Parser, read_metrics
+from batchai_magics.metrics.measurement import lines_of
 
 
 def rows_of(text):
@@ -138,6 +139,14 @@ LINES = {
         "training_loss": 0.25,
         "val_loss": 0.5,
     },
+    "epoch 3: (loss, acc) = (0.25, 0.75); (val_loss, val_acc) = (0.5, 0.625)": {
+        "epoch": 3,
+        "loss": 0.25,
+        "acc": 0.75,
+        "val_loss": 0.5,
+        "val_acc": 0.625,
+    },
+    "batch 300 of 600 (50%) with 32 samples, loss 0.25": {"step": 300, "loss": 0.25},
     "Batch 300: loss was 0.25": {"step": 300, "loss": 0.25},
     "iter    3  loss = 0.25D+02  |g| = 0.125D-01": {"step": 3, "loss": 25.0},
     "Epoch 3 | loss 0.25 | val 0.5 | best 0.125 | patience 1/5": {
@@ -269,6 +278,11 @@ def test_other_lists_dashes_and_sentences_give_no_numbers(line):
     assert rows_of(line + "\n") == []
 
 
+def test_an_abbreviated_phase_within_a_name_is_that_of_its_number():
+    (row,) = lines_of(Parser().feed(b"Epoch 3 of 9, avg. train loss 0.25, avg. val. loss 0.5\n"))
+    assert [(each.value, each.phase) for each in row] == [(0.25, "train"), (0.5, "val")]
+
+
 def test_the_mean_over_an_epoch_stands_below_its_steps():
     text = "Start of epoch 3\nTraining loss (for 1 batch) at step 0: 0.5\nTraining acc over epoch: 0.75\n"
     assert rows_of(text)[1:] == [{"epoch": 3, "training_acc_over_epoch": 0.75}]
@@ -278,6 +292,7 @@ TRAIN_AND_VAL = {
     "indented": "Epoch 3:\n  val:\n    loss: 0.5\n  train:\n    loss: 0.25\n",
     "as JSON": 'Epoch 3\n{\n  "val": {\n    "loss": 0.5\n  },\n  "loss": 0.25\n}\n',
     "by split": "Epoch 3\n| split | loss |\n|-------|------|\n| val | 0.5 |\n| train | 0.25 |\n| old | 1 |\n",
+    "in blanks": "  Epoch 3\n  Split    Loss\n  -----  ------\n  val     0.5\n  train   0.25\n  old   1\n",
     "with a phase": "| Epoch | Phase | Loss |\n|---|---|---|\n| 3 | val | 0.5 |\n| 3 | train | 0.25 |\n",
 }
 
