@@ -14,9 +14,10 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.backends.azure.arm_client import TIMING, USER_AGENT, ArmClient
+from batchai_magics.backends.azure.arm_protocol import OWN_SERVER
 from batchai_magics.backends.azure.bounded_transport import bounded_transport
 from batchai_magics.backends.service.extension_wire import OWN_CLIENT, PREFER, prefer_wait
-from batchai_magics.errors import UsageError
+from batchai_magics.errors import ServiceError, UsageError
 from batchai_magics.models.file_server import FileServer
 from batchai_magics.models.resource_ids import PROVIDER, Kind, ResourceId
 from batchai_magics.models.resources import Cluster, Experiment, JobResource, Resource, Workspace
@@ -109,11 +110,17 @@ class StaticToken:
 def credentials(endpoint: Endpoint) -> dict[str, Any]:
     """The authentication options of Azure's clients for the endpoint.
 
-    Azure's tokens are scoped to the endpoint, so no other service accepts them.
+    Azure's tokens are scoped to the endpoint, so no other service accepts them, and go to no http.
+
+    Raises:
+        ServiceError: there is no token, and Azure's cannot be sent.
     """
     if endpoint.settings.token:
         token = StaticToken(endpoint.settings.token)
         return {"credential": token, "authentication_policy": _static_policy(endpoint)}
+    if urlsplit(endpoint.url).scheme == "http":
+        text = f"there is no token for {endpoint.url}"
+        raise ServiceError(text, code="NoCredentials", hint=OWN_SERVER.credentials)
     from azure.identity import DefaultAzureCredential
 
     logging.getLogger("azure.identity").setLevel(logging.ERROR)  # its warning has eleven lines

@@ -177,6 +177,15 @@ def test_a_token_goes_before_the_identity_of_the_machine_and_without_both_it_is_
     assert "az login" in caught.value.hint
 
 
+def test_a_server_without_tls_and_no_token_for_it_say_to_set_one() -> None:
+    own = ArmSettings(endpoint=HERE)
+    backend = ArmBackend(Endpoint.of(own), Settings(backend="arm", sections={"arm": own}))
+    with contextlib.closing(backend), pytest.raises(ServiceError) as caught:
+        backend.show(ID)
+    assert (caught.value.code, caught.value.message) == ("NoCredentials", f"there is no token for {HERE}")
+    assert "BATCHAI_TOKEN" in caught.value.hint
+
+
 @pytest.mark.parametrize(
     ("url", "is_given"),
     [
