@@ -107,10 +107,12 @@ class MetricsResult:
 
 
 def read(context: Context, arguments: Namespace) -> ValueWithNotes:
-    """The metrics in log files, in file order, with notes about numbers that were not read."""
+    """The metrics in log files, in file order, with notes about what was not read, and logs without any."""
     logs = tuple(_logs(arguments, _preferences(context)))
     notes = (
-        (f"{name}: {notice}" if len(logs) > 1 else notice) for name, log in logs for notice in log.notices
+        (f"{name}: {notice}" if len(logs) > 1 else notice)
+        for name, log in logs
+        for notice in log.notices or (() if len(log.table) else ("The log has no metrics.",))
     )
     return ValueWithNotes(MetricsResult(logs, arguments.tidy), tuple(notes))
 

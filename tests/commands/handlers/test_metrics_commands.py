@@ -239,6 +239,12 @@ def test_numbers_that_were_not_read_are_noted_beside_an_empty_result(do, log, tm
     assert [note.partition(": ")[0] for note in both.notes] == [str(tmp_path / "own.log")]
 
 
+def test_a_log_without_metrics_is_noted(do, log, tmp_path):
+    (tmp_path / "own.log").write_text("hello\nworld\n")
+    assert do(f"metrics read {tmp_path / 'own.log'}").notes == ("The log has no metrics.",)
+    assert do(f"metrics read {log('a.log')}").notes == ()
+
+
 def test_a_match_that_is_no_number_is_noted(do, tmp_path):
     (tmp_path / "own.log").write_text("psnr=low\npsnr=27.5\n")
     result = do(f"metrics read {tmp_path / 'own.log'} --metric 'psnr=psnr=(\\S+)' --tidy")
