@@ -92,8 +92,8 @@ class SweepUpdate:
 class SweepModel(FigureModel):
     """The current state of a sweep, read in the background until it has ended.
 
-    `changed` has the version of each trial, the latest changes last. `start` runs a task that may block.
-    Without `takes_steps`, reading starts no trials.
+    An update costs as much as the trials that it changes. `changed` has the version of each trial, the latest
+    changes last. `start` runs a task that may block. Without `takes_steps`, reading starts no trials.
     """
 
     noun = "sweep"
@@ -116,6 +116,7 @@ class SweepModel(FigureModel):
         self.changed: dict[int, int] = {}
         self.best: TrialRow | None = None
         self.seeds = SeedGroups()
+        self._counts: Counter[str] = Counter()
         self._reader = _SweepReader(sweep, costs, clock, takes_steps=takes_steps)
         self._start, self._clock = start or _in_thread, clock
         self._lock = threading.Lock()
@@ -161,13 +162,18 @@ class SweepModel(FigureModel):
     def take(self, update: SweepUpdate) -> None:
         """Applies an update."""
         self.version += 1
+        is_turned = self.update is not None and update.direction is not self.update.direction
         self.update = update
         for row in update.rows:
+            old = self.trials.get(row.number)
+            self._counts[row.state] += 1
+            if old:
+                self._counts[old.state] -= 1
             self.trials[row.number] = row
             self.changed.pop(row.number, None)
             self.changed[row.number] = self.version
         self.seeds = self._seed_groups()
-        self.best = self._best()
+        self._find_best(update.rows, is_turned=is_turned)
 
     def _seed_groups(self) -> SeedGroups:
         """The trials that differ in their seed alone; those that have succeeded."""
@@ -184,15 +190,20 @@ class SweepModel(FigureModel):
         rises = self.sign < 0 if self.sign else None
         return seed_groups(runs, self.update.metric if self.update else "", rises=rises)
 
-    def _best(self) -> TrialRow | None:
-        """The best trial, with seeds one of the best group."""
-        trials = [*self.trials.values()]
+    def _find_best(self, rows: Iterable[TrialRow], *, is_turned: bool) -> None:
+        """Finds the best trial: among these and the best one so far, or among all if that has changed."""
+        last = self.best
+        is_same = last is None or self.trials[last.number].best == last.best
+        candidates = self.trials.values() if is_turned or not is_same else [*filter(None, [last]), *rows]
         if self.seeds.reference is not None:
-            trials = [trials[index] for index in self.seeds.groups[self.seeds.reference].values]
-        known = [row for row in trials if row.best is not None]
-        if not (self.sign and known):
-            return None
-        return min(known, key=lambda row: (self.sign * (row.best or 0.0), row.number))
+            trials = [*self.trials.values()]
+            candidates = [trials[index] for index in self.seeds.groups[self.seeds.reference].values]
+        known = [row for row in candidates if row.best is not None]
+        if self.sign and known:
+            self.best = min(known, key=lambda row: (self.sign * (row.best or 0.0), row.number))
+            self.best = self.trials[self.best.number]
+        else:
+            self.best = None
 
     @property
     def sign(self) -> int:
@@ -213,7 +224,7 @@ class SweepModel(FigureModel):
     @property
     def counts(self) -> dict[str, int]:
         """The number of trials by state."""
-        return Counter(row.state for row in self.trials.values())
+        return {state: count for state, count in self._counts.items() if count}
 
     def facts(self) -> PageData:
         """What the view's header shows (`SweepFacts` in frontend/core/messages.d.ts)."""
