@@ -152,8 +152,12 @@ class LineContext:
 
     def has_ended(self, line: int) -> bool:
         """Whether a line with this number is too far below any heading to belong to it."""
-        last = self.heading_line if self.phase is None else max(self.heading_line, self.phase_line)
-        return line - last > _MAX_PHASE_GAP
+        return line - self._last_heading_line > _MAX_PHASE_GAP
+
+    @property
+    def _last_heading_line(self) -> int:
+        """The number of the last line of a block, which has ended if numbers with a position are below."""
+        return self.heading_line if self.phase is None else max(self.heading_line, self.phase_line)
 
     def note(self, step: int | None, epoch: float | None) -> None:
         """Note the position of a line with numbers."""
@@ -281,7 +285,7 @@ class LineContext:
         if step is not None or phase != self.phase:
             self.phase_step = step
         has_position = (self.step, self.epoch) != (None, None) and not self.is_list
-        is_of_block = has_position and line - max(self.heading_line, self.phase_line) <= _MAX_GAP
+        is_of_block = has_position and line - self._last_heading_line <= _MAX_GAP
         self.phase, self.phase_line, self.is_phase_new = phase, line, True
         self.may_open_settings = reading.is_opening and not (self.is_known or is_of_block)
         self.step_line = -(1 << 30)

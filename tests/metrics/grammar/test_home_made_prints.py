@@ -323,3 +323,4 @@ def test_assigned_measures_below_a_phase_are_read_and_settings_are_not():
     assert rows_of(f"eval:\n  accuracy = 0.93\n{settings}") == [{"val_accuracy": 0.93}]
     assert rows_of("epoch: 100\nval:\n  loss: 1.5\n  iou: 0.5\n") == []
     assert rows_of("train:\n  lr: 0.1\n  loss: 1.5\n") == []
+    assert rows_of("Training:\nepoch 3 loss 0.5\nTraining:\n  loss: 0.7\n") == [{"epoch": 3, "loss": 0.5}]
