@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from functools import cache
 from typing import Any
 
@@ -327,9 +327,14 @@ def _formats() -> re.Pattern[str]:
     return re.compile("|".join((*OTHER_FORMATS.values(), rf"\b(?:{'|'.join(WORD_FORMATS.values())})")))
 
 
+@cache
+def _secret_files() -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, _SECRET_FILES)))
+
+
 def is_secret_file(path: str) -> bool:
     """Whether a path with `/` names a file that holds secrets, or lies in a folder of such files."""
     lowered = path.lower()
     parts = [part for part in lowered.split("/") if part not in _HARMLESS_FILES]
-    is_secret = any(fnmatchcase(part, pattern) for part in parts for pattern in _SECRET_FILES)
+    is_secret = any(map(_secret_files().match, parts))
     return is_secret or f"/{_SECRET_FOLDER}" in f"/{lowered}/"
