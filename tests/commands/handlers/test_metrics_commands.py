@@ -98,10 +98,10 @@ def first_metric(context, file, **settings):
 
 
 def test_the_settings_choose_the_headline_and_directions(context, tmp_path):
-    (tmp_path / "a.log").write_text("".join(f"step {n} loss {3 - n} score {n}\n" for n in (1, 2)))
+    (tmp_path / "a.log").write_text("".join(f"step {n} loss {3 - n} quality {n}\n" for n in (1, 2)))
     assert first_metric(context, tmp_path / "a.log")["name"] == "loss"
-    first = first_metric(context, tmp_path / "a.log", headline_metric="score", falling_metrics="score")
-    assert (first["name"], first["direction"], first["best"]) == ("score", "falls", 1)
+    first = first_metric(context, tmp_path / "a.log", headline_metric="quality", falling_metrics="quality")
+    assert (first["name"], first["direction"], first["best"]) == ("quality", "falls", 1)
 
 
 def test_the_settings_choose_the_headline_of_a_large_log(context, log):
