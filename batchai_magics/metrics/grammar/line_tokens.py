@@ -214,28 +214,53 @@ def _take_text_pair(scan: LineScan) -> bool:
         phase, is_name = phase_of_word(told["phase"].decode()), found[0].startswith(b"'name")
         scan.phase = (scan.phase or phase) if is_name else (phase or scan.phase)
     name = (found["name"] or b"").decode("utf-8", "replace")
-    is_filler, is_phase = name.split(" ")[-1].lower() in _NO_TEXT_NAMES, phase_of_word(name) is not None
+    return (
+        _enter_result(scan, found, name) or _enter_group(scan, found, name) or _pass_text(scan, found, name)
+    )
+
+
+def _enter_result(scan: LineScan, found: re.Match[bytes], name: str) -> bool:
+    """Enter the phase of `Test Error: Avg loss: 0.5`."""
     head, _, tail = name.partition(" ")
-    if tail.lower() in ("error", "performance") and (phase := phase_of_word(head)):
-        scan.enter_phase(phase)  # `Test Error: Avg loss: 0.5`
-        scan.at = found.start() + found[0].index(b":") + 1
-        return True
+    phase = phase_of_word(head) if tail.lower() in ("error", "performance") else None
+    if not phase:
+        return False
+    scan.enter_phase(phase)
+    scan.at = found.start() + found[0].index(b":") + 1
+    return True
+
+
+def _enter_group(scan: LineScan, found: re.Match[bytes], name: str) -> bool:
+    """Enter the group of `Generator: loss 0.5` or `LOC: recall: 0.5`, unless the name is a line's prefix."""
+    if not name or _is_filler(name) or phase_of_word(name) is not None:
+        return False
     value = found[0].rpartition(b":")[2].strip().decode("utf-8", "replace")
     is_named = is_quality(value) and numbers.NUMBER_ALONE.match(scan.text, found.end(), scan.end)
-    if name and is_named and scan.positions and not (is_filler or is_phase):  # `Generator: loss 0.5`
-        scan.at, scan.group = found.start() + found[0].index(b":") + 1, f"{name}/"
-        return True
-    if name and found[0].endswith(b":") and not (is_filler or is_phase):
-        scan.at = found.start() + found[0].index(b":") + 1
-        is_prefix = _LEVEL.search(name) or (_ORIGIN.search(name) and not scan.numbers)
-        if not is_prefix:
-            scan.group = f"{name}/"
-        return True
+    if is_named and scan.positions:
+        scan.group = f"{name}/"
+    elif not found[0].endswith(b":"):
+        return False
+    elif not (_LEVEL.search(name) or (_ORIGIN.search(name) and not scan.numbers)):
+        scan.group = f"{name}/"
+    scan.at = found.start() + found[0].index(b":") + 1
+    return True
+
+
+def _pass_text(scan: LineScan, found: re.Match[bytes], name: str) -> bool:
+    """Pass a name and its text; the value of a phase is itself a name: `DEV : loss 0.5`."""
     has_value = found[0][-4:] in (b": --", b"None") or b"/" in found[0]
-    if is_filler or ENDS_IN_POSITION.search(name) or (is_phase and not has_value):
-        return False  # the value of a phase is itself a name: `DEV : loss 0.5`
+    if (
+        _is_filler(name)
+        or ENDS_IN_POSITION.search(name)
+        or (phase_of_word(name) is not None and not has_value)
+    ):
+        return False
     scan.at = found.end()
     return True
+
+
+def _is_filler(name: str) -> bool:
+    return name.split(" ")[-1].lower() in _NO_TEXT_NAMES
 
 
 def _pass_best(scan: LineScan) -> bool:

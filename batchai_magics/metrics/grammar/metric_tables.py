@@ -13,7 +13,7 @@ names. It must measure something, too; all other tables give nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
@@ -47,7 +47,7 @@ from batchai_magics.metrics.grammar.table_columns import (
     without_frame,
     words_of_row,
 )
-from batchai_magics.metrics.programs import PROGRAM_TABLES, Layout
+from batchai_magics.metrics.programs import PROGRAM_TABLES, Layout, ProgramTable
 
 _MOST_LINES = 300  # between two rows of columns, or in one box
 _NUMBER = rb"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?\.?\d*(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf)"
@@ -316,10 +316,7 @@ def _row_numbers(columns: Columns, text: bytes) -> Row | None:
 
 def _training_row(columns: Columns, cells: Sequence[bytes]) -> Row | None:
     """The numbers of a row with an epoch or a step, or with the name that rows of its table have."""
-    table, label = columns.table, ""
-    if table.label:
-        texts = (cell.decode(errors="replace") for cell in cells)
-        label = next((text for text in texts if text.startswith(table.label)), "")
+    table, label = columns.table, _row_label(columns.table, cells)
     phase = next(filter(None, map(phase_of_word, label.split())), columns.phase)
     split = columns.index_of(SPLITS)
     if split is not None:
@@ -331,14 +328,27 @@ def _training_row(columns: Columns, cells: Sequence[bytes]) -> Row | None:
     is_named = bool(table.row_name) and cells[0] == table.row_name.encode()
     if not (any(counts) or columns.is_placed or is_named):
         return None
-    numbers = [
-        number
-        for place, (name, cell) in enumerate(zip(columns.names, cells, strict=True))
-        if place not in places
-        for number in _numbers(table.names.get(name.lower(), name), cell, phase)
-    ]
+    numbers = _measured_numbers(columns, cells, phase, positions=places)
     epoch, step = (int(count[1]) if count else None for count in counts)
     return Row(step, epoch, numbers) if numbers else None
+
+
+def _row_label(table: ProgramTable, cells: Sequence[bytes]) -> str:
+    """The label of a row, in any of its cells; empty if rows of its table have none."""
+    texts = (cell.decode(errors="replace") for cell in cells if table.label)
+    return next((text for text in texts if text.startswith(table.label)), "")
+
+
+def _measured_numbers(
+    columns: Columns, cells: Sequence[bytes], phase: str | None, *, positions: Container[int | None]
+) -> list[Number]:
+    """The numbers of a row's cells but for those of its positions."""
+    return [
+        number
+        for place, (name, cell) in enumerate(zip(columns.names, cells, strict=True))
+        if place not in positions
+        for number in _numbers(columns.table.names.get(name.lower(), name), cell, phase)
+    ]
 
 
 def _pairs_of(pairs: Sequence[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
