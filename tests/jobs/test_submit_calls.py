@@ -80,5 +80,5 @@ def test_a_submit_to_our_own_server_is_three_requests(tmp_path: Path, requests_s
             requests_sent.clear()
             submitted(backend, calls, line, body)
             assert calls == ["check", "ensure", "create"]
-            assert [word.split()[0] for word in requests_sent] == ["POST", "PUT", "PUT"], requests_sent
+            assert [word.split()[0] for word in requests_sent] == ["POST", "POST", "PUT"], requests_sent
         backend.close()
