@@ -56,7 +56,7 @@ Handler = Callable[[HandlerContext, ApiCall], ApiResponse]
 T = TypeVar("T")
 
 
-def found(show: Callable[..., T], *names: Any) -> T | None:
+def show_or_none(show: Callable[..., T], *names: Any) -> T | None:
     """What `show` returns for these names; None if it does not exist."""
     try:
         return show(*names)

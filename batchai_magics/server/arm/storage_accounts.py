@@ -11,7 +11,7 @@ from batchai_magics.errors import NotFoundError, SpecError
 from batchai_magics.models.resource_ids import check_account_name, check_group_name
 from batchai_magics.models.subscription import StorageAccount
 from batchai_magics.server.api_call import ApiCall, ApiError, ApiResponse
-from batchai_magics.server.handler_context import HandlerContext, found
+from batchai_magics.server.handler_context import HandlerContext, show_or_none
 from batchai_magics.server.http.response_encoder import OPENAPI_PATH
 from batchai_magics.server.storage.storage_resource import OWN_ACCOUNT
 
@@ -36,7 +36,7 @@ def create(context: HandlerContext, call: ApiCall) -> ApiResponse:
     if not isinstance(sku, str):
         raise ApiError(400, "InvalidRequestContent", "sku.name must be a text, such as Standard_LRS.")
     wanted = StorageAccount(context.subscription, group, name, location, sku)
-    is_new = found(ACCOUNTS.of(context.backend).show, name) is None
+    is_new = show_or_none(ACCOUNTS.of(context.backend).show, name) is None
     with (
         context.owners.record_creation(_owner_key(context, wanted), call.user.name)
         if is_new
@@ -96,7 +96,7 @@ def check_name(context: HandlerContext, call: ApiCall) -> ApiResponse:
     except SpecError:
         message = f"{name} is not a valid storage account name. Use 3 to 24 small letters and digits."
         return ApiResponse(data={"nameAvailable": False, "reason": "AccountNameInvalid", "message": message})
-    existing = found(ACCOUNTS.of(context.backend).show, name)
+    existing = show_or_none(ACCOUNTS.of(context.backend).show, name)
     if existing or name in (*RESERVED_PATHS, OWN_ACCOUNT):
         message = f"The storage account named {name} is already taken."
         return ApiResponse(data={"nameAvailable": False, "reason": "AlreadyExists", "message": message})
@@ -112,7 +112,7 @@ def _account_name(context: HandlerContext, call: ApiCall) -> str:
 
 def _account(context: HandlerContext, call: ApiCall) -> StorageAccount:
     name, group = call.parts["account"].lower(), call.parts["group"]
-    account = found(ACCOUNTS.of(context.backend).show, name)
+    account = show_or_none(ACCOUNTS.of(context.backend).show, name)
     if account is None or account.group.lower() != group.lower():
         path = f"Microsoft.Storage/storageAccounts/{name}"
         message = f"The Resource '{path}' under resource group '{group}' was not found."

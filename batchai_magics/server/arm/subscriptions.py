@@ -15,7 +15,7 @@ from batchai_magics.errors import did_you_mean
 from batchai_magics.models.resource_ids import check_group_name
 from batchai_magics.models.subscription import ResourceGroup
 from batchai_magics.server.api_call import ApiCall, ApiError, ApiResponse
-from batchai_magics.server.handler_context import HandlerContext, found
+from batchai_magics.server.handler_context import HandlerContext, show_or_none
 from batchai_magics.server.operations import DELETE_GROUP
 
 TENANT = "00000000-0000-0000-0000-000000000000"
@@ -61,7 +61,7 @@ def _subscription(context: HandlerContext) -> dict[str, Any]:
 def create_group(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Creates a group, or updates the tags of an existing one."""
     groups, name, body = GROUPS.of(context.backend), _group_name(call), call.json()
-    existing = found(groups.show, name)
+    existing = show_or_none(groups.show, name)
     tags = parse_tags(body)
     if existing:
         if tags is not None and tags != dict(existing.tags):
@@ -90,7 +90,7 @@ def show_group(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 def group_exists(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Whether a group exists: 204 or 404."""
-    return ApiResponse(204 if found(GROUPS.of(context.backend).show, _group_name(call)) else 404)
+    return ApiResponse(204 if show_or_none(GROUPS.of(context.backend).show, _group_name(call)) else 404)
 
 
 def list_groups(context: HandlerContext, call: ApiCall) -> ApiResponse:

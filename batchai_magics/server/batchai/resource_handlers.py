@@ -30,7 +30,7 @@ from batchai_magics.server.batchai.batchai_responses import (
     resource_json,
     resource_response,
 )
-from batchai_magics.server.handler_context import HandlerContext, found
+from batchai_magics.server.handler_context import HandlerContext, show_or_none
 from batchai_magics.server.operations import DELETE
 
 _SPEC_PARSERS: Mapping[Kind, Callable[[ApiCall], Spec]] = {
@@ -49,7 +49,7 @@ _SYNCHRONOUS = (Kind.WORKSPACE, Kind.EXPERIMENT)  # the service created these be
 def create(kind: Kind, context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Creates a resource of a kind, or returns an identical existing one."""
     id, spec = call.id(kind), _SPEC_PARSERS[kind](call)
-    existing = found(context.backend.show, id)
+    existing = show_or_none(context.backend.show, id)
     records = _records(call, spec) if isinstance(spec, JobSpec) else {}
     resource = create_owned(context, call.user.name, id, spec, is_new=existing is None, records=records)
     if existing:
@@ -108,7 +108,7 @@ def list_in(parent: Kind, kind: Kind, context: HandlerContext, call: ApiCall) ->
 def delete(kind: Kind, context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Starts deleting a resource of a kind; 204 if it does not exist."""
     id = call.id(kind)
-    if found(context.backend.show, id) is None:
+    if show_or_none(context.backend.show, id) is None:
         return ApiResponse(204)
     context.check_owner(call, id.key)
     return accepted_response(context, call, context.operations.start(DELETE, str(id)))
@@ -143,7 +143,7 @@ def create_workspace(context: HandlerContext, call: ApiCall) -> ApiResponse:
         message = "The location property is required for this definition."
         raise ApiError(400, "LocationRequired", message)
     spec = WorkspaceSpec.from_wire({"location": location, **call.json()})
-    existing = found(context.backend.show, id)
+    existing = show_or_none(context.backend.show, id)
     if isinstance(existing, Workspace) and spec.tags not in (None, existing.tags):
         return _set_tags(context, call, WorkspacePatch(tags=spec.tags or {}))
     return create(Kind.WORKSPACE, context, call)

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 from batchai_magics.backends.base import ShareFile
 from batchai_magics.server.api_call import ApiResponse
 from batchai_magics.server.batchai import job_handlers
-from batchai_magics.server.handler_context import found
+from batchai_magics.server.handler_context import show_or_none
 from batchai_magics.server.storage import sas, share_files, storage_metadata, storage_request
 from batchai_magics.server.storage.storage_metadata import EMPTY_RECORD, StorageRecord
 from batchai_magics.server.storage.storage_request import StorageRequest, blob_version, version_headers
@@ -114,7 +114,7 @@ def copy(request: StorageRequest) -> ApiResponse:
     source = resource_of_url(headers[COPY_SOURCE], request.resource.service)
     share, is_own = source.backend_share, source.account == request.resource.account
     is_there = is_own and source.path and request.storage.has(share)
-    file = found(request.storage.show, share, source.path) if is_there else None
+    file = show_or_none(request.storage.show, share, source.path) if is_there else None
     if file is None or not file.is_file:
         message = f"The source {source.share}/{source.path} is not a file of this account."
         raise StorageApiError(404, "CannotVerifyCopySource", message)
@@ -153,7 +153,7 @@ def _check_target(request: StorageRequest) -> None:
         share_files.check_create(request)
         return
     conditions = storage_request.write_conditions(request.call.headers)
-    blob = found(request.storage.show, request.share, request.path)
+    blob = show_or_none(request.storage.show, request.share, request.path)
     if blob and (blob.is_directory or conditions.none_match == ("*",)):
         raise StorageApiError(409, "BlobAlreadyExists", "The specified blob already exists.")
     conditions.check_write(blob_version(blob, request.record) if blob else None)
@@ -229,7 +229,7 @@ def _block_ids(body: bytes) -> list[str]:
 
 def _get_blob(request: StorageRequest) -> ShareFile:
     request.check_share()
-    blob = found(request.storage.show, request.share, request.path)
+    blob = show_or_none(request.storage.show, request.share, request.path)
     if blob is None or not blob.is_file:
         raise StorageApiError(404, "BlobNotFound", "The specified blob does not exist.")
     return blob

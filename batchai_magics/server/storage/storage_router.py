@@ -16,7 +16,7 @@ from batchai_magics.backends.service.extension_wire import OWN_CLIENT, SERVICE, 
 from batchai_magics.errors import NotFoundError
 from batchai_magics.server.api_call import ApiCall, ApiResponse, parse_query
 from batchai_magics.server.batchai.output_addresses import is_output_address
-from batchai_magics.server.handler_context import HandlerContext, found
+from batchai_magics.server.handler_context import HandlerContext, show_or_none
 from batchai_magics.server.http.long_polling import LongPolling
 from batchai_magics.server.http.request_bodies import RequestBodies, client_address
 from batchai_magics.server.http.request_checks import parse_head
@@ -250,7 +250,7 @@ def _has_share(storage: Storage | None, name: str) -> bool:
 
 
 def _has_file(backend: Backend, service: str, resource: StorageResource) -> bool:
-    file = found(storage_of(backend, service).show, resource.backend_share, resource.path)
+    file = show_or_none(storage_of(backend, service).show, resource.backend_share, resource.path)
     return file is not None and file.is_file
 
 
