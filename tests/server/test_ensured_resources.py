@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.server.running import SUBSCRIPTION, WORKSPACE, Running
+from tests.world import until
 
 pytestmark = pytest.mark.slow
 PATH = f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.BatchAI/batchaiEnsure"
@@ -26,6 +27,7 @@ def test_what_is_created_belongs_to_who_asks(server: Running) -> None:
         assert server.json("POST", PATH, token=token, json=NEEDS) == {"value": []}
     assert server.ask("DELETE", OTHER, token=ben).status_code == 403
     assert server.ask("DELETE", OTHER, token=anna).status_code == 202
+    until(lambda: server.ask("GET", OTHER).status_code == 404)
 
 
 @pytest.mark.parametrize(

@@ -231,7 +231,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 
 @pytest.fixture
-def on_disk(disk: SmallDisk) -> Iterator[Place]:
+def on_disk(needs_ray: None, disk: SmallDisk) -> Iterator[Place]:
     """A place whose home can be full, on a Ray all of whose nodes see it: it was mounted before."""
     ray = real_ray.RealRay(1)
     try:
@@ -364,9 +364,7 @@ def test_jobs_that_ask_for_some_gpus_share_a_node(place):
 
 
 @pytest.fixture
-def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RaySettings:
-    if reason := real_ray.skip_reason():
-        pytest.skip(reason)
+def settings(needs_ray: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RaySettings:
     for name, value in real_ray.ENV.items():
         monkeypatch.setenv(name, value)
     return RaySettings(home=tmp_path / "home", ray_python=str(real_ray.PYTHON))
