@@ -206,7 +206,7 @@ def metrics_of(
         **{metric.label: metric.text for metric in shown[:MOST_METRICS]},
         "more metrics": ", ".join(rest[:MOST_NAMES]) + (" …" if len(rest) > MOST_NAMES else ""),
         "by rank": _by_rank(summary.rates),
-        summary.counter: f"{summary.steps:,}" if summary.steps else "",
+        summary.step_unit: f"{summary.steps:,}" if summary.steps else "",
         "model": summary.model or "",
         "batch size": str(summary.batch_size_global or ""),
     }

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from batchai_magics.metrics.grammar.line_reading import LineKind
+from batchai_magics.metrics.grammar.parsed_line import LineKind
 
 
 @dataclass(frozen=True, kw_only=True)

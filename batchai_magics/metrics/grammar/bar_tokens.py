@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from batchai_magics.metrics.grammar.line_reading import LineScan
 from batchai_magics.metrics.grammar.metric_names import phase_of_word
+from batchai_magics.metrics.grammar.parsed_line import LineScan
 from batchai_magics.metrics.grammar.position_grammar import Position, counter_at
 
 _TQDM = rb"\d{1,3}%\|[^|\n]{0,400}\|"

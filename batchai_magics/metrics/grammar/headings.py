@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from batchai_magics.metrics.grammar.line_reading import BRANCH
+from batchai_magics.metrics.grammar.parsed_line import BRANCH
 from batchai_magics.metrics.grammar.prefix_grammar import read_prefixes, row_begin
 
 _PHASE_HEADING = re.compile(

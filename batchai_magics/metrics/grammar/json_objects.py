@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from batchai_magics.metrics.grammar.line_reading import LineKind, LineReading, NamedNumber, Span
 from batchai_magics.metrics.grammar.metric_names import (
     PHASES,
     TRAIN,
@@ -17,6 +16,7 @@ from batchai_magics.metrics.grammar.metric_names import (
     phase_of_word,
     split_phase,
 )
+from batchai_magics.metrics.grammar.parsed_line import LineKind, NamedNumber, ParsedLine, Span
 from batchai_magics.metrics.reading.timestamps import json_timestamp
 
 Path = tuple[str | int, ...]
@@ -126,7 +126,7 @@ def values_of(text: bytes, begin: int, end: int) -> Mapping[Path, Value] | None:
 
 def object_reading(
     text: bytes, begin: int, end: int, *, name: str | None = None, is_tagged: bool = False
-) -> LineReading | None:
+) -> ParsedLine | None:
     """The reading of an object that stands here: numbers beside a step or an epoch.
 
     Behind a tag that only a logger of metrics prints, it may lack both; `name` is the name of its `value`.
@@ -137,13 +137,13 @@ def object_reading(
     step, epoch = _first_count(values, _STEPS), _epoch(values)
     is_placed = step is not None or epoch is not None
     if not (is_placed or is_tagged) or (is_tagged and _is_parameter(values, is_placed=is_placed)):
-        return LineReading(LineKind.OBJECT)
+        return ParsedLine(LineKind.OBJECT)
     rank = values.get(("rank",))
     times = (values[key,] for key in TIME_KEYS if (key,) in values)
     names = [value.span for path, value in values.items() if path in _NAMING]
     keys = (token for token in _TOKEN.finditer(text, begin, end) if token["key"])
     key_digits = (run.span() for key in keys for run in _DIGITS.finditer(text, *key.span("text")))
-    return LineReading(
+    return ParsedLine(
         LineKind.OBJECT,
         step,
         epoch,

@@ -8,14 +8,6 @@ from itertools import islice
 
 from batchai_magics.metrics.grammar.headings import phase_heading
 from batchai_magics.metrics.grammar.json_objects import message_span, object_reading
-from batchai_magics.metrics.grammar.line_reading import (
-    BRANCH,
-    LineKind,
-    LineReading,
-    LineScan,
-    NamedNumber,
-    Span,
-)
 from batchai_magics.metrics.grammar.line_tokens import DIGIT, scan_line
 from batchai_magics.metrics.grammar.metric_names import (
     R_SQUARED,
@@ -26,6 +18,14 @@ from batchai_magics.metrics.grammar.metric_names import (
     is_timer,
     phase_of_word,
     split_phase,
+)
+from batchai_magics.metrics.grammar.parsed_line import (
+    BRANCH,
+    LineKind,
+    LineScan,
+    NamedNumber,
+    ParsedLine,
+    Span,
 )
 from batchai_magics.metrics.grammar.position_grammar import Position, is_count
 from batchai_magics.metrics.grammar.prefix_grammar import Prefixes, read_prefixes, row_begin, trained_end
@@ -137,7 +137,7 @@ _RESULT = re.compile(
 _MAY_BE_SETTING = re.compile(rb"(?i)(?:recall|precision|score|map|iou)[ \t]+" + _VALUE)
 
 
-def read_line(text: bytes, *, are_labels_ranks: bool = False) -> LineReading | None:
+def read_line(text: bytes, *, are_labels_ranks: bool = False) -> ParsedLine | None:
     """Read a line without its end; None if it is no step line.
 
     A number in front, as in `3: loss 0.5`, is the step of a line without another unless `are_labels_ranks`.
@@ -159,12 +159,12 @@ def read_line(text: bytes, *, are_labels_ranks: bool = False) -> LineReading | N
     return _read_message(*_message_of(text, prefixes, are_labels_ranks=are_labels_ranks))
 
 
-def _read_edge(text: bytes, prefixes: Prefixes, row: int) -> LineReading | None:
+def _read_edge(text: bytes, prefixes: Prefixes, row: int) -> ParsedLine | None:
     """Read a line that only parts those around it: a rule, or the heading of a phase."""
     is_comment = BRANCH in text and _TWIG.match(text, row)  # `│   │   └── Best until now = 0.4`
     opens_object = text[-1:] == b"{" and not text[row:-1].strip()  # whose members stand below
     if is_comment or opens_object or _RULE.fullmatch(text):
-        return LineReading(LineKind.RULE, rank=prefixes.rank_or_label, is_member=BRANCH in text)
+        return ParsedLine(LineKind.RULE, rank=prefixes.rank_or_label, is_member=BRANCH in text)
     told = phase_heading(text)
     if told is None:
         return None
@@ -172,10 +172,10 @@ def _read_edge(text: bytes, prefixes: Prefixes, row: int) -> LineReading | None:
     step, epoch, phase = _best(scan, "step"), _best(scan, "epoch"), phase_of_word(told["phase"].decode())
     spans = step and step.span, epoch and epoch.span, prefixes.rank_or_label
     is_opening = _OPENING.fullmatch(text, row) is not None
-    return LineReading(LineKind.PHASE, *spans, phase=phase, is_opening=is_opening)
+    return ParsedLine(LineKind.PHASE, *spans, phase=phase, is_opening=is_opening)
 
 
-def _read_message(text: bytes, prefixes: Prefixes) -> LineReading | None:
+def _read_message(text: bytes, prefixes: Prefixes) -> ParsedLine | None:
     """Read a line whose message names its numbers or positions."""
     if _REFUSED.search(text):
         return None
@@ -200,7 +200,7 @@ def is_too_long(text: bytes) -> bool:
     return len(text) > _MAX_LINE_BYTES or pairs * _BYTES_OF_PAIR < len(text)
 
 
-def _read_known(text: bytes, prefixes: Prefixes, row: int) -> tuple[bool, LineReading | None]:
+def _read_known(text: bytes, prefixes: Prefixes, row: int) -> tuple[bool, ParsedLine | None]:
     """Whether a line is one of the table of programs, or an object with numbers, and what it gives."""
     begin = prefixes.begin
     ranks = [rank for rank in (prefixes.rank, prefixes.label) if rank]
@@ -248,7 +248,7 @@ def _is_json_object(message: bytes) -> bool:
         return False
 
 
-def _read_behind_name(text: bytes, prefixes: Prefixes, rank: Span | None) -> LineReading | None:
+def _read_behind_name(text: bytes, prefixes: Prefixes, rank: Span | None) -> ParsedLine | None:
     """Read `resnet50 | epoch 3 | loss 0.5`: measures alone behind the name of what is trained."""
     end = trained_end(text, prefixes.begin)
     if end is None:
@@ -261,7 +261,7 @@ def _read_behind_name(text: bytes, prefixes: Prefixes, rank: Span | None) -> Lin
     return reading if reading and reading.kind is LineKind.STEP else None
 
 
-def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> LineReading | None:
+def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> ParsedLine | None:
     if scan.is_bar and _RULED.fullmatch(scan.text, row_begin(scan.text)):
         scan.is_bar = False
     is_member = _is_member(scan)
@@ -275,7 +275,7 @@ def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> Line
         if phase not in (None, TRAIN) and step and step.total and not epoch:
             step = None  # a validation counts its own batches
     total = step.total if step and kind is LineKind.STEP else None
-    return LineReading(
+    return ParsedLine(
         kind,
         step and step.span,
         epoch and epoch.span,

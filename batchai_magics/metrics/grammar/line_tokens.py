@@ -6,7 +6,6 @@ import re
 
 from batchai_magics.metrics.grammar import number_grammar as numbers
 from batchai_magics.metrics.grammar.bar_tokens import MAY_BE_BAR, take_bar, take_count_at_end
-from batchai_magics.metrics.grammar.line_reading import LineScan
 from batchai_magics.metrics.grammar.metric_names import VALIDATION, is_quality, phase_of_word
 from batchai_magics.metrics.grammar.named_numbers import (
     ENDS_IN_POSITION,
@@ -18,6 +17,7 @@ from batchai_magics.metrics.grammar.named_numbers import (
     take_rate,
     take_slashed_numbers,
 )
+from batchai_magics.metrics.grammar.parsed_line import LineScan
 from batchai_magics.metrics.grammar.position_grammar import (
     Position,
     counter_at,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from batchai_magics.metrics.grammar import number_grammar as numbers
-from batchai_magics.metrics.grammar.line_reading import LineScan, NamedNumber
 from batchai_magics.metrics.grammar.metric_names import (
     TRAIN,
     has_inner_phase,
@@ -21,6 +20,7 @@ from batchai_magics.metrics.grammar.metric_names import (
     with_r2,
     words_of,
 )
+from batchai_magics.metrics.grammar.parsed_line import LineScan, NamedNumber
 from batchai_magics.metrics.grammar.position_grammar import Position
 
 _PERCENT_NAME = re.compile(

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from batchai_magics.metrics.grammar import number_grammar
 from batchai_magics.metrics.grammar.json_objects import object_reading, phase_of
-from batchai_magics.metrics.grammar.line_reading import LineReading, NamedNumber, Span
 from batchai_magics.metrics.grammar.metric_names import phase_of_word
+from batchai_magics.metrics.grammar.parsed_line import NamedNumber, ParsedLine, Span
 from batchai_magics.metrics.grammar.position_grammar import is_count
 from batchai_magics.metrics.programs import PROGRAM_LINES, ProgramLine
 
@@ -144,7 +144,7 @@ class _Reader:
         """The same, without groups."""
         return _GROUP_NAME.sub("?:", self._template.source)
 
-    def read(self, found: re.Match[bytes]) -> LineReading | None:
+    def read(self, found: re.Match[bytes]) -> ParsedLine | None:
         """What a line gives; None for nothing."""
         row = self._row
         if row.kind is None:
@@ -170,7 +170,7 @@ class _Reader:
                 both = _Texts({**texts.by_name, **own.by_name}, ())
                 numbers += self._numbers(inner, part, both, phase, is_last=is_last)
                 digits += own.digits
-        return LineReading(
+        return ParsedLine(
             row.kind,
             places.get("step"),
             places.get("epoch"),
@@ -186,7 +186,7 @@ class _Reader:
             is_self_terminating=self._is_self_terminating,
         )
 
-    def _object(self, match: re.Match[bytes], texts: _Texts) -> LineReading | None:
+    def _object(self, match: re.Match[bytes], texts: _Texts) -> ParsedLine | None:
         """The reading of a line with an object, at the line's time if the object has none."""
         span = match.span(next(group for name, group in self._template.texts if name == "json"))
         reading = object_reading(match.string, *span, name=texts.by_name.get("name"), is_tagged=True)
@@ -238,7 +238,7 @@ def _readers() -> tuple[tuple[_Reader, ...], re.Pattern[bytes]]:
     return readers, re.compile(rb"[ \t]*(?:" + sources.encode() + rb")[ \t]*\Z")
 
 
-def read_program_line(text: bytes, begins: Sequence[int]) -> tuple[int, LineReading | None] | None:
+def read_program_line(text: bytes, begins: Sequence[int]) -> tuple[int, ParsedLine | None] | None:
     """Where the message of a line of the table begins, and what it gives; None for any other line.
 
     It may begin at several places: a program may print what looks like a prefix.

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from batchai_magics.metrics.grammar.line_reading import LineKind, LineReading
 from batchai_magics.metrics.grammar.metric_names import (
     TRAIN,
     in_phase,
@@ -17,6 +16,7 @@ from batchai_magics.metrics.grammar.metric_names import (
     split_phase,
 )
 from batchai_magics.metrics.grammar.metric_tables import NOTHING, MetricTable, Row
+from batchai_magics.metrics.grammar.parsed_line import LineKind, ParsedLine
 from batchai_magics.metrics.measurement import MetricName, Record
 from batchai_magics.metrics.reading.bar_steps import BarCount, BarSteps, HeldDict, UnplacedDict
 from batchai_magics.metrics.reading.line_plan import LinePlan
@@ -105,7 +105,7 @@ class LineContext:
             self.heading_line = line  # Lightning's rich bar goes on below
         return step, self.epoch if epoch is None else epoch, numbers
 
-    def _is_evaluated(self, reading: LineReading, line: int, step: int | None, epoch: float | None) -> bool:
+    def _is_evaluated(self, reading: ParsedLine, line: int, step: int | None, epoch: float | None) -> bool:
         """Whether a line is of the phase of the heading above: without a step, or a bar that counts anew."""
         if self.phase is None or self.step is None or reading.phase is not None:
             return False
@@ -167,7 +167,7 @@ class LineContext:
             self.epoch = epoch
         self.step = step
 
-    def count_of(self, reading: LineReading) -> int | None:
+    def count_of(self, reading: ParsedLine) -> int | None:
         """What the bar that was just drawn shows, if it is a bar of training."""
         if reading.kind is LineKind.BAR:
             return self.bar_step if self.is_counted else None
@@ -278,7 +278,7 @@ class LineContext:
                 return _in_phase(numbers, phase), True
         return numbers, False
 
-    def _enter_heading(self, reading: LineReading, step: int | None, epoch: float | None, line: int) -> None:
+    def _enter_heading(self, reading: ParsedLine, step: int | None, epoch: float | None, line: int) -> None:
         phase = None if reading.phase == TRAIN else reading.phase
         if reading.phase is None and epoch == self.epoch is not None and line - self.phase_line == 1:
             phase = self.phase  # `Validation:`, then `[Epoch: 0, numImages: 400]`

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from batchai_magics.metrics.column import Column
 from batchai_magics.metrics.grammar.line_interest import has_interest, interest_in, may_matter
-from batchai_magics.metrics.grammar.line_reading import LineKind
+from batchai_magics.metrics.grammar.parsed_line import LineKind
 from batchai_magics.metrics.grammar.position_grammar import count
 from batchai_magics.metrics.measurement import MetricName, Record, measurement
 from batchai_magics.metrics.measurement_table import LineColumns

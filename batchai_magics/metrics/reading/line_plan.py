@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import eq
 
-from batchai_magics.metrics.grammar.line_reading import LineKind, LineReading, NamedNumber, Span
 from batchai_magics.metrics.grammar.metric_names import TRAIN, has_inner_phase, in_phase, split_phase
+from batchai_magics.metrics.grammar.parsed_line import LineKind, NamedNumber, ParsedLine, Span
 from batchai_magics.metrics.grammar.plain_lines import has_decimal_commas, is_undecided
 from batchai_magics.metrics.measurement import MetricName
 from batchai_magics.metrics.reading.timestamps import TimestampSlices
@@ -69,7 +69,7 @@ class LinePlan:
     """
 
     layout: Layout
-    reading: LineReading
+    reading: ParsedLine
     metrics: tuple[MetricName, ...]
     converters: tuple[Callable[[bytes], float], ...]
     is_simple: bool
@@ -78,7 +78,7 @@ class LinePlan:
     length_of: str
 
     @classmethod
-    def of(cls, layout: Layout, reading: LineReading, line: bytes, plain: bytes | None = None) -> LinePlan:
+    def of(cls, layout: Layout, reading: ParsedLine, line: bytes, plain: bytes | None = None) -> LinePlan:
         """The plan for lines like one with this reading, which was made of `plain` if that is given."""
         plain = line if plain is None else plain
         metrics = tuple(_metric(each, reading.phase) for each in reading.numbers)
@@ -170,7 +170,7 @@ def _commas_of(line: bytes) -> tuple[bool, bool]:
 
 
 def layout_of(
-    line: bytes, reading: LineReading, *, plain: bytes | None = None, clock: LineClock | None = None
+    line: bytes, reading: ParsedLine, *, plain: bytes | None = None, clock: LineClock | None = None
 ) -> Layout:
     """The layout of a line with this reading, which was made of `plain` if that is not the line itself."""
     plain = line if plain is None else plain
@@ -217,7 +217,7 @@ def compiled(expression: bytes) -> re.Pattern[bytes]:
     return re.compile(expression)
 
 
-def name_digits(line: bytes, reading: LineReading) -> Iterator[Span]:
+def name_digits(line: bytes, reading: ParsedLine) -> Iterator[Span]:
     """Where digits stand in the names and units of a line's numbers: `map50: 0.7` is not `map75: 0.7`."""
     for each in reading.numbers:
         end = len(line[: each.begin].rstrip(b" \t:='\"(["))

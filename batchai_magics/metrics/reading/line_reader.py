@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 from operator import attrgetter, eq, itemgetter
 
-from batchai_magics.metrics.grammar.line_reading import LineKind
+from batchai_magics.metrics.grammar.parsed_line import LineKind
 from batchai_magics.metrics.grammar.prefix_grammar import row_begin, row_start
 from batchai_magics.metrics.measurement import LENGTH, Fact, Measurement, MetricName, Record, measurement
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from batchai_magics.metrics.grammar.line_grammar import is_too_long, read_line
 from batchai_magics.metrics.grammar.line_interest import may_matter
-from batchai_magics.metrics.grammar.line_reading import LineKind, LineReading
 from batchai_magics.metrics.grammar.metric_tables import MAY_BE_TABLE, may_open_table
+from batchai_magics.metrics.grammar.parsed_line import LineKind, ParsedLine
 from batchai_magics.metrics.grammar.plain_lines import has_decimal_commas, is_undecided, plain_line
 from batchai_magics.metrics.grammar.prefix_grammar import NUMBER_IN_FRONT, read_prefixes, row_begin
 from batchai_magics.metrics.grammar.program_lines import read_program_line
@@ -153,7 +153,7 @@ class PlanCache:
             return False
         return reading.rank == found.span("rank") and (reading.step or reading.epoch) is not None
 
-    def _read(self, line: bytes, plain: bytes | None = None) -> LineReading | None:
+    def _read(self, line: bytes, plain: bytes | None = None) -> ParsedLine | None:
         plain = plain_line(line) if plain is None else plain
         if is_too_long(line) or not may_matter(plain):
             return None
@@ -166,7 +166,7 @@ class PlanCache:
         plans: SkeletonPlans,
         line: bytes,
         layout: Layout,
-        reading: LineReading,
+        reading: ParsedLine,
         plain: bytes | None = None,
     ) -> Found | None:
         known = next((each for each in plans.layouts if each.expression == layout.expression), None)
@@ -198,7 +198,7 @@ def _without_digits(line: bytes) -> bytes:
     return line.translate(DIGITS_TO_ZERO) + mark
 
 
-def clock_of(line: bytes, reading: LineReading) -> LineClock:
+def clock_of(line: bytes, reading: ParsedLine) -> LineClock:
     """Where the time of a line that the grammar reads stands."""
     end = reading.prefix_end
     is_named = _NAMED_TIME.search(line) is not None

@@ -13,9 +13,9 @@ from typing import NamedTuple
 from batchai_magics.log_lines import state_start
 from batchai_magics.metrics.grammar.bar_tokens import bar_count, time_left
 from batchai_magics.metrics.grammar.json_objects import message_span
-from batchai_magics.metrics.grammar.line_reading import LineScan
 from batchai_magics.metrics.grammar.line_tokens import scan_line
 from batchai_magics.metrics.grammar.metric_names import TRAIN, phase_of_word
+from batchai_magics.metrics.grammar.parsed_line import LineScan
 from batchai_magics.metrics.grammar.plain_lines import plain_line
 from batchai_magics.metrics.grammar.position_grammar import Position
 from batchai_magics.metrics.grammar.prefix_grammar import read_prefixes

@@ -100,7 +100,7 @@ class Summary(RunHeader):
         return "one rank" if self.total_rank is None else f"rank {self.total_rank}"
 
     @property
-    def counter(self) -> str:
+    def step_unit(self) -> str:
         """What `steps` counts: `steps` or `epochs`."""
         return "epochs" if any(metric.axis == AXES[1] for metric in self.metrics) else "steps"
 
@@ -255,7 +255,7 @@ def _setup_rows(summary: Summary) -> list[tuple[str, str]]:
         ("batch size", ", ".join(f"{size:,} {what}" for size, what in sizes if size)),
         ("devices", devices),
         ("processes", f"{summary.ranks}{update}" if summary.ranks > 1 or update else ""),
-        (summary.counter, f"{summary.steps:,}" if summary.steps else ""),
+        (summary.step_unit, f"{summary.steps:,}" if summary.steps else ""),
     ]
 
 

@@ -213,7 +213,7 @@ def _joined(parts: Sequence[Sequence[Column]]) -> Sequence[Column]:
 
 
 @dataclass(slots=True)
-class _Counter:
+class _StepRounds:
     """The steps of one metric without epochs, in rounds: where they go back, the next round begins."""
 
     first: int = 0
@@ -316,8 +316,8 @@ class _RankTimeline:
 
     def __init__(self) -> None:
         self._epochs = _Epochs()
-        self._counters: defaultdict[str, _Counter] = defaultdict(_Counter)  # of training, without epochs
-        self._measured: defaultdict[str, _Counter] = defaultdict(_Counter)  # of validation and test
+        self._training_rounds: defaultdict[str, _StepRounds] = defaultdict(_StepRounds)
+        self._evaluation_rounds: defaultdict[str, _StepRounds] = defaultdict(_StepRounds)
         self._visits: list[float] = []  # whole epochs of lines without a step, in turn
         self._visited_fit = 0  # of the last visit
         self._seen: dict[str, int] = {}  # the last visit of a metric
@@ -334,7 +334,7 @@ class _RankTimeline:
     @property
     def _is_trained(self) -> bool:
         """Whether a number of training has a step; until then, steps of validation are those of the run."""
-        return bool(self._epochs or self._counters)
+        return bool(self._epochs or self._training_rounds)
 
     def learn(self, run: LineRun) -> None:
         """Take what the numbers of a run tell about the counters: those between its ends tell no more."""
@@ -354,9 +354,9 @@ class _RankTimeline:
                     self._repeated.add(name)
                 self._seen[name] = len(self._visits)
         elif metric.phase != TRAIN:
-            self._measured[name].add(step)
+            self._evaluation_rounds[name].add(step)
         elif epoch is None or self._learns_late(name, epoch):
-            self._counters[name].add(step)
+            self._training_rounds[name].add(step)
         else:
             self._epochs.add(name, epoch, step)
 
@@ -368,12 +368,12 @@ class _RankTimeline:
     def _learns_late(self, name: str, epoch: float) -> bool:
         """Whether a bar has its epoch only from the line above, which ended the round before."""
         is_ended = self._visits[-1:] == [epoch] and epoch not in self._epochs.lasts
-        if is_ended and name in self._counters:
+        if is_ended and name in self._training_rounds:
             self._ended.add(epoch)
         return self._is_late(name, epoch)
 
     def _is_late(self, name: str, epoch: float) -> bool:
-        return epoch in self._ended and name in self._counters
+        return epoch in self._ended and name in self._training_rounds
 
     def has_moved(self) -> bool:
         """Whether numbers that were placed stand elsewhere, since this was last asked."""
@@ -388,19 +388,19 @@ class _RankTimeline:
         self._is_by_epoch = self._epochs.restart_steps
         of_epochs = (total for name in self._epochs.names for total in self._totals.get(name, ()))
         self._epoch_length = self._epochs.length(of_epochs) if self._is_by_epoch else 0
-        again = {name: counter for name, counter in self._counters.items() if counter.has_returned}
-        lengths = (counter.length(self._totals.get(name, ())) for name, counter in again.items())
+        again = {name: rounds for name, rounds in self._training_rounds.items() if rounds.has_returned}
+        lengths = (rounds.length(self._totals.get(name, ())) for name, rounds in again.items())
         self._round_length = max(lengths, default=0)
         self._round_epochs = self._epochs_of_rounds()
         first = self._epochs.first if self._is_by_epoch else self._first_visit if again else 0.0
         places = self._epoch_length, self._round_length, first, self._epochs.late_count
-        returning = sum(counter.has_returned for counter in self._measured.values())
-        is_untrained = bool(self._measured) and not self._is_trained
+        returning = sum(rounds.has_returned for rounds in self._evaluation_rounds.values())
+        is_untrained = bool(self._evaluation_rounds) and not self._is_trained
         self._known = (self._is_by_epoch, *places, returning, len(self._repeated), is_untrained)
 
     def _epochs_of_rounds(self) -> tuple[float | None, ...]:
         """The epoch of each round of the counters, from the line that ends it; None if it is unknown."""
-        count = max((len(counter.ends) for counter in self._counters.values()), default=0)
+        count = max((len(rounds.ends) for rounds in self._training_rounds.values()), default=0)
         visits = self._visits[:count]
         if count < 2 or len(visits) < count - 1:  # lines end only some of them
             return (None,) * count
@@ -445,7 +445,7 @@ class _RankTimeline:
         """The steps of a validation: where training was, if its batches are counted."""
         latest = self._scan.latest
         if epoch is None:
-            is_counted = self._measured[name].has_returned and latest is not None  # its batches are
+            is_counted = self._evaluation_rounds[name].has_returned and latest is not None  # its batches are
             return [latest] * len(steps) if is_counted else steps
         begin = self._begin_of(epoch)
         return [max(step + begin, latest or 0) for step in steps]
@@ -473,5 +473,5 @@ class _RankTimeline:
             return None if last is None else self._begin_of(self._visits[visit]) + last
         if visit >= len(self._round_epochs) or self._round_epochs[visit] is None:
             return None
-        again = [counter.ends for counter in self._counters.values() if len(counter.ends) > max(1, visit)]
+        again = [rounds.ends for rounds in self._training_rounds.values() if len(rounds.ends) > max(1, visit)]
         return max((self._begin_of_round(visit) + ends[visit] for ends in again), default=None)

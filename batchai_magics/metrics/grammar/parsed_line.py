@@ -45,7 +45,7 @@ class LineKind(Enum):
     BENCHMARK = "a step line of tf_cnn_benchmarks"
 
 
-class LineReading(NamedTuple):
+class ParsedLine(NamedTuple):
     """What the grammar reads on one line; spans are positions in it.
 
     `is_bar`: a progress bar, which is drawn again and again. `is_plain`: nothing is before the numbers of a
