@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -84,14 +84,22 @@ def names(_: str, given: Sequence[str]) -> tuple[str, ...]:
 def pairs(option: str, texts: Sequence[str], *, form: str, needs_value: bool = True) -> dict[str, str]:
     """Pairs of NAME=VALUE by name; raises UsageError for another form and a name that is given twice."""
     values: dict[str, str] = {}
-    for text in texts:
-        name, sign, value = text.partition("=")
-        if not name or (needs_value and not sign):
-            raise UsageError(f"{option} {text}: expected {form}")
+    for name, value in assignments(option, texts, form=form, needs_value=needs_value):
         if name in values:
             raise UsageError(f"{option}: {name} is given twice")
         values[name] = value
     return values
+
+
+def assignments(
+    option: str, texts: Iterable[str], *, form: str, needs_value: bool = True
+) -> Iterator[tuple[str, str]]:
+    """The name and value of each NAME=VALUE; raises UsageError for another form."""
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not name or (needs_value and not sign):
+            raise UsageError(f"{option} {text}: expected {form}")
+        yield name, value
 
 
 def short_duration(option: str, text: str) -> str:

@@ -15,12 +15,12 @@ from batchai_magics.commands.output.resource_json import AzObject
 from batchai_magics.config import Settings
 from batchai_magics.errors import NotFoundError, UsageError, did_you_mean
 from batchai_magics.models.subscription import ResourceGroup
-from batchai_magics.options.job_options import pairs
+from batchai_magics.options.job_options import assignments
 
 
 def create_group(context: Context, arguments: Namespace) -> ResourceGroup:
-    """Creates a group, or changes the tags of an existing one."""
-    tags = pairs("--tags", arguments.tags, form="NAME=VALUE") if arguments.tags is not None else None
+    """Creates a group, or changes the tags of an existing one. Of equal names the last one counts."""
+    tags = None if arguments.tags is None else dict(assignments("--tags", arguments.tags, form="NAME=VALUE"))
     return context.groups.create(arguments.name, arguments.location or context.settings.location, tags)
 
 
@@ -141,10 +141,10 @@ def configure(context: Context, arguments: Namespace) -> SettingsChoice:
 
 
 def defaults_of(arguments: Namespace) -> Mapping[str, Any]:
-    """The settings changed by a `configure` line; an empty value restores the default."""
+    """The settings changed by a `configure` line: the last value of a name; an empty one is the default."""
     original = {item.name: item.default for item in fields(Settings)}
     chosen: dict[str, Any] = {}
-    for name, value in pairs("--defaults", arguments.defaults or (), form="NAME=VALUE").items():
+    for name, value in assignments("--defaults", arguments.defaults or (), form="NAME=VALUE"):
         if name not in _DEFAULTS:
             hint = did_you_mean(name, _DEFAULTS) or f"known: {', '.join(_DEFAULTS)}"
             raise UsageError(f"--defaults: unknown default {name!r}", hint=hint)

@@ -32,6 +32,16 @@ def test_tags_are_pairs(do):
         do("group create -n g --tags nonsense")
 
 
+def test_last_of_two_equal_tags_counts(do):
+    do("group create -n g --tags a=1 b=2 a=3")
+    assert do("group show -n g --query tags").data == {"a": "3", "b": "2"}
+
+
+def test_last_of_two_equal_defaults_counts(do):
+    chosen = do("configure --defaults group=first location=eastus --defaults group=last").value.settings
+    assert (chosen.resource_group, chosen.location) == ("last", "eastus")
+
+
 def test_there_is_one_subscription(do, context):
     (listed,) = do("account list").data
     assert listed["id"] == do("account show --query id").data == context.settings.subscription
