@@ -86,8 +86,8 @@ def unknown_launcher(word: str) -> UsageError:
     """The error for a line that starts with another word; it lists the launchers."""
     if (folder := Path(word)).is_dir():
         scripts = [*(folder / name for name in _LIKELY_SCRIPTS), *sorted(folder.glob("[!_]*.py"))]
-        script = next(filter(Path.is_file, scripts), folder / "train.py")
-        hint = f"Write: batchai run {shlex.quote(str(script))}"
+        script = next(filter(Path.is_file, scripts), None)
+        hint = f"Write: batchai run {shlex.quote(str(script))}" if script else "It has no Python file."
         return UsageError(f"{word} is a folder; a job runs a script", hint=hint)
     hint = f"Known are {NAMES}, after `env NAME=VALUE` where needed."
     return UsageError(f"{word}: no such file, and no launcher that is translated", hint=hint)

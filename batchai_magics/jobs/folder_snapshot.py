@@ -36,6 +36,7 @@ _LARGEST = 5  # files and folders that the error lists
 _OF_THE_SYSTEM = ("/boot", "/dev", "/etc", "/proc", "/sys")
 _MAX_SHEBANG = 300  # bytes of the first line of a script
 _SHELL_SUFFIXES = (".bash", ".sh", ".zsh")
+_DATA_SUFFIXES = (".json", ".yaml", ".yml")
 _SHELL_SHEBANG = re.compile(rb"#![^\n]*\b(?:bash|dash|ksh|sh|zsh)\b")
 
 # Why a path stays behind.
@@ -87,7 +88,10 @@ def read_script(path: Path, folder: Path, settings: Settings | None = None) -> S
 
 
 def _check_language(path: Path, file: Path) -> None:
-    """Raises UsageError for a shell script."""
+    """Raises UsageError for a shell script, and for JSON and YAML, which Python may run without an error."""
+    if file.suffix in _DATA_SUFFIXES:
+        hint = f"For a job.json: batchai run --spec {shlex.quote(str(path))}"
+        raise UsageError(f"{path} is no script; a job runs Python", hint=hint)
     with file.open("rb") as opened:
         is_shell = file.suffix in _SHELL_SUFFIXES or _SHELL_SHEBANG.match(opened.read(_MAX_SHEBANG))
     if is_shell:

@@ -400,6 +400,14 @@ def test_an_ignored_path_that_the_script_mentions_is_named(folder):
     assert [*script.notes(["settings.py", "data/big.bin"])] == []
 
 
+@pytest.mark.parametrize("name", ["job.json", "base.yaml", "base.yml"])
+def test_a_file_of_settings_is_refused_with_what_to_write(folder, name):
+    (folder / name).write_text("lr: 0.1\n")  # Python runs it, and nothing happens
+    with pytest.raises(UsageError, match=f"{name} is no script; a job runs Python") as caught:
+        read_script(Path(name), folder)
+    assert f"batchai run --spec {name}" in str(caught.value)
+
+
 @pytest.mark.parametrize(("name", "first"), [("train.sh", ""), ("train", "#!/usr/bin/env bash\n")])
 def test_a_shell_script_is_refused_with_what_to_write(folder, name, first):
     (folder / name).write_text(f"{first}python train.py\n")

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import shutil
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -71,7 +72,9 @@ _MEANT = {  # by options of cells and of sbatch
     "--wait": "`batchai run` waits for the end of the job; with --detach, it does not.",
     "--file": "Here it is --spec FILE.",
     **dict.fromkeys((*SWEEP_FLAGS, "--array"), "Sweeps are cells: %%batchai_job NAME --sweep …"),
+    "--backend": "The environment chooses it: BATCHAI_BACKEND=NAME batchai run …",
 }
+_READS_STDIN = re.compile(r"\bstdin\b|\bfileinput\b|(?<![\w.])input\(")
 _COMMAND = "batchai run"
 _PROJECT = "pyproject.toml"
 _HINT = f"`{_COMMAND} --help` lists the options"
@@ -126,12 +129,45 @@ def prepare(words: Sequence[str]) -> PreparedRun | DisplayText:
     context = Context(settings)
     with translate_file_errors():
         request, translation = _request(line, context, Path.cwd())
-    notes = tuple(filter(None, (translation, *request.notes)))
+    notes = tuple(
+        filter(None, (translation, *request.notes, *_argument_notes(request, options), _stdin_note(request)))
+    )
     if request.is_dry_run:
         from batchai_magics.commands.output.dry_run import dry_run_text
 
         return DisplayText("\n".join((*notes, dry_run_text(request, settings))))
     return PreparedRun(notes, request, context, line)
+
+
+def _argument_notes(request: CellRequest, options: Iterable[Option]) -> Iterator[str]:
+    """Names the arguments of the script that are options of the job, and that none of its files mentions."""
+    source, flags = request.source, {flag for option in options for flag in option.flags if flag[:2] == "--"}
+    if not (source and source.script):
+        return
+    given = dict.fromkeys(word.partition("=")[0] for word in shlex.split(source.arguments))
+    for flag in filter(flags.__contains__, given):
+        name = re.compile(flag[2:].replace("-", "[-_]").encode())
+        if not any(map(name.search, request.uploads.values())):
+            text = f"{flag} goes to {source.file}, which does not mention it"
+            yield f"{text}; options of the job come before --"
+
+
+def _stdin_note(request: CellRequest) -> str:
+    """Says that a script which reads stdin does not get what is piped into the command."""
+    source = request.source
+    if not (source and _READS_STDIN.search(source.script) and _has_piped_input()):
+        return ""
+    text = f"{source.file} reads stdin, which is empty in a job"
+    return f"{text}: pass its input as an argument, a variable or a file"
+
+
+def _has_piped_input() -> bool:
+    """Whether stdin is a pipe or a file."""
+    try:
+        mode = os.fstat(0).st_mode
+    except OSError:  # it is closed
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
 def run_options(declared: Iterable[BackendOption] = ()) -> tuple[Option, ...]:

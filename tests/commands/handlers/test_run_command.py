@@ -81,6 +81,7 @@ def test_a_misspelt_option_behind_the_script_suggests_the_right_one():
         ("--cpus_per_task=4", "Here it is --slurm: options of sbatch"),
         ("--partition gpu", "Here it is --slurm: options of sbatch"),
         ("--array 0-3", "%%batchai_job NAME --sweep"),
+        ("--backend slurm", "BATCHAI_BACKEND=NAME batchai run"),
     ],
 )
 def test_an_option_of_cells_or_of_sbatch_is_answered_with_what_it_is_here(words, hint):
@@ -134,10 +135,10 @@ def test_a_value_may_begin_with_a_dash():
 @pytest.mark.parametrize(
     ("files", "hint"),
     [
-        ((), "batchai run proj/train.py"),
-        (("a.py", "main.py"), "batchai run proj/main.py"),
-        (("__init__.py", "fit.py"), "batchai run proj/fit.py"),
-        (("__main__.py", "main.py"), "batchai run proj/__main__.py"),
+        ((), "It has no Python file."),
+        (("a.py", "main.py"), "Write: batchai run proj/main.py"),
+        (("__init__.py", "fit.py"), "Write: batchai run proj/fit.py"),
+        (("__main__.py", "main.py"), "Write: batchai run proj/__main__.py"),
     ],
 )
 def test_a_folder_in_place_of_a_script_is_answered_with_its_script(tmp_path, monkeypatch, files, hint):
@@ -147,7 +148,7 @@ def test_a_folder_in_place_of_a_script_is_answered_with_its_script(tmp_path, mon
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="proj is a folder") as caught:
         prepare(["proj"])
-    assert caught.value.hint == f"Write: {hint}"
+    assert caught.value.hint == hint
 
 
 def test_a_notebook_takes_parameters_before_and_after_its_name(preview, tmp_path):
@@ -188,6 +189,56 @@ def test_a_launcher_comes_after_two_dashes():
 def test_a_wrong_line_is_refused_before_anything_is_written(preview, line, message):
     with pytest.raises(UsageError, match=message):
         preview(line)
+
+
+@pytest.mark.slow
+def test_an_option_of_the_job_among_the_arguments_of_a_script_is_named(preview):
+    note = "{} goes to src/train.py, which does not mention it; options of the job come before --"
+    text = preview("src/train.py -- --nodes 2 --max-time=3 --lr 1 -d --nodes 3")
+    assert text.splitlines()[:2] == [note.format("--nodes"), note.format("--max-time")]
+
+
+@pytest.mark.slow
+def test_an_option_that_a_file_of_the_script_defines_is_its_own(preview, tmp_path):
+    (tmp_path / "src" / "model.py").write_text("parser.add_argument('--nodes')\nmax_time = field()")
+    assert "goes to" not in preview("src/train.py -- --nodes 2 --max-time 3")
+
+
+@pytest.fixture
+def stdin(tmp_path):
+    """Makes a file or a pipe the standard input of this process."""
+    before = os.dup(0)
+    opened = []
+
+    def stdin(kind):
+        if kind == "pipe":
+            opened.extend(os.pipe())
+        else:
+            opened.append(os.open(tmp_path / "train" if kind == "file" else kind, os.O_RDONLY | os.O_CREAT))
+        os.dup2(opened[0], 0)
+
+    yield stdin
+    os.dup2(before, 0)
+    for number in (before, *opened):
+        os.close(number)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "code", "is_noted"),
+    [
+        ("pipe", "import sys\nsys.stdin.read()", True),
+        ("file", "name = input('name? ')", True),
+        ("pipe", "for line in fileinput.input(): pass", True),
+        ("pipe", "model.input(1); read_input()", False),
+        (os.devnull, "sys.stdin.read()", False),
+    ],
+)
+def test_a_script_that_reads_stdin_is_said_to_find_it_empty(preview, tmp_path, stdin, kind, code, is_noted):
+    (tmp_path / "src" / "train.py").write_text(code)
+    stdin(kind)
+    note = "src/train.py reads stdin, which is empty in a job: pass its input as an argument"
+    assert (note in preview("src/train.py")) is is_noted
 
 
 @pytest.mark.slow
