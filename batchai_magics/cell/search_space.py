@@ -19,6 +19,10 @@ FORM = 'write it as --sweep "lr=1e-4,1e-3 batch=32,64" or --sweep "lr=log(1e-5,1
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _PART = re.compile(r"\s*(?P<name>[^\s=(),]+)\s*=\s*(?P<values>(?:[^\s()]*\([^()]*\)|[^\s()]+)?)(?=\s|$)")
 _CALL = re.compile(r"(?P<kind>\w+)\((?P<bounds>.*)\)")
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_OTHER_FORM = re.compile(
+    rf"{_NUMBER}(?::|\.\.){_NUMBER}(?::{_NUMBER})?|\[.*\]|\(.*\)|\{{.*\}}"
+)  # of a range or list
 _DRAWS_PER_TRIAL = 100  # of a random search, before all distinct trials are taken to be found
 
 
@@ -182,6 +186,9 @@ def _check_name(name: str) -> None:
 def _domain(name: str, text: str) -> Domain:
     if match := _CALL.fullmatch(text):
         return _range(name, match["kind"], match["bounds"])
+    if _OTHER_FORM.fullmatch(text):
+        hint = f"Values: {name}=0.1,0.3; a range: {name}=uniform(0.1,0.3) or log(0.1,0.3), with --trials N"
+        raise UsageError(f"{OPTION}: {name}={text} is neither a list of values nor a range", hint=hint)
     listed = text.split(",")
     if "" in listed:
         raise UsageError(f"{OPTION}: {name} has an empty value in {text!r}", hint=FORM)

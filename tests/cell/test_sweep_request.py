@@ -298,6 +298,7 @@ def test_ranges_are_read_with_spaces_inside():
 def test_values_are_numbers_truth_values_and_texts():
     (domain,) = search_space("x=1,2.5,True,adam,true,1").domains.values()
     assert str(domain) == str(Choices((1, 2.5, True, "adam", "true")))
+    assert search_space("x=16:9,4:3").domains["x"].has("16:9")
 
 
 @pytest.mark.parametrize(
@@ -316,6 +317,11 @@ def test_values_are_numbers_truth_values_and_texts():
         ("lr=normal(0,1)", "there is no normal(…)"),
         ("n=int(1,2.5)", "must be whole numbers"),
         ("lr=log(1,2", "is not NAME=VALUES"),
+        ("lr=.1:3e-1", "lr=.1:3e-1 is neither a list of values nor a range"),
+        ("lr=0:1:0.1", "lr=uniform(0.1,0.3)"),
+        ("lr=0.1..0.3", "Values: lr=0.1,0.3"),
+        ("lr=[1,2]", "lr=[1,2] is neither"),
+        ("lr=(1,2)", "lr=(1,2) is neither"),
     ],
 )
 def test_an_error_names_the_parameter(text, told):
