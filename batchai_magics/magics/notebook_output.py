@@ -64,7 +64,7 @@ def wait_for_job(job: Job, show: Callable[[Job], None], *, prints_log: bool) -> 
     except KeyboardInterrupt:
         raise _detach_error(job) from None
     if failed:
-        hint = "" if prints_log else f"Its stderr: %batchai job file stream -j {job.name} -f {ERR}"
+        hint = "" if prints_log else f"Its log: %batchai logs {job.name}"
         raise JobFailedError(failed.text, exit_code=failed.exit_code, hint=hint)
 
 

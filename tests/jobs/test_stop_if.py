@@ -64,5 +64,6 @@ def test_a_job_ends_when_a_condition_of_its_file_or_line_is_met_and_says_why(
     assert error.message in to_text(job_overview(job))
     assert error.message in job.log(file="execution.log")
     assert job_exit(shown).exit_code == 143
+    assert job_exit(shown).text == f'the job "r" was stopped: {error.message}'
     with pytest.raises(JobFailedError, match="no result: r was stopped: stop-if"):
         _ = job.result

@@ -94,6 +94,15 @@ def test_wait_ends_with_the_job_which_lines_show_and_read(run, fail, shell, caps
 
 
 @pytest.mark.slow
+def test_a_failed_wait_below_a_card_names_the_line_that_prints_the_log(fail, run, capsys, monkeypatch):
+    monkeypatch.setenv("BATCHAI_UI", "html")
+    told = fail("%%batchai_job bad --wait\nprint('so far')\nraise SystemExit(3)")
+    assert "Its log: %batchai logs bad" in told
+    run("%batchai logs bad")
+    assert "so far" in capsys.readouterr().out
+
+
+@pytest.mark.slow
 def test_a_cell_of_a_running_job_shows_it_and_says_so(run, capsys):
     cell = "%%batchai_job again\nimport time\ntime.sleep(1000)"
     job = run(cell)

@@ -214,7 +214,8 @@ def job_exit(job: JobResource, error: JobError | None = None) -> CommandExit:
     if job.is_cancelled:
         return CommandExit(CANCELLED_CODE, f'the job "{job.id.name}" was cancelled')
     if job.is_stopped:
-        return CommandExit(CANCELLED_CODE, f'the job "{job.id.name}" was stopped by its --stop-if condition')
+        reasons = "; ".join(error.message for error in job.failures)
+        return CommandExit(CANCELLED_CODE, f'the job "{job.id.name}" was stopped: {reasons}')
     code = job.execution.exit_code if job.execution else None
     how = "without an exit code" if code is None else f"with exit code {code}"
     text = error.sentence if error else f"{job.id.name} failed {how}"
