@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import cache
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     SecretStr,
     SerializerFunctionWrapHandler,
-    TypeAdapter,
     ValidationError,
     model_serializer,
 )
@@ -27,8 +25,6 @@ from batchai_magics.models.documents.key_spellings import (
     without_strangers,
 )
 from batchai_magics.models.documents.spec_problems import problems_of, surrogates_in
-
-Model = TypeVar("Model", bound="WireModel")
 
 # The validation context of specs that were validated before they were stored.
 STORED = {"is_stored": True}
@@ -110,10 +106,8 @@ class WireModel(BaseModel):
     @classmethod
     def from_stored(cls, text: str) -> Self:
         """Reads JSON text of `to_wire`; trusted, so legacy names are not considered."""
-        if not cls.wrapper:
-            return cls.model_validate_json(text, strict=False, context=STORED)
-        wrapped: dict[str, Self] = _wrapped(cls).validate_json(text, strict=False, context=STORED)
-        return wrapped[cls.wrapper]
+        fields = json.loads(text)
+        return cls.of_stored(fields[cls.wrapper] if cls.wrapper else fields)
 
     @classmethod
     def of_stored(cls, fields: Mapping[str, Any]) -> Self:
@@ -188,9 +182,3 @@ class WireModel(BaseModel):
                 elif context.get("reveal"):
                     data[key] = value.get_secret_value()
         return data
-
-
-@cache
-def _wrapped(model: type[Model]) -> TypeAdapter[dict[str, Model]]:
-    """Reads models with their wrapper."""
-    return TypeAdapter(dict[str, model])  # type: ignore[valid-type]
