@@ -291,12 +291,13 @@ class JobModel:
         """Searches the start of the output for numbers that were not read, less often as it grows."""
         known = self._start.suggestion
         if is_last:
-            self._search_unread()
+            self._search_unread(is_whole=True)
         self.version += self.unread != known
 
-    def _search_unread(self) -> None:
+    def _search_unread(self, *, is_whole: bool = False) -> None:
         submitted = self.job.spec.batchai_patterns if self.job else None
-        self._start.search(self.records.table.names, {**(submitted or {}), **self.patterns})
+        patterns = {**(submitted or {}), **self.patterns}
+        self._start.search(self.records.table.names, patterns, is_whole=is_whole)
 
     def _find_warm_up(self, *, is_last: bool = False) -> None:
         """Detects the end of warm-up, less often as the number of points grows."""

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from batchai_magics.metrics.reading.user_patterns import PatternMismatch, UserPatterns
@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 MIN_LINES = 3  # lines of one shape with different numbers
 _MIN_TRAINING_LINES = 2  # if a word of training or a position is beside them
 MAX_SCAN_BYTES = 1 << 20  # of a log
+_END_LINES = 5  # of each file of a whole log, which may tell its result
 _MAX_SHAPES = 64
 _MAX_SKELETONS, _MAX_ALIKE = 1024, 16  # bounds how many lines are searched
 _MAX_LINE_BYTES = 300  # bytes
 _NAME = re.compile(r"[^\W\d][\w-]*")
 _NAME_BEHIND = re.compile(  # of a number between commas: `, 0.5 loss,`
     r"(?:\A|[ A-Za-z]{0,40},)[ ]{0,20}[-+.\deE]{1,40}[ ](?P<name>[A-Za-z_][\w-]{0,60})[ ]{0,20}(?=[,;|]|\Z)"
+)
+_ASSIGNED = re.compile(
+    rb"(?P<name>[A-Za-z_]\w{0,60})[ ]?[:=][ ]?[-+]?\d*\.\d+(?:[eE][-+]?\d+)?[ ]?%?[.!]?\s*\Z"
 )
 _NO_NAMES = frozenset(("a", "the", "is", "are", "was", "has", "of", "at", "to", "in", "for", "by"))
 _SPECIAL = re.compile(r"([.^$*+?\[\]\\|()])")
@@ -74,10 +78,11 @@ class _LineShape:
         self.numbers, self.count = numbers, self.count + 1
 
 
-def _suggest(lines: Iterable[bytes], known: Collection[str] = ()) -> Suggestion | None:
+def _suggest(lines: Iterable[bytes], known: Collection[str], results: Collection[bytes]) -> Suggestion | None:
     """A suggestion for complete lines that repeat with different numbers, once these certainly are a series.
 
     `known` are the metrics that were read, if any were: only qualities of another name are then suggested.
+    `results` are lines of which one is enough.
     """
     suggestion, shapes, counts = None, dict[bytes, _LineShape](), Counter[bytes]()
     for line in lines:
@@ -85,22 +90,34 @@ def _suggest(lines: Iterable[bytes], known: Collection[str] = ()) -> Suggestion 
         if counts[skeleton] == _MAX_ALIKE or (len(counts) == _MAX_SKELETONS and skeleton not in counts):
             continue
         counts[skeleton] += 1
-        if len(line) <= _MAX_LINE_BYTES and (found := _suggestion_for(line, shapes, known)):
+        if len(line) > _MAX_LINE_BYTES:
+            continue
+        if found := _suggestion_for(line, shapes, known, is_result=line in results):
             suggestion, count = found
             if count >= MIN_LINES:
                 break
     return suggestion
 
 
+def _assigns_quality(line: bytes) -> bool:
+    """Whether a line ends with a quality of the training and its number, as in `finished loss=0.5`."""
+    from batchai_magics.metrics.grammar.metric_names import is_excluded, is_quality
+
+    if (match := _ASSIGNED.search(line[-_MAX_LINE_BYTES:])) is None:
+        return False
+    name = match["name"].decode()
+    return is_quality(name) and not is_excluded(name)
+
+
 def _suggestion_for(
-    line: bytes, shapes: dict[bytes, _LineShape], known: Collection[str]
+    line: bytes, shapes: dict[bytes, _LineShape], known: Collection[str], *, is_result: bool
 ) -> tuple[Suggestion, int] | None:
-    """The suggestion for a line, and how many lines were like it."""
+    """The suggestion for a line, and how many lines were like it; one line is enough for a result."""
     from batchai_magics.metrics.grammar.line_grammar import states_results
     from batchai_magics.metrics.grammar.prefix_grammar import read_prefixes
 
     prefixes = read_prefixes(line)
-    is_result = states_results(line[: prefixes.end], prefixes.begin)
+    is_result = is_result or states_results(line[: prefixes.end], prefixes.begin)
     line = line[prefixes.begin : prefixes.end]
     numbers = _number().findall(line)
     if not numbers:
@@ -113,7 +130,7 @@ def _suggestion_for(
             shapes[key] = shape
         if not is_result:
             return None
-        shape.changed, shape.count = {*range(len(numbers))}, _MIN_TRAINING_LINES  # one line is enough
+        shape.changed, shape.count = {*range(len(numbers))}, _MIN_TRAINING_LINES
     elif len(shape.numbers) != len(numbers):
         return None
     else:
@@ -259,19 +276,22 @@ class LogStart:
             self._names.update(lines.names)
             self._ends.update(lines.offsets[: bisect_right(lines.offsets, MAX_SCAN_BYTES)])
 
-    def search(self, names: Collection[str] = (), patterns: Mapping[str, str] = {}) -> None:
+    def search(
+        self, names: Collection[str] = (), patterns: Mapping[str, str] = {}, *, is_whole: bool = False
+    ) -> None:
         """Search for numbers that were not read.
 
         Args:
             names: The metrics that were read, from here or later.
             patterns: The user's own metrics, which lines were read by.
+            is_whole: Whether nothing follows: a line at its end is then a result and begins no series.
         """
         from batchai_magics.metrics.grammar.line_interest import may_matter  # loads RE2
         from batchai_magics.metrics.measurement_table import MeasurementTable
         from batchai_magics.metrics.reading.log_file import LogFile  # loads all formats
 
         self._due_bytes = 2 * self._size_bytes
-        data = b"\n".join(self._pieces.values())
+        data = b"\n".join([*self._pieces.values(), *([b""] if is_whole else [])])
         read = self if self._names else LogStart()
         for block in LogFile(None, UserPatterns(patterns)).read(data) if read is not self else ():
             read.note(MeasurementTable.of(block))
@@ -283,7 +303,11 @@ class LogStart:
             for line, end in zip(every, accumulate(map(len, every)), strict=True)
             if end not in read._ends and end - 1 not in read._ends
         ]
-        self.suggestion = _suggest(filter(may_matter, lines) if known else lines, known)
+        results = set[bytes]()
+        if is_whole and not known:
+            last = (bytes(piece).splitlines()[-_END_LINES:] for piece in self._pieces.values())
+            results = {*filter(_assigns_quality, chain.from_iterable(last))}
+        self.suggestion = _suggest(filter(may_matter, lines) if known else lines, known, results)
 
 
 def notices_of(
@@ -293,7 +317,7 @@ def notices_of(
     patterns: Mapping[str, str],
 ) -> tuple[str, ...]:
     """One line each: matches of `patterns` that are no numbers, and numbers of the log that were not read."""
-    start.search(table.names, patterns)
+    start.search(table.names, patterns, is_whole=True)
     mismatches = tuple(map(str, found))
     return (*mismatches, str(start.suggestion)) if start.suggestion else mismatches
 

@@ -104,6 +104,22 @@ def test_a_result_that_is_told_once_behind_training_is_noticed():
     assert not read_log(log.replace(b"Accuracy: 0.93", b"momentum: 0.93"), {}).notices
 
 
+@pytest.mark.parametrize("line", ["finished loss=0.5", "loss: 0.5", "[1,0]<stdout>:all done, loss = 0.5!"])
+def test_a_quality_that_stands_alone_is_noticed_at_the_end_of_a_log(line):
+    log = f"starting with lr=0.1, momentum: 0.9\n{line}".encode()
+    (notice,) = read_log(log, {}).notices
+    name, _, regex = shlex.split(notice[notice.index("--metric") :])[1].partition("=")
+    (record,) = read_log(log, {name: regex}).records
+    assert (record.name, record.value) == ("loss", 0.5)
+    assert not is_noticed(log + b"\n")  # a series may begin with it
+    assert not read_log(log + b"\ndone" * 5, {}).notices  # a setting
+
+
+@pytest.mark.parametrize("line", ["lr=0.5", "took: 1.5 s", "loss_weight=0.5", "loss=mse", "5 losses"])
+def test_a_number_that_stands_alone_and_is_no_quality_is_not_noticed(line):
+    assert read_log(f"{line}\n".encode(), {}).notices == ()
+
+
 PARTLY_READ = {
     "Epoch {i}: loss: {v:.3f}\nwithout noise a psnr of {v:.2f} was seen\n": ("psnr", None),
     "Epoch {i}: loss: {v:.3f}\nfold {i} of 5 has come to dice {v:.2f} in all\n": ("dice", "rising"),
