@@ -38,14 +38,14 @@ def filled_fields(data: Any, values: Mapping[str, object]) -> Any:
     if not values:
         return data
     names = sorted(values, key=len, reverse=True)
-    return _filled("", data, re.compile("|".join(map(MARKER.format, names))), values)
+    return _with_values("", data, re.compile("|".join(map(MARKER.format, names))), values)
 
 
-def _filled(key: str, data: Any, markers: re.Pattern[str], values: Mapping[str, object]) -> Any:
+def _with_values(key: str, data: Any, markers: re.Pattern[str], values: Mapping[str, object]) -> Any:
     if isinstance(data, Mapping):
-        return {name: _filled(name, item, markers, values) for name, item in data.items()}
+        return {name: _with_values(name, item, markers, values) for name, item in data.items()}
     if isinstance(data, list):
-        return [_filled(key, item, markers, values) for item in data]
+        return [_with_values(key, item, markers, values) for item in data]
     if not isinstance(data, str):
         return data
     parts, quote, end = list[str](), "", 0

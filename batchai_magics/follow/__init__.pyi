@@ -9,7 +9,7 @@ from .job_events import (
     ConnectionLost as ConnectionLost,
     ConnectionRestored as ConnectionRestored,
     Event as Event,
-    FailureFound as FailureFound,
+    JobFailed as JobFailed,
     LogBytes as LogBytes,
     LogFault as LogFault,
     MetricMismatched as MetricMismatched,

@@ -20,7 +20,7 @@ from batchai_magics.follow.job_events import (
     ConnectionLost,
     ConnectionRestored,
     Event,
-    FailureFound,
+    JobFailed,
     LogBytes,
     NodesChanged,
     QueuePoller,
@@ -307,5 +307,5 @@ class Follower:
     def _end(self, job: JobResource) -> list[Event]:
         error = error_of(self.backend, job)
         self.is_over = True
-        failures = [FailureFound(self.id, error)] if error else []
+        failures = [JobFailed(self.id, error)] if error else []
         return [*self._logs.finish(), *failures, StateChanged(job)]

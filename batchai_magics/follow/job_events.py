@@ -160,7 +160,7 @@ class LogFault:
 
 
 @dataclass(frozen=True)
-class FailureFound:
+class JobFailed:
     """Why the job failed; precedes the final state."""
 
     job: ResourceId
@@ -227,7 +227,7 @@ Event = (
     | UsageSampled
     | LogBytes
     | LogFault
-    | FailureFound
+    | JobFailed
     | Standstill
     | MetricsAdded
     | MetricMismatched

@@ -15,7 +15,7 @@ from batchai_magics.errors import BatchAIError
 from batchai_magics.follow import (
     METRICS_FILES,
     Event,
-    FailureFound,
+    JobFailed,
     LogBytes,
     LogFault,
     MetricMismatched,
@@ -141,7 +141,7 @@ class JobModel:
         elif isinstance(event, LogFault):
             text = fault_text(event.file.path, event.fault)
             self.faults += [text] * (text not in self.faults)
-        elif isinstance(event, FailureFound):
+        elif isinstance(event, JobFailed):
             self.error = event.error
         elif isinstance(event, Standstill):
             self.standstill = event.sentence

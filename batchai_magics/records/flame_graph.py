@@ -59,12 +59,12 @@ def speedscope(profile: RunProfile) -> str:
 
 
 @dataclass
-class _Box:
+class _FlameFrame:
     """A function below others, with the seconds that all ranks were in it, by activity."""
 
     name: str
     seconds: dict[Activity, float] = field(default_factory=dict)
-    inner: dict[str, _Box] = field(default_factory=dict)
+    inner: dict[str, _FlameFrame] = field(default_factory=dict)
 
     @property
     def total(self) -> float:
@@ -80,7 +80,7 @@ class _Box:
         """Adds a stack, from the function below this one."""
         self.seconds[activity] = self.seconds.get(activity, 0.0) + seconds
         if names:
-            self.inner.setdefault(names[0], _Box(names[0])).add(names[1:], activity, seconds)
+            self.inner.setdefault(names[0], _FlameFrame(names[0])).add(names[1:], activity, seconds)
 
 
 def flame_graph(profile: RunProfile) -> str:
@@ -88,7 +88,7 @@ def flame_graph(profile: RunProfile) -> str:
 
     It needs no script: a box that the pointer rests on tells its function and share.
     """
-    root = _Box(profile.job)
+    root = _FlameFrame(profile.job)
     for rank in profile.sampled:
         for sample in rank.samples:
             names = [f"rank {rank.rank}", *map(str, reversed(sample.frames))]
@@ -112,7 +112,7 @@ def flame_graph(profile: RunProfile) -> str:
     )
 
 
-def _drawn(box: _Box, *, x: float, y: float, scale: float, total: float) -> Iterator[str]:
+def _drawn(box: _FlameFrame, *, x: float, y: float, scale: float, total: float) -> Iterator[str]:
     """A box and those in it, as elements."""
     width = box.total * scale
     if width < _MIN_WIDTH:

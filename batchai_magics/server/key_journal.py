@@ -46,7 +46,7 @@ class KeyJournal:
         """The value of a key, None without one."""
         return self._values.get(key)
 
-    def inside(self, key: str) -> dict[str, Any]:
+    def subtree(self, key: str) -> dict[str, Any]:
         """The values of a resource and of everything inside it, by key."""
         with self.lock:
             return {
@@ -69,7 +69,7 @@ class KeyJournal:
     def forget(self, key: str) -> None:
         """Removes the values of a resource and of everything inside it."""
         with self.lock:
-            for known in self.inside(key):
+            for known in self.subtree(key):
                 self.put(known, None)
 
 

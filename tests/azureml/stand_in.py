@@ -49,7 +49,7 @@ class AzureStandIn:
         self._bundle = files.authority
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(files.certificate, files.key)
-        self._proxy = TlsProxy(self._answer, self.faults, tls)
+        self._proxy = TlsProxy(self._respond, self.faults, tls)
 
     @property
     def client_env(self) -> Mapping[str, str]:
@@ -102,7 +102,7 @@ class AzureStandIn:
 
     # requests
 
-    def _answer(self, request: Request) -> Response:
+    def _respond(self, request: Request) -> Response:
         if request.host == blobs.HOST:
             return self.blobs.answer(request)
         if request.host == sign_in.HOST:

@@ -70,7 +70,7 @@ def test_modules_named_at_the_top_lie_there():
     assert named == {path.stem for path in PACKAGE.glob("*.py")} - {"__init__"}
 
 
-def inside(value: object) -> list[Any]:
+def values_in(value: object) -> list[Any]:
     if dataclasses.is_dataclass(value):
         return [getattr(value, field.name, None) for field in dataclasses.fields(value)]
     if fields := getattr(type(value), "model_fields", None):
@@ -83,7 +83,7 @@ def inside(value: object) -> list[Any]:
 def has_mark(value: object, depth: int = DEPTH) -> bool:
     if isinstance(value, str | bytes):
         return (MARK if isinstance(value, str) else MARK.encode()) in value
-    return depth > 0 and any(has_mark(part, depth - 1) for part in inside(value))
+    return depth > 0 and any(has_mark(part, depth - 1) for part in values_in(value))
 
 
 def is_form(value: object) -> bool:
@@ -93,7 +93,7 @@ def is_form(value: object) -> bool:
 
 
 def parts_of(value: object, depth: int = DEPTH) -> Iterator[type]:
-    for each in inside(value):
+    for each in values_in(value):
         if is_form(each):
             yield type(each)
         if depth:

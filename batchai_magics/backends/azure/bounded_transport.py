@@ -48,10 +48,12 @@ def check_size(url: str, size_bytes: int) -> None:
 def _bound(response: Any, **_: Any) -> None:
     """Counts the bytes of a body while it is read; everything reads it through `raw.stream`."""
     encoding = response.headers.get("Content-Encoding", "").strip().lower()
-    response.raw.stream = partial(_pieces, response, response.raw.stream, encoding in _ENCODINGS.split(", "))
+    response.raw.stream = partial(
+        _bounded_chunks, response, response.raw.stream, encoding in _ENCODINGS.split(", ")
+    )
 
 
-def _pieces(
+def _bounded_chunks(
     response: Any,
     stream: Callable[..., Iterator[bytes]],
     may_decode: bool,
@@ -60,7 +62,7 @@ def _pieces(
 ) -> Iterator[bytes]:
     total = 0
     with contextlib.closing(response):
-        for piece in stream(size, decode_content=decode_content and may_decode):
-            total += len(piece)
+        for chunk in stream(size, decode_content=decode_content and may_decode):
+            total += len(chunk)
             check_size(response.url, total)
-            yield piece
+            yield chunk

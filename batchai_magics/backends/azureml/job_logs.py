@@ -157,7 +157,7 @@ class WatchedLogs:
             return chunks
 
     def read(self, path: str, offset: int, limit: int) -> Chunk:
-        """A piece of a file in the directory `stdouterr`."""
+        """Some bytes of a file in the directory `stdouterr`."""
         with self._lock:
             if path != OUT:
                 self.details()
@@ -279,27 +279,27 @@ class WatchedLogs:
         """Bytes of a tailed log that its journal has."""
         journal = self._journals[path]
         end = max(offset, min(journal.end, offset + limit))
-        pieces = journal.pieces(offset, end)
+        segments = journal.segments(offset, end)
         before = journal.cached(max(0, offset - BEFORE_BYTES), offset)
         return Chunk(
-            self._data(journal, pieces, offset, end),
+            self._data(journal, segments, offset, end),
             offset,
             journal.end,
             self._is_complete,
-            spans=tuple(_spans(pieces)) if path == OUT else (),
-            times=tuple(WriteTime(piece.start, piece.time) for piece in pieces if piece.time),
+            spans=tuple(_spans(segments)) if path == OUT else (),
+            times=tuple(WriteTime(segment.start, segment.time) for segment in segments if segment.time),
             generation=journal.generation,
             before=before or b"",
         )
 
-    def _data(self, journal: LogJournal, pieces: Sequence[Piece], start: int, end: int) -> bytes:
-        """The bytes of these pieces, read again with one request for each log where they are not cached."""
+    def _data(self, journal: LogJournal, segments: Sequence[LogSegment], start: int, end: int) -> bytes:
+        """The bytes of these segments, read again with one request for each log where they are not cached."""
         cached = journal.cached(start, end)
         if cached is not None:
             return cached
-        own: dict[str, list[Piece]] = {}
-        for piece in pieces:
-            own.setdefault(piece.log.name, []).append(piece)
+        own: dict[str, list[LogSegment]] = {}
+        for segment in segments:
+            own.setdefault(segment.log.name, []).append(segment)
         data = bytearray(end - start)
         for name, parts in own.items():
             first, length = parts[0].source, sum(part.end - part.start for part in parts)
@@ -322,22 +322,22 @@ class WatchedLogs:
         return own or [name for name in self._details.log_files if name == path]
 
 
-def _spans(pieces: Sequence[Piece]) -> Iterator[Span]:
-    """Which rank wrote which bytes; adjacent pieces of one rank are one span."""
+def _spans(segments: Sequence[LogSegment]) -> Iterator[Span]:
+    """Which rank wrote which bytes; adjacent segments of one rank are one span."""
     open_span: Span | None = None
-    for piece in pieces:
-        if open_span and open_span.rank == piece.log.rank:
-            open_span = Span(open_span.start, piece.end, piece.log.rank)
+    for segment in segments:
+        if open_span and open_span.rank == segment.log.rank:
+            open_span = Span(open_span.start, segment.end, segment.log.rank)
             continue
         if open_span:
             yield open_span
-        open_span = Span(piece.start, piece.end, piece.log.rank)
+        open_span = Span(segment.start, segment.end, segment.log.rank)
     if open_span:
         yield open_span
 
 
 @dataclass(frozen=True)
-class Piece:
+class LogSegment:
     """Bytes of one process in the common log."""
 
     start: int  # their offset in the common log
@@ -346,14 +346,14 @@ class Piece:
     source: int  # their offset in that log
     time: float = 0.0  # when they were written, in seconds since 1970; 0 if unknown
 
-    def clipped(self, start: int, end: int) -> Piece:
+    def clipped(self, start: int, end: int) -> LogSegment:
         """The part between two offsets of the common log."""
         first = max(self.start, start)
         return replace(self, start=first, end=min(self.end, end), source=self.source + first - self.start)
 
 
 class LogJournal:
-    """The pieces of a common log of `end` bytes. Lines of several processes are never mixed.
+    """The segments of a common log of `end` bytes. Lines of several processes are never mixed.
 
     `generation` identifies this composition: another process may have read the logs in another order.
     """
@@ -361,7 +361,7 @@ class LogJournal:
     def __init__(self) -> None:
         self.generation = uuid.uuid4().hex
         self.end = 0
-        self._pieces: list[Piece] = []
+        self._segments: list[LogSegment] = []
         self._taken: dict[str, int] = {}
         self._held: dict[str, tuple[RankLog, bytes, float]] = {}
         self._cache = bytearray()
@@ -393,13 +393,13 @@ class LogJournal:
         for log, data, written in held.values():
             self._append(log, data, written)
 
-    def pieces(self, start: int, end: int) -> Sequence[Piece]:
-        """The pieces between two offsets of the common log, clipped to them."""
+    def segments(self, start: int, end: int) -> Sequence[LogSegment]:
+        """The segments between two offsets of the common log, clipped to them."""
         if start >= end:
             return ()
-        first = max(0, bisect_right(self._pieces, start, key=lambda piece: piece.start) - 1)
-        last = bisect_right(self._pieces, end - 1, key=lambda piece: piece.start)
-        return [piece.clipped(start, end) for piece in self._pieces[first:last] if piece.end > start]
+        first = max(0, bisect_right(self._segments, start, key=lambda segment: segment.start) - 1)
+        last = bisect_right(self._segments, end - 1, key=lambda segment: segment.start)
+        return [segment.clipped(start, end) for segment in self._segments[first:last] if segment.end > start]
 
     def cached(self, start: int, end: int) -> bytes | None:
         """The bytes between two offsets; None where they must be read again."""
@@ -410,7 +410,7 @@ class LogJournal:
         if not data:
             return
         source = self._taken.get(log.name, 0)
-        self._pieces.append(Piece(self.end, self.end + len(data), log, source, time))
+        self._segments.append(LogSegment(self.end, self.end + len(data), log, source, time))
         self._taken[log.name] = source + len(data)
         self.end += len(data)
         self._cache += data

@@ -39,7 +39,7 @@ def status_of(files: RunFiles) -> RunStatus:
     return replace(status, nodes=start.nodes, warnings=warnings)
 
 
-def ended(status: RunStatus, end: Outcome) -> RunStatus:
+def status_at_end(status: RunStatus, end: Outcome) -> RunStatus:
     """The status of a run that was open, after its end."""
     return RunStatus.of_end(end, status.started, status.attempts)
 

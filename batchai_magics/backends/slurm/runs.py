@@ -36,9 +36,9 @@ from batchai_magics.backends.slurm.queries import (
 )
 from batchai_magics.backends.slurm.run_state import (
     Evidence,
-    ended,
     reported_end,
     requeued,
+    status_at_end,
     status_of,
     with_last_log_line,
     with_reports,
@@ -397,17 +397,17 @@ class Runs:
         chain = self._chain(run, Ends() if known is None else known, depth) if is_queued else Chain()
         if chain.failed:
             end = self._end(run, dependency_failed(chain.failed))
-            return ended(status, end), PendingNotes(
+            return status_at_end(status, end), PendingNotes(
                 end=end, overdue=submission.slurm_job if submission else ""
             )
         status = replace(status, waiting=chain.reason)
         if submission is None:
             due = self._due_unsubmitted(run, files)
-            return (ended(status, due.end) if due and due.end else status), due
+            return (status_at_end(status, due.end) if due and due.end else status), due
         job = self._observe(files, attempt, submission)
         due = self._due_submitted(run, status, submission, job)
         if due and due.end:
-            return ended(status, due.end), due
+            return status_at_end(status, due.end), due
         if job is None:
             return status, due
         is_later = job.asked > files.written_at("begun", attempt) + SKEW_S

@@ -16,7 +16,7 @@ from batchai_magics.follow import (
     ConnectionLost,
     ConnectionRestored,
     Event,
-    FailureFound,
+    JobFailed,
     LogBytes,
     MetricsAdded,
     Standstill,
@@ -57,7 +57,7 @@ def watch_job(
         yield from messages.of(event)
         if isinstance(event, LogBytes):
             yield LogOutput(paths.bytes_with_user_paths(event.chunk.data), is_error=event.file.path == ERR)
-        elif isinstance(event, FailureFound):
+        elif isinstance(event, JobFailed):
             error = event.error
         elif isinstance(event, ConnectionLost | ConnectionRestored | Standstill):
             yield Message(event.sentence)
@@ -115,7 +115,7 @@ def wait_for(backend: Backend, id: ResourceId, goal: WaitGoal, timeout_s: float 
                 yield CommandExit(0)
                 return
             yield from messages.of(event)
-            if isinstance(event, FailureFound):
+            if isinstance(event, JobFailed):
                 error = event.error
         last = messages.job
         if last is not None and last.state.is_final:

@@ -33,7 +33,7 @@ from batchai_magics.follow import (
     ConnectionLost,
     ConnectionRestored,
     Event,
-    FailureFound,
+    JobFailed,
     LogBytes,
     LogFault,
     events,
@@ -278,7 +278,7 @@ def _new_output(log: MergedLog, batch: Iterable[Event], selection: LogSelection)
             messages.append(f"Warning: {fault_text(visible(event.file.path), event.fault)}.")
         elif isinstance(event, ConnectionLost | ConnectionRestored):
             messages.append(event.sentence)
-        elif isinstance(event, FailureFound):
+        elif isinstance(event, JobFailed):
             messages += [event.error.sentence, *event.error.hints]
     yield from (LogOutput(selection.lines_of(chunk)) for chunk in log.advance())
     yield from map(Message, dict.fromkeys(messages))

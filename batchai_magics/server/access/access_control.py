@@ -184,7 +184,7 @@ class Owners:
     def first_foreign(self, user: str, key: str) -> tuple[str, str] | None:
         """A resource of another user and its owner: this one or one inside it; None if all are the user's."""
         recorded = self._ownership.owners(key) if self._ownership else {}
-        owners: dict[str, str] = {**self._journal.inside(key), **recorded}
+        owners: dict[str, str] = {**self._journal.subtree(key), **recorded}
         if owners.get(key, UNKNOWN_OWNER) != user:
             return key, owners.get(key, UNKNOWN_OWNER)
         return next(((known, owner) for known, owner in owners.items() if owner != user), None)

@@ -90,7 +90,7 @@ class App:
         self._routes = [  # paths are matched case-insensitively, as Azure ids are
             (re.compile(compile_path(route.path)[0].pattern, re.IGNORECASE), route) for route in routes
         ]
-        self._guard = RequestGuard(self._answer, limits, log, self._metrics)
+        self._guard = RequestGuard(self._serve, limits, log, self._metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one request."""
@@ -102,7 +102,7 @@ class App:
         self._reconciliation.close()
         self._log.close()
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Has a request answered by storage or by the API, and sends the response."""
         request = Request(scope, receive)
         first = first_segment(request)  # names an account, unless the host does

@@ -178,7 +178,7 @@ class MetadataStore:
         """Moves the record of a resource and everything inside it to another key, replacing its records."""
         with self._journal.lock:
             self.forget(new_key)
-            for old, value in self._journal.inside(key).items():
+            for old, value in self._journal.subtree(key).items():
                 self._journal.put(old, None)
                 self._journal.put(new_key + old.removeprefix(key), value)
 

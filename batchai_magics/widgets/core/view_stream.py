@@ -157,11 +157,11 @@ class ViewStream:
             self._pages.alive(content)
             self.on_message(content)
         if "id" in content:
-            self._work(lambda: self._answer(content))
+            self._work(lambda: self._queue_reply(content))
         elif was_unwatched or kind in ("ready", "bye"):
             self._work(lambda: None)  # the publisher may be waiting
 
-    def _answer(self, content: PageData) -> None:
+    def _queue_reply(self, content: PageData) -> None:
         """Queues the reply to a request for the page."""
         try:
             reply = self.respond(content)

@@ -279,13 +279,13 @@ def test_no_byte_is_lost_repeated_or_attributed_to_another_process(reads):
     whole = text(journal)
     for rank, log in enumerate(RANKS):
         own = b"".join(data for writer, data in reads if writer == rank)
-        pieces = [piece for piece in journal.pieces(0, journal.end) if piece.log == log]
-        assert b"".join(whole[piece.start : piece.end] for piece in pieces) == own
+        segments = [segment for segment in journal.segments(0, journal.end) if segment.log == log]
+        assert b"".join(whole[segment.start : segment.end] for segment in segments) == own
         assert all(
-            own[piece.source :][: piece.end - piece.start] == whole[piece.start : piece.end]
-            for piece in pieces
+            own[segment.source :][: segment.end - segment.start] == whole[segment.start : segment.end]
+            for segment in segments
         )
-    assert sum(piece.end - piece.start for piece in journal.pieces(0, journal.end)) == len(whole)
+    assert sum(segment.end - segment.start for segment in journal.segments(0, journal.end)) == len(whole)
 
 
 # samples of what ranks use: read in turns, once each, and told in order of time

@@ -129,14 +129,14 @@ def test_reading_is_not_written_down_but_who_is_not_let_in_is(tmp_path: Path) ->
 def test_pieces_that_nobody_wants_any_more_are_not_made_and_what_makes_them_ends() -> None:
     ended = threading.Event()
 
-    def pieces() -> Iterator[bytes]:
+    def chunks() -> Iterator[bytes]:
         try:
             while True:
                 yield b"x"
         finally:
             ended.set()
 
-    source = pieces()  # held here: what nobody holds any more would end by itself
+    source = chunks()  # held here: what nobody holds any more would end by itself
 
     async def first() -> bytes:
         async for piece in (stream := ThreadPool(2).iterate(source)):
@@ -175,7 +175,7 @@ def test_who_has_gone_is_not_waited_for() -> None:
 def test_a_piece_that_is_under_way_ends_before_what_makes_it_is_closed() -> None:
     go, began, steps = threading.Event(), threading.Event(), list[str]()
 
-    def pieces() -> Iterator[bytes]:
+    def chunks() -> Iterator[bytes]:
         try:
             began.set()
             assert go.wait(PATIENCE_S)
@@ -184,7 +184,7 @@ def test_a_piece_that_is_under_way_ends_before_what_makes_it_is_closed() -> None
         finally:
             steps.append("closed")
 
-    source = pieces()
+    source = chunks()
 
     async def collect() -> None:
         async for _ in ThreadPool(2).iterate(source):

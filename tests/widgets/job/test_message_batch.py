@@ -3,7 +3,7 @@ import pytest
 
 from batchai_magics.backends.base import Chunk, FileRef, Span
 from batchai_magics.follow import (
-    FailureFound,
+    JobFailed,
     LogBytes,
     LogFault,
     MetricMismatched,
@@ -177,9 +177,7 @@ def test_the_end_is_told_once_and_at_once_to_a_page_that_says_hello():
 
 def test_the_head_says_what_failed_first():
     model = JobModel(processes=4)
-    model.take(
-        FailureFound(JOB, JobError("resnet", "KeyError: 'x'", rank=2, place="cell line 4", hints=("h",)))
-    )
+    model.take(JobFailed(JOB, JobError("resnet", "KeyError: 'x'", rank=2, place="cell line 4", hints=("h",))))
     model.take(StateChanged(resource(ExecutionState.FAILED, **FAILURE)))
     facts = facts_of(model)
     assert facts["state"] == "failed"
