@@ -235,8 +235,8 @@ class SlurmRunner(Runner):
 
     def status(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
         """The status of each run, read as one batch; open ones have a warning if Slurm does not answer."""
-        with self.runs.batched(runs):
-            statuses = self.runs.statuses(runs)
+        with self.runs.observer.batched(runs):
+            statuses = self.runs.observer.statuses(runs)
             silence = self._queries.silence("jobs") if any(status.is_open for status in statuses) else ""
         if silence:
             warning = Outcome(None).warned(SILENT, silence).warnings
@@ -254,7 +254,7 @@ class SlurmRunner(Runner):
 
     def snapshot(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> AbstractContextManager[None]:
         """The folders of these runs, of the setup of these clusters, and the query cache's files."""
-        folders = self.runs.folders(runs)
+        folders = self.runs.observer.folders(runs)
         folders += [sbatch.setup_folder(self._layout, guid) for guid in clusters]
         programs = installed_programs.folder_of(self._layout.home)
         return private_files.read_ahead(folders, self._queries.files, listed=[programs])
@@ -264,9 +264,9 @@ class SlurmRunner(Runner):
         for run in runs:
             if grace_s == 0.0:
                 self.runs.kill(run)
-            is_waiting = bool(reason) and self.runs.has_never_started(run)
+            is_waiting = bool(reason) and self.runs.observer.has_never_started(run)
             self.runs.ask_to_stop(run, reason or TERMINATE)
-            if is_waiting and self.runs.has_never_started(run):
+            if is_waiting and self.runs.observer.has_never_started(run):
                 self.runs.conclude(run, failed_with("ClusterNotFound", reason))
 
     def fail_waiting(self, runs: Sequence[Run], predecessor: Run) -> None:
@@ -300,7 +300,7 @@ class SlurmRunner(Runner):
         """The srun options that place a command on a node."""
         for run, status in runs:
             if node in status.nodes:
-                return [f"--jobid={self.runs.slurm_job(run)}", "--overlap", f"--nodelist={node}"]
+                return [f"--jobid={self.runs.observer.slurm_job(run)}", "--overlap", f"--nodelist={node}"]
         options = shlex.split(cluster.state["options"])
         return [
             f"--partition={cluster.state['partition']}",

@@ -17,7 +17,7 @@ def number(place: Place, id: ResourceId, attempt: int = 1) -> str:
 def files(place: Place, id: ResourceId):
     backend = place.backend
     assert isinstance(backend, SlurmBackend)
-    return backend.runner.runs.files(backend.context.repository.get(id).guid)
+    return backend.runner.runs.observer.files(backend.context.repository.get(id).guid)
 
 
 def first_error(job: JobResource):

@@ -59,13 +59,13 @@ def test_of_two_who_submit_an_attempt_the_second_takes_its_job_back(runs, slurm,
     assert slurm.cancelled == []
     runs.submit(job, PLACEMENT)
     assert slurm.cancelled == ["2"]
-    assert runs.files("guid").submission(1).slurm_job == "1"
+    assert runs.observer.files("guid").submission(1).slurm_job == "1"
 
 
 def test_a_job_whose_number_cannot_be_noted_is_ended(runs, slurm, job):
     def break_the_folder() -> None:
-        shutil.rmtree(runs.files("guid").root)
-        runs.files("guid").root.touch()
+        shutil.rmtree(runs.observer.files("guid").root)
+        runs.observer.files("guid").root.touch()
 
     slurm.meanwhile = break_the_folder
     with pytest.raises(OSError, match="guid"):
@@ -74,13 +74,13 @@ def test_a_job_whose_number_cannot_be_noted_is_ended(runs, slurm, job):
 
 
 def note_submitted(runs: Runs, *, ago_s: float = 1.0) -> None:
-    runs.files("guid").note_submission(1, SlurmSubmission("1", time.time()))
+    runs.observer.files("guid").note_submission(1, SlurmSubmission("1", time.time()))
     age(runs, "submission", ago_s)
 
 
 def age(of: Runs | RunFiles, kind: str, ago_s: float) -> None:
     """Has the file system say that the files of a kind were written so long ago."""
-    files = of if isinstance(of, RunFiles) else of.files("guid")
+    files = of if isinstance(of, RunFiles) else of.observer.files("guid")
     for file in files.root.glob(f"{kind}-*"):
         os.utime(file, times=(time.time() - ago_s,) * 2)
 
@@ -101,7 +101,7 @@ def test_a_job_that_failed_before_its_script_wrote_anything_shows_that_the_home_
     slurm.lines = {"1": SlurmJob("1", "FAILED", "JobLaunchFailure", "N/A", "n[07-9,12]", "guid")}
     (error,) = patient.reconcile(job).result.errors
     assert error["code"] == "HomeNotShared"
-    test = f"`srun --partition=p --nodelist=n07 ls -d {runs.files('guid').script}`"
+    test = f"`srun --partition=p --nodelist=n07 ls -d {runs.observer.files('guid').script}`"
     for words in ("on n07", f"nothing to {tmp_path}", "slurm.home", test):
         assert words in error["message"]
 
@@ -111,7 +111,9 @@ def test_a_job_whose_script_has_written_something_sees_the_home(runs, slurm, job
     patient = Runs(Layout(tmp_path), slurm, opened(slurm, tmp_path), SlurmSettings(home=tmp_path))
     note_submitted(runs)
     begun = AttemptStart("1", ("n1",), 0.0)._asdict()
-    (runs.files("guid").root / name).write_text(json.dumps(begun) if "begun" in name else "no such python")
+    (runs.observer.files("guid").root / name).write_text(
+        json.dumps(begun) if "begun" in name else "no such python"
+    )
     slurm.report("FAILED")
     end = patient.reconcile(job).result
     assert (end is not None) is is_ended
@@ -159,9 +161,9 @@ def test_a_job_that_nobody_submits_is_found_in_slurm_or_has_failed(runs, slurm, 
     slurm.report("RUNNING")
     job = job._replace(created=job.created - 1)  # the clock of the file system is rounded down
     assert runs.reconcile(job).is_open
-    assert runs.files("guid").submission(1).slurm_job == "1"
-    shutil.rmtree(runs.files("guid").root)
-    runs.files("guid").root.mkdir()
+    assert runs.observer.files("guid").submission(1).slurm_job == "1"
+    shutil.rmtree(runs.observer.files("guid").root)
+    runs.observer.files("guid").root.mkdir()
     slurm.report("RUNNING", comment="another")
     (error,) = runs.reconcile(job._replace(created=job.created - TIMEOUT_S - 1)).result.errors
     assert error["code"] == "JobLaunchFailed"
@@ -169,11 +171,11 @@ def test_a_job_that_nobody_submits_is_found_in_slurm_or_has_failed(runs, slurm, 
 
 def follow(runs: Runs, *, must_succeed: bool = True) -> RunFiles:
     """Has the job start after one whose Slurm job is 7; returns the files of that."""
-    files = RunFiles(runs.files("guid").root.with_name("first"))
+    files = RunFiles(runs.observer.files("guid").root.with_name("first"))
     files.root.mkdir()
     files.note_submission(1, SlurmSubmission("7", time.time()))
     age(files, "submission", 1.0)
-    write_predecessors(runs.files("guid"), [Predecessor("first", "first", must_succeed)])
+    write_predecessors(runs.observer.files("guid"), [Predecessor("first", "first", must_succeed)])
     return files
 
 
@@ -197,7 +199,7 @@ def test_a_job_whose_predecessor_has_failed_is_not_submitted(runs, slurm, job):
     follow(runs).note_end(FAILED)
     runs.submit(job, PLACEMENT)
     assert slurm.submitted == []
-    assert runs.files("guid").outcome.errors[0]["code"] == "DependencyFailed"
+    assert runs.observer.files("guid").outcome.errors[0]["code"] == "DependencyFailed"
 
 
 def test_a_job_whose_predecessor_is_deleted_while_it_is_prepared_is_refused(runs, slurm, job):
@@ -216,19 +218,19 @@ def test_the_state_of_a_predecessor_counts_and_not_what_slurm_says_of_its_script
         "1": SlurmJob("1", "PENDING", "Resources", "N/A", "", "guid"),
     }
     files.note_end(FAILED)
-    assert runs.statuses([job])[0].result.errors[0]["code"] == "DependencyFailed"
-    assert runs.files("guid").outcome is None  # reading writes nothing
+    assert runs.observer.statuses([job])[0].result.errors[0]["code"] == "DependencyFailed"
+    assert runs.observer.files("guid").outcome is None  # reading writes nothing
     runs.record_due()
-    assert runs.files("guid").outcome.errors[0]["code"] == "DependencyFailed"
+    assert runs.observer.files("guid").outcome.errors[0]["code"] == "DependencyFailed"
     assert slurm.cancelled == ["1"]
 
 
 def test_a_job_ends_with_its_predecessor_also_while_slurm_does_not_take_it_back(runs, slurm, job):
     submitted_behind_a_running_one(runs, slurm, job).note_end(FAILED)
     slurm.is_down = True
-    runs.statuses([job])
+    runs.observer.statuses([job])
     runs.record_due()
-    assert runs.files("guid").outcome.errors[0]["code"] == "DependencyFailed"
+    assert runs.observer.files("guid").outcome.errors[0]["code"] == "DependencyFailed"
 
 
 def test_a_predecessor_that_could_not_report_its_end_is_recorded_when_only_its_successor_is_read(
@@ -239,7 +241,7 @@ def test_a_predecessor_that_could_not_report_its_end_is_recorded_when_only_its_s
     runs.submit(job, PLACEMENT)
     slurm.lines = {"7": SlurmJob("7", "OUT_OF_MEMORY", "None", "N/A", "", "first")}
     for _ in range(3):  # a report, an end, and what follows from it
-        runs.statuses([job])
+        runs.observer.statuses([job])
         runs.record_due()
     assert files.outcome.errors[0]["code"] == "JobOutOfMemory"
-    assert runs.files("guid").outcome.errors[0]["code"] == "DependencyFailed"
+    assert runs.observer.files("guid").outcome.errors[0]["code"] == "DependencyFailed"

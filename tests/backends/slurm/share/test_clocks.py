@@ -17,7 +17,8 @@ from batchai_magics.backends.service.runner import Run, RunStatus
 from batchai_magics.backends.slurm.client import TIMEOUT_S
 from batchai_magics.backends.slurm.node.run_files import AttemptNote, AttemptStart, RunFiles, SlurmSubmission
 from batchai_magics.backends.slurm.queries import MAX_TTL_S, NEW_JOB_INTERVAL_S, QueryCache
-from batchai_magics.backends.slurm.runs import STOP_TIMEOUT_S, Runs
+from batchai_magics.backends.slurm.run_observer import STOP_TIMEOUT_S
+from batchai_magics.backends.slurm.runs import Runs
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.launch.plan import GRACE_S
 from batchai_magics.models.states import ExecutionState
