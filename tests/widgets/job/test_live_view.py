@@ -45,6 +45,30 @@ SHOW_PAGE = """(display) => {
   return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
 }"""
 
+# Who asks for a width has the page laid out at once; in a frame, that was done or is about to be.
+NOTE_WIDTHS = """
+window.askedEarly = [];
+let depth = 0;
+const within = (call) => (...args) => {
+  depth += 1;
+  try { return call(...args); } finally { depth -= 1; }
+};
+const nextFrame = window.requestAnimationFrame;
+window.requestAnimationFrame = (call) => nextFrame(within(call));
+window.ResizeObserver = class extends ResizeObserver {
+  constructor(call) { super(within(call)); }
+};
+for (const name of ["clientWidth", "scrollLeft", "offsetLeft", "offsetWidth"]) {
+  const owner = name in Element.prototype ? Element.prototype : HTMLElement.prototype;
+  const property = Object.getOwnPropertyDescriptor(owner, name);
+  const get = function () {
+    if (!depth) window.askedEarly.push(`${name} of ${this.className}`);
+    return property.get.call(this);
+  };
+  Object.defineProperty(owner, name, { ...property, get });
+}
+"""
+
 
 @pytest.fixture
 def job_cell(tmp_path):
@@ -85,6 +109,25 @@ def test_the_end_is_told_by_a_notification_to_who_asked_and_what_the_log_lacks_b
     page.get_by_text(
         "stdout.txt is not complete: its last 1,200 bytes are missing: the disk did not take them"
     ).wait_for()
+
+
+def test_a_view_that_opens_asks_for_widths_in_its_frames_only(open_job, page, backend):
+    page.add_init_script(NOTE_WIDTHS)
+    train(backend)
+    open_job(Job(backend, JOB))
+    page.locator(".ba-row", has_text=LAST_LINE).wait_for()
+    page.locator(".ba-chart canvas").first.wait_for()
+    assert page.evaluate("askedEarly") == []
+
+
+def test_the_open_tab_is_in_sight_where_not_all_have_room(open_job, page, backend):
+    train(backend)
+    open_job(Job(backend, JOB))
+    page.add_style_tag(content=".ba-toolbar > .ba-tabs { width: 120px; }")
+    page.get_by_role("tab", name="Record").evaluate("(tab) => tab.click()")
+    page.wait_for_function("() => document.querySelector('.ba-tabs').scrollLeft > 0")
+    page.get_by_role("tab", name="stdout").evaluate("(tab) => tab.click()")
+    page.wait_for_function("() => document.querySelector('.ba-tabs').scrollLeft === 0")
 
 
 def test_the_log_stays_where_the_reader_is(open_job, backend):

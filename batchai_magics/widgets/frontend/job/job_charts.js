@@ -66,13 +66,19 @@ export class JobCharts extends ChartGrid {
     this.hint = chartsHint();
     this.element.append(this.hint.element);
     this.width = 0; // of the view, in pixels; 0 until it is in a page that shows it
-    this.resizing = new ResizeObserver(() => this.width || this.draw());
+    this.resizing = new ResizeObserver(() => this.#measure());
     this.resizing.observe(this.element);
+  }
+
+  /** Notes the width of the view where it is known already: asked for earlier, the page would be laid out twice. */
+  #measure() {
+    const wasShown = this.width > 0;
+    this.width = this.element.closest(".ba-view")?.clientWidth ?? 0;
+    if (!wasShown) this.draw();
   }
 
   /** Draws new data in the next frame. */
   draw() {
-    this.width = this.element.closest(".ba-view")?.clientWidth ?? 0;
     const { points } = this.session;
     const { charts, axis, attempt_steps: attempts } = /** @type {JobFacts} */ (this.session.host.get("facts"));
     const subjects = subjectsOf(points, charts);

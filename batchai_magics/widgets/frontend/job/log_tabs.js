@@ -1,7 +1,7 @@
 // The tabs over the log: its files, the first failure, the output files; below them, ranks or nodes.
 
 import { rankColour } from "../core/chart_style.js";
-import { el, setText } from "../core/dom.js";
+import { el, oncePerFrame, setText } from "../core/dom.js";
 import { nodeName } from "../core/format.js";
 import { MERGED } from "./log_rows.js";
 
@@ -58,6 +58,7 @@ class TabList {
     /** @type {Tab[]} */
     this.tabs = [];
     this.current = "";
+    this.sight = oncePerFrame(() => this.#bringIntoSight()); // sooner, it would have the page laid out twice
     this.element = el("div", {
       class: "ba-tabs",
       role: "tablist",
@@ -85,7 +86,7 @@ class TabList {
       button.setAttribute("aria-selected", String(tab.key === key));
       button.tabIndex = tab.key === key || (!isThere && i === 0) ? 0 : -1;
     });
-    this.#bringIntoSight(key);
+    this.sight.ask();
   }
 
   /** @param {Tab} tab */
@@ -106,9 +107,8 @@ class TabList {
     );
   }
 
-  /** @param {string} key */
-  #bringIntoSight(key) {
-    const button = this.#find(key);
+  #bringIntoSight() {
+    const button = this.#find(this.current);
     const { element } = this;
     if (!button) return;
     const start = button.offsetLeft - element.offsetLeft;
