@@ -4,7 +4,7 @@
 (() => {
   const LINE = /(\d{6})@\d{10}\.\d{3}/g;
   const LINE_END = 200; // signs that hold the start of a line and its end
-  const news = { lines: [], longTasksMs: [], messages: 0, bytes: 0, isDone: false };
+  const news = { lines: [], longTasks: [], messages: 0, bytes: 0, isDone: false };
   let newest = -1;
 
   setInterval(() => {
@@ -12,11 +12,11 @@
     news.isDone = prompts.every((prompt) => /\[\d+\]/.test(prompt.textContent));
     window.tell(news);
     news.lines = [];
-    news.longTasksMs = [];
+    news.longTasks = [];
   }, 250);
 
   new PerformanceObserver((list) => {
-    for (const task of list.getEntries()) news.longTasksMs.push(task.duration);
+    for (const { startTime, duration } of list.getEntries()) news.longTasks.push([startTime, duration]);
   }).observe({ type: "longtask", buffered: true });
 
   window.WebSocket = class extends WebSocket {

@@ -65,10 +65,11 @@ def against(stream: Stream, ours: Seen, name: str, theirs: Seen) -> Iterator[Row
 
 def measures(seen: Seen) -> list[tuple[str, str, float]]:
     """What else is measured: its name, unit and value."""
-    tasks_ms = seen.long_tasks_ms
+    tasks_ms = [task.duration_ms for task in seen.long_tasks]
     return [
         ("lines that can be read", "", seen.readable),
         ("long tasks", "", len(tasks_ms)),
+        ("long tasks with code of the view", "", len(seen.with_ours)),
         ("long tasks, total", "ms", sum(tasks_ms)),
         ("long tasks, longest", "ms", max(tasks_ms, default=0)),
         ("CPU of the page's main thread", "s", seen.cpu_s),

@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 from playwright.sync_api import Browser
 
+from benchmarks.browser.profile import LongTask, Profile
 from benchmarks.browser.ways import KERNEL, SETUP, STAMPS, Stream, Way
 from tests.widgets import lab as jupyter
 
@@ -22,6 +23,7 @@ LOCKED_S = 1.0  # without a word from the page
 QUIET_S = 8.0  # without a new line after the cell has ended: what is missing is lost
 ANSWER_S = 20.0  # for a page that is locked up
 PAGING_S = 120.0
+SAMPLE_US = 1000  # between two samples of the page's stack
 MB = 1e6
 
 
@@ -32,7 +34,8 @@ class Seen:
     written_at: list[float] = field(default_factory=list)
     shown: list[tuple[float, int]] = field(default_factory=list)  # when, up to which line
     ended_at: float = 0.0
-    long_tasks_ms: list[float] = field(default_factory=list)
+    long_tasks: list[LongTask] = field(default_factory=list)
+    with_ours: list[LongTask] = field(default_factory=list)  # those in which code of a view ran
     messages: int = 0
     received_mb: float = 0.0
     kernel_mb: float = 0.0  # from the first line on
@@ -76,6 +79,8 @@ class Watch:
         self.seen = Seen()
         self._devtools = self.page.context.new_cdp_session(self.page)
         self._devtools.send("Performance.enable", {"timeDomain": "threadTicks"})
+        self._devtools.send("Profiler.enable")
+        self._devtools.send("Profiler.setSamplingInterval", {"interval": SAMPLE_US})
         self._told: dict[str, Any] = {"messages": 0, "bytes": 0, "isDone": False}
         self._told_at = self._busy_at = self._long_task_at = time.monotonic()
 
@@ -86,6 +91,7 @@ class Watch:
         self.lab.open(way.file, SETUP, way.cell(stream, str(stamps)))
         self.lab.run(0)
         kernel = psutil.Process(int((self.lab.root / KERNEL).read_text()))
+        self._devtools.send("Profiler.start")  # a long task itself
         self._long_task_at = time.monotonic()
         self._until(lambda: time.monotonic() - self._long_task_at > CALM_S)
         self.seen, before = Seen(), {**self._told, **self._costs()}
@@ -100,6 +106,8 @@ class Watch:
         self.seen.written_at = [float(line) for line in stamps.read_text().split()]
         seen, self.seen = self.seen, Seen()  # what comes now is of the looking
         if self.answers():
+            profile = Profile(self._devtools.send("Profiler.stop")["profile"])
+            seen.with_ours = profile.with_views(seen.long_tasks, self._metrics()["NavigationStart"])
             self._look(seen, way, stream, before)
         return seen
 
@@ -117,11 +125,11 @@ class Watch:
         now = time.monotonic()
         if news["lines"] or not news["isDone"] or now - self._told_at > LOCKED_S:
             self._busy_at = now
-        if news["longTasksMs"]:
+        if news["longTasks"]:
             self._long_task_at = now
         self._told, self._told_at = news, now
         self.seen.shown += [(when, number) for when, number in news["lines"]]
-        self.seen.long_tasks_ms += news["longTasksMs"]
+        self.seen.long_tasks += [LongTask(start, duration) for start, duration in news["longTasks"]]
 
     def _until(self, is_so: Callable[[], bool], max_age_s: float = LIMIT_S) -> bool:
         """Hears what the page tells until something is so; whether it came to be."""
@@ -151,5 +159,8 @@ class Watch:
 
     def _costs(self) -> dict[str, float]:
         self._devtools.send("HeapProfiler.collectGarbage")
-        metrics = {m["name"]: m["value"] for m in self._devtools.send("Performance.getMetrics")["metrics"]}
+        metrics = self._metrics()
         return {"cpu_s": metrics["TaskDuration"], "heap_mb": metrics["JSHeapUsedSize"] / MB}
+
+    def _metrics(self) -> dict[str, float]:
+        return {m["name"]: m["value"] for m in self._devtools.send("Performance.getMetrics")["metrics"]}
