@@ -20,7 +20,7 @@ class LongTask:
 
 
 class Profile:
-    """What `Profiler.stop` returns: the sampled stacks and their times, in microseconds of a monotonic clock."""
+    """What `Profiler.stop` returns: sampled stacks, and their times in microseconds of a monotonic clock."""
 
     def __init__(self, profile: dict[str, Any]) -> None:
         self._times_us = [profile["startTime"] + passed for passed in accumulate(profile["timeDeltas"])]
