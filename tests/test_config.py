@@ -279,7 +279,7 @@ def test_a_file_of_a_wrong_structure_is_one_clear_line(file, text, told):
     assert "\n" not in caught.value.message
 
 
-def test_a_named_pipe_is_no_file_of_settings_and_nobody_waits_for_it(tmp_path):
+def test_named_pipe_as_settings_file_is_refused_at_once(tmp_path):
     file = tmp_path / "config.yaml"
     os.mkfifo(file)
     with pytest.raises(UsageError, match="is a named pipe"):

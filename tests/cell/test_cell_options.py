@@ -60,7 +60,7 @@ def test_repeatable_options_give_lists():
         ("--epochs --lr --batch-size --momentum", "`%%batchai_job --help` lists the options"),
     ],
 )
-def test_an_unknown_option_gets_ours_where_it_is_like_one_or_that_of_a_launcher(words, told):
+def test_unknown_option_suggests_our_similar_option_or_a_launchers(words, told):
     for word in words.split():
         first, second = refused("r", word, "2").splitlines()[:2]
         assert (first, second[: len(told)]) == (f"unknown option {word}", told)

@@ -98,7 +98,7 @@ def test_too_much_is_refused_with_the_numbers():
     assert "data alone has 16.0 MiB" in told
 
 
-def test_the_names_that_a_script_needs_are_those_it_never_binds():
+def test_script_needs_the_names_that_it_never_binds():
     script = "import os.path as p\nfrom a import b\ndef f(x):\n    y = x + z\n    return y\nprint(p, b, f, q)"
     assert free_names(script, ["x", "y", "z", "p", "b", "f", "q"]) == ["z", "q"]
     assert free_names(script, ["q", "os"]) == ["q"]

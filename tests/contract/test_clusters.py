@@ -197,7 +197,7 @@ def test_a_preempted_node_is_replaced_and_its_job_starts_again(place: Place) -> 
 
 @pytest.mark.sample
 @pytest.mark.needs("node_commands")
-def test_a_command_runs_on_its_node_is_seen_while_it_runs_and_ends_when_nobody_reads_it_any_more(
+def test_command_runs_on_its_node_streams_output_and_ends_with_its_reader(
     place: Place,
 ) -> None:
     _, node = place.backend.nodes(place.cluster)

@@ -145,7 +145,7 @@ def torch_job(place: Place, script: str) -> dict[str, object]:
 
 
 @pytest.mark.needs("separate_stderr")
-def test_each_process_that_is_no_rank_of_mpi_has_a_log_of_its_own_beside_that_of_all(place: Place) -> None:
+def test_each_process_outside_mpi_has_its_own_log_beside_the_common_one(place: Place) -> None:
     job = place.run(**torch_job(place, "echo this is $RANK; echo oops >&2"))
     names = {file.path for file in place.backend.files(job.id)}
     assert {f"std{name}-{rank}.txt" for name in ("out", "err") for rank in (0, 1)} < names
@@ -192,7 +192,7 @@ ODD_LOG = (
 
 
 @pytest.mark.needs("file_system")
-def test_no_link_that_a_job_makes_leads_out_of_it_and_its_tail_is_that_of_files_alone(place: Place) -> None:
+def test_links_of_a_job_lead_nowhere_else_and_only_files_are_tailed(place: Place) -> None:
     links = "ln -s /etc etc; ln -s /etc/passwd passwd; ln -s no where"
     odd = f"python3 -c {shlex.quote(ODD_LOG)}"
     job = place.run(f"cd $AZ_BATCHAI_STDOUTERR_DIR; {SPECIAL}; {links}; {odd}; echo hello")

@@ -29,7 +29,7 @@ BAD = {
 
 
 @pytest.mark.needs("logged_parameters")
-def test_pipes_in_the_place_of_its_records_keep_nobody_waiting(place: Place) -> None:
+def test_pipes_in_place_of_records_block_no_reader(place: Place) -> None:
     bad = place.start(f"{RUN}; {PIPES}; echo replaced; exec sleep 1000", name="bad")
     until(lambda: b"replaced" in place.log(bad))
     good = place.run("echo fine", name="good")

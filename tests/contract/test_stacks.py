@@ -35,7 +35,7 @@ read_a_batch() if os.environ["AZ_BATCHAI_TASK_INDEX"] == "2" else wait_for_the_o
 @pytest.mark.decided_by("engine")
 @pytest.mark.sample
 @pytest.mark.needs("node_commands")
-def test_the_rank_that_hangs_elsewhere_is_named_also_to_who_follows_and_the_job_goes_on(place: Place) -> None:
+def test_hanging_rank_is_named_to_followers_and_the_job_continues(place: Place) -> None:
     job = place.submit("hang --nodes 2 --processes 3 --toolkit custom", HANG)
     until(lambda: job.log().count("up") == 3)
     stacks = job.stacks()

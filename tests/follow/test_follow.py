@@ -48,7 +48,7 @@ def test_events_tell_the_whole_story_and_end_with_the_final_state(world: World) 
     assert isinstance(seen[-1], StateChanged)
 
 
-def test_a_jobs_own_nodes_are_told_not_those_of_its_cluster(world: World, tmp_path: Path) -> None:
+def test_events_have_the_jobs_own_nodes_not_its_clusters(world: World, tmp_path: Path) -> None:
     other = world.submit("other --nodes 1", "import time; time.sleep(1000)")
     until(lambda: other.state is ExecutionState.RUNNING)
     go = tmp_path / "go"

@@ -177,7 +177,7 @@ def test_the_longer_it_lasts_the_more_rarely_it_is_asked_but_never_too_rarely(sh
     assert delays[-1] == 5.0
 
 
-def test_a_loop_that_is_behind_waits_while_nobody_answers_and_then_reads_on(shaky):
+def test_loop_that_is_behind_waits_out_an_outage_and_reads_on(shaky):
     shaky.read_bytes = 1
     shaky.write("x" * (3 * MAX_CHUNKS))
     waits, refusals = Waits(99), iter(range(4))

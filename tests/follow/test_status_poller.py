@@ -40,7 +40,7 @@ def test_one_look_is_for_all_watchers(clock):
     assert backend.asked == [["a", "b", "c"]]
 
 
-def test_nobody_is_given_a_look_twice(clock):
+def test_each_poll_returns_a_new_status(clock):
     backend = Counting()
     first, second = (StatusPoller(backend, [id], clock=clock) for id in (A, B))
     looks = [watcher.poll() for watcher in (first, second, first, second)]
@@ -55,7 +55,7 @@ def test_a_look_grows_old(clock):
     assert second.poll().of(B) == 2
 
 
-def test_who_comes_later_is_given_no_look_from_before(clock):
+def test_new_poller_gets_no_earlier_status(clock):
     backend = Counting()
     StatusPoller(backend, [A], clock=clock).poll()
     assert StatusPoller(backend, [A], clock=clock).poll().of(A) == 2
@@ -71,7 +71,7 @@ def test_the_pace_is_kept(clock):
     assert watcher.poll().of(A) == 2
 
 
-def test_what_nobody_has_looked_at_yet_is_asked_for_at_once(clock):
+def test_added_job_is_polled_at_once(clock):
     backend = Counting(Pace(poll_interval_s=5))
     watcher = StatusPoller(backend, [A], clock=clock)
     watcher.poll()
@@ -79,7 +79,7 @@ def test_what_nobody_has_looked_at_yet_is_asked_for_at_once(clock):
     assert watcher.poll().of(B) == 2
 
 
-def test_a_watcher_that_nobody_holds_is_not_looked_for(clock):
+def test_garbage_collected_poller_is_not_polled_for(clock):
     backend = Counting()
     gone = StatusPoller(backend, [A], clock=clock)
     gone.poll()

@@ -83,7 +83,7 @@ def test_a_job_that_waits_uses_nothing(backend, telemetry):
 
 
 @pytest.mark.parametrize("with_use", [True, False])
-def test_a_follower_tells_it_before_the_end_to_who_wants_it(backend, with_use):
+def test_follower_reports_it_before_the_end_if_asked_for(backend, with_use):
     follower = Follower(backend, JOB, with_telemetry=with_use, clock=lambda: backend.now_s)
     backend.times = [1.0]
     assert (
@@ -98,7 +98,7 @@ def test_a_follower_tells_it_before_the_end_to_who_wants_it(backend, with_use):
     ) is with_use
 
 
-def test_all_that_is_told_says_of_which_job_and_of_which_file(backend):
+def test_every_event_names_its_job_or_file(backend):
     backend.write("step: 1, loss: 2.0\nstep: 2, loss: 1.0")
     backend.times = [1.0]
     follower = Follower(backend, JOB, with_telemetry=True)

@@ -217,7 +217,7 @@ def test_where_git_fails_its_ignore_files_are_applied_and_the_reason_is_told(unl
     assert {*snapshot(unlisted / "pkg").files} == {".gitignore", "__init__.py", "keep.txt"}
 
 
-def test_pipes_in_place_of_gits_files_block_nobody(folder, monkeypatch):
+def test_pipes_in_place_of_gits_files_do_not_block_a_snapshot(folder, monkeypatch):
     git(folder, "init", "-q")
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     for name in (".gitignore", "pkg/.gitignore", ".git/info/exclude"):

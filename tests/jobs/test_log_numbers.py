@@ -58,7 +58,7 @@ def test_numbers_without_a_position_are_drawn_in_order():
     assert points_of("Accuracy: 0.93\n").axis == "order"
 
 
-def test_rank_0_is_told_apart_from_nobody():
+def test_rank_0_is_distinct_from_no_rank():
     points = LogNumbers()
     points.add([*step_numbers(1, 0), *step_numbers(1, None)])
     assert np.frombuffer(points.series["loss"].columns(0, 2)[1], np.int32).tolist() == [0, NO_RANK]

@@ -51,7 +51,7 @@ def test_cells_run_in_one_kernel_with_parameters_behind_the_tagged_cell(home):
     assert cells[2].outputs[-1].data["text/plain"] == "0.2"
 
 
-def test_stacks_and_profile_of_a_notebook_are_those_of_its_kernel(home):
+def test_stacks_and_profile_of_a_notebook_come_from_its_kernel(home):
     write("import time\nprint('up', flush=True)\ntime.sleep(1000)")
     job = batchai_magics.run("analysis.ipynb")
     until(lambda: "up" in job.log())

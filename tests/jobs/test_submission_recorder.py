@@ -159,7 +159,7 @@ def test_a_git_that_hangs_delays_no_submission(checkout):
 
 
 @pytest.mark.slow
-def test_the_git_state_is_that_of_the_start_however_late_it_is_asked_for(checkout):
+def test_git_state_is_taken_at_the_start(checkout):
     (checkout / "a.py").write_text("two = 2\n")
     early = GitCheckout(checkout)
     until(lambda: "batchai-git" not in {thread.name for thread in threading.enumerate()})

@@ -60,7 +60,7 @@ def test_a_job_that_ends_in_time_is_no_error_however_late_that_is_seen(backend, 
     assert job.wait(0) is job
 
 
-def test_a_missing_file_is_named_with_those_that_are(backend, job, tmp_path):
+def test_missing_file_error_lists_the_files(backend, job, tmp_path):
     with pytest.raises(NotFoundError, match="has no file 'x'") as caught:
         job.download("x", tmp_path)
     assert (caught.value.code, caught.value.hint) == ("FileNotFound", "Available: stdout.txt.")
@@ -184,7 +184,7 @@ def test_numbers_that_were_not_read_are_told_unless_a_pattern_reads_them(backend
     assert 'matched "of", which is not a number' in notices[0]
 
 
-def test_progress_is_that_of_the_lowest_rank_each_of_whose_lines_is_one_stream(backend):
+def test_progress_is_read_from_the_joined_lines_of_the_lowest_rank(backend):
     for rank, text in ((1, "st"), (0, "step 1/40\n"), (1, "ep 20/40\n")):
         backend.write(text, rank=rank)
     assert read_model(backend, resource()).progress.words == "step 1/40"

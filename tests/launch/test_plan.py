@@ -148,7 +148,7 @@ def test_a_field_that_is_missing_is_named() -> None:
         Plan.from_json(json.dumps(body))
 
 
-def test_a_file_that_is_no_json_is_said_to_be_none() -> None:
+def test_file_that_is_not_json_is_refused() -> None:
     with pytest.raises(PlanError, match="no JSON"):
         Plan.from_json("{")
 

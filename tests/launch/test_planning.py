@@ -295,7 +295,7 @@ def test_processes_of_their_own_have_logs_as_the_service_called_them(nodes, fiel
     assert made.output.stdout.path == "/out/stdouterr/stdout.txt"
 
 
-def test_the_secrets_in_a_log_of_ones_own_are_noted_as_those_of_the_jobs() -> None:
+def test_hidden_spans_of_a_process_log_are_recorded_like_the_jobs() -> None:
     asked = spec(2, caffe2Settings=SCRIPT, secrets=[{"name": "TOKEN", "value": "x"}])
     made = plan(asked, plan_nodes(), replace(site(), hidden="/hidden"))
     own = made.processes[1].own
@@ -311,5 +311,5 @@ def test_the_name_of_a_processs_own_log_is_known(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["stdout.txt", "stdout-job_prep.txt", "stdout-tvm-1.txt", "stdout-wk-.txt", "xstdout-0.txt"]
 )
-def test_other_logs_are_nobodys_own(name: str) -> None:
+def test_other_logs_are_not_process_logs(name: str) -> None:
     assert not is_process_log(name)

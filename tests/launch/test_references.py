@@ -106,7 +106,7 @@ def test_json_with_references_is_the_json_of_their_values(value: dict[str, list[
     assert json.loads(resolved(json_text(value), BINDINGS)) == values
 
 
-def test_a_reference_that_nobody_resolved_is_never_used() -> None:
+def test_unresolved_reference_cannot_be_used() -> None:
     with pytest.raises(TypeError, match="not resolved"):
         f"{PORT}"
     with pytest.raises(ValueError, match="null byte"):

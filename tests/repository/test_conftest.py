@@ -103,7 +103,7 @@ def note(word):
 """
 
 
-def test_each_worker_begins_with_slow_tests_the_first_ones_with_those_of_a_service(tmp_path):
+def test_workers_begin_with_slow_tests_and_the_first_with_a_service(tmp_path):
     done = run(tmp_path, ORDERED, "-n3", "--dist=worksteal", ci="")
     assert "12 passed" in done.stdout, done.stdout
     firsts = [file.read_text().split()[0] for file in tmp_path.glob("gw*")]

@@ -21,7 +21,7 @@ NEEDS = {
 }
 
 
-def test_what_is_created_belongs_to_who_asks(server: Running) -> None:
+def test_created_resource_belongs_to_the_caller(server: Running) -> None:
     anna, ben = server.add_user("anna"), server.add_user("ben")
     for token in (anna, ben):  # it is there the second time
         assert server.json("POST", PATH, token=token, json=NEEDS) == {"value": []}

@@ -90,7 +90,7 @@ def test_an_address_that_anybody_may_read_shows_asterisks(leak: Leak) -> None:
     assert requests.get(url, headers={"Range": "bytes=9-12"}).content == MASKED[9:13]
 
 
-def test_who_has_the_key_of_an_account_reads_asterisks_on_its_share(leak: Leak, tmp_path) -> None:
+def test_secrets_in_logs_are_masked_for_clients_with_the_account_key(leak: Leak, tmp_path) -> None:
     key = leak.server.context.keys.of(OWN_ACCOUNT)[0]
     credential = {"account_name": OWN_ACCOUNT, "account_key": key}
     account = ShareServiceClient(f"{leak.server.url}/{OWN_ACCOUNT}", credential=credential)

@@ -88,7 +88,7 @@ def test_ten_who_watch_a_silent_job_share_one_poll(
     assert counted["tail"] <= polls + WATCHERS  # each may end at a moment of its own
 
 
-def test_who_leaves_out_a_log_is_told_when_it_grows(server: Running, growing) -> None:
+def test_tail_without_a_logs_position_returns_when_that_log_grows(server: Running, growing) -> None:
     positions, _ = known(server)
     some = left_out(positions, "stdout.txt")
     state = tail(server, some, Prefer="wait=1", **{SINCE: ""}).headers[STATE]
@@ -100,7 +100,7 @@ def test_who_leaves_out_a_log_is_told_when_it_grows(server: Running, growing) ->
     assert answer.headers[STATE] != state
 
 
-def test_who_asks_for_nonsense_is_told_so_at_once(server: Running, growing: object) -> None:
+def test_invalid_tail_requests_are_refused_at_once(server: Running, growing: object) -> None:
     for body in ({"positions": 1}, {"positions": {"x": -1}}):
         answer = server.ask("POST", f"{JOB}/batchaiTail", json=body, headers={"Prefer": "wait=30"})
         assert answer.status_code == 400

@@ -62,9 +62,7 @@ def test_a_deletion_goes_on_with_the_next_server(world: World, tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_the_deletion_of_a_group_goes_on_and_what_was_in_it_belongs_to_nobody(
-    world: World, tmp_path: Path
-) -> None:
+def test_deletion_of_a_group_resumes_and_its_contents_lose_their_owners(world: World, tmp_path: Path) -> None:
     group = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/Old"
     id = ResourceId.parse(f"{group}/providers/Microsoft.BatchAI/workspaces/w")
     world.backend.groups.create("Old", "eastus")

@@ -107,7 +107,7 @@ def test_what_waits_for_a_job_whose_supervisor_is_killed_ends_while_clients_only
 
 
 @pytest.mark.slow
-def test_files_alone_are_served_to_who_has_the_key_in_the_file_that_is_named(tmp_path: Path) -> None:
+def test_files_only_server_serves_shares_alone(tmp_path: Path) -> None:
     with started(tmp_path / "home", "--files-only") as server:
         line = server.process.stdout.readline()
         text = in_a_shell(line, "AZURE_STORAGE_CONNECTION_STRING")

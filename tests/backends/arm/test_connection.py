@@ -154,7 +154,7 @@ def client(server: Process, token: str = "") -> Iterator[ArmBackend]:
 
 
 @pytest.mark.slow
-def test_a_token_goes_before_the_identity_of_the_machine_and_without_both_it_is_said_how_to_get_one(
+def test_token_precedes_the_machine_identity_and_a_hint_follows_without_both(
     tmp_path: Path, identity: Identity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with started(tmp_path / "home", "--tls", "self") as server:  # what Azure knows is not sent without TLS

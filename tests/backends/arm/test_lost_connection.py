@@ -103,7 +103,7 @@ class Watching(threading.Thread):
         return b"".join(piece.chunk.data for piece in pieces if piece.file.path == "stdout.txt")
 
 
-def test_who_follows_or_waits_for_a_job_through_the_servers_death_reads_every_byte_and_is_told(
+def test_followers_and_waiters_read_every_byte_and_are_told_when_the_server_dies(
     site: Site, tmp_path: Path
 ) -> None:
     go, said = tmp_path / "go", list[str]()

@@ -50,7 +50,7 @@ def test_all_jobs_before_one_are_known_however_many_experiments_there_are(
     assert server.watched.seen == set()  # no list of what may be ten thousand jobs
 
 
-def test_a_job_that_is_gone_has_none_before_it_and_that_is_said(backend: ArmBackend, server: Running) -> None:
+def test_deleted_job_has_no_jobs_before_it_and_says_so(backend: ArmBackend, server: Running) -> None:
     job = server.world.run("gone")
     shown = backend.show(job.id)
     backend.delete(job.id)
@@ -71,9 +71,7 @@ def test_what_the_creator_of_a_job_should_know_of_its_cluster_is_told_over_the_w
     assert "notes" not in str(made.to_wire()).lower()
 
 
-def test_what_a_new_cluster_lacks_is_told_to_who_makes_it_and_to_nobody_later(
-    backend: ArmBackend, server: Running
-) -> None:
+def test_notes_on_a_new_cluster_are_given_to_its_creator_only(backend: ArmBackend, server: Running) -> None:
     spec = ClusterSpec.from_wire(plain_cluster(2, vmSize="STANDARD_NC6"))
     there, here = (ResourceId.parse(WORKSPACE).child(Kind.CLUSTER, name) for name in ("there", "here"))
     made = backend.create(there, spec)

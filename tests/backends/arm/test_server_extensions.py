@@ -102,7 +102,7 @@ def test_a_tail_is_asked_for_by_what_is_known_and_not_tried_twice_at_once() -> N
     assert (request.headers, request.is_polled) == ({}, True)
 
 
-def test_who_knows_less_than_was_told_waits_for_nothing() -> None:
+def test_tail_does_not_wait_if_the_client_lacks_bytes_already_sent() -> None:
     made, connection = tails("first", "second", "third")
     made.tail(job(), {}, 9, wait_s=10.0)
     made.tail(job(), {"stderr.txt": 3}, 9, wait_s=10.0)  # another who follows the job here

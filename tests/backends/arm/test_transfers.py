@@ -45,7 +45,7 @@ def test_the_first_failure_is_told_and_ends_the_others() -> None:
         yields_and_result([failing, endless, endless])
 
 
-def test_who_wants_no_more_ends_all() -> None:
+def test_closing_parallel_transfers_ends_all_of_them() -> None:
     ended = threading.Event()
 
     def endless() -> Generator[int, None, str]:

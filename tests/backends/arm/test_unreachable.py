@@ -52,7 +52,7 @@ def refused(backend: Backend) -> ServiceError:
     return caught.value
 
 
-def test_where_nobody_listens_it_is_said_at_once_also_by_storage() -> None:
+def test_closed_port_is_reported_at_once_by_storage_too() -> None:
     with deaf_port() as port, contextlib.closing(connected(f"http://127.0.0.1:{port}")) as backend:
         for ask in (backend.storage.shares, lambda: backend.storage.make("data"), backend.groups.list):
             with pytest.raises(UnreachableError, match="nothing is listening there"):
@@ -65,7 +65,7 @@ def test_tls_where_there_is_none_is_named() -> None:
     assert "does not speak TLS" in error.message
 
 
-def test_a_certificate_that_nobody_vouches_for_says_how_to_trust_it(tmp_path, monkeypatch) -> None:
+def test_untrusted_certificate_error_says_how_to_trust_it(tmp_path, monkeypatch) -> None:
     pair = server_certificate(tmp_path, ["localhost"])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pair.certificate, pair.key)

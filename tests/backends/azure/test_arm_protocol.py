@@ -143,7 +143,7 @@ def test_all_items_come_whatever_the_spelling_of_the_token() -> None:
     assert {request.path for request in connection.requests} == {"/list"}  # never to the link's host
 
 
-def test_a_page_that_nobody_wants_is_not_asked_for() -> None:
+def test_next_page_is_requested_only_when_it_is_read() -> None:
     connection = ScriptedConnection(page("a", next="$skiptoken=2"))
     (first,) = islice(list_pages(connection, LIST, "1", 7), 1)
     assert ([item["name"] for item in first.items], first.next) == (["a"], "2")

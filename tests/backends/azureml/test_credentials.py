@@ -24,7 +24,7 @@ def test_a_process_asks_at_a_terminal_only(monkeypatch, is_terminal, is_asked):
     assert (PROMPT.get() is not None) is is_asked
 
 
-def test_a_process_without_input_asks_nobody(monkeypatch):
+def test_process_without_stdin_does_not_prompt(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     assert PROMPT.get() is None
 

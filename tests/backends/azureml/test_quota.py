@@ -56,7 +56,7 @@ def test_a_dry_run_tells_the_forecast(azure, settings, options, forecast):
     assert forecast in dry_run_text(request, settings)
 
 
-def test_a_reason_is_given_also_to_those_who_may_not_read_quotas(azure, connection, quota, gpus):
+def test_queue_reason_is_given_without_permission_to_read_quotas(azure, connection, quota, gpus):
     azure.computes.add("gpus", maximum=1)
     azure.faults.add(refusal(403), "usages|vmSizes", count=9)
     assert quota.wait_reason(Clusters(connection).show(gpus), 2) == "it can have at most 1 node"

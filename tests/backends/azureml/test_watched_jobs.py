@@ -50,7 +50,7 @@ def test_addresses_that_expire_while_a_job_is_watched_are_renewed(azure, backend
     assert backend.read(FileRef(id, "stdout.txt")).data == b"one\ntwo\n"
 
 
-def test_the_error_of_the_service_comes_behind_that_of_the_rank_that_failed_first(azure, backend, start):
+def test_service_error_follows_the_error_of_the_first_failed_rank(azure, backend, start):
     id = start()
     for rank, code, ended in ((0, 1, 1764.9), (1, 3, 1764.5), (2, None, 1765.0), (3, 0, 1764.1)):
         end = Outcome(code, ranks=(ProcessExit(rank, f"node-{rank}", code, ended, 7),))

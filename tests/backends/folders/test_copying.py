@@ -127,7 +127,7 @@ def test_an_upload_in_pieces_goes_on_where_it_stopped(storage, local_folder, tmp
 
 
 @pytest.mark.parametrize("upload", UPLOADS)
-def test_the_next_upload_deletes_what_nobody_went_on_with_for_a_day(storage, tmp_path, upload):
+def test_next_upload_deletes_uploads_idle_for_a_day(storage, tmp_path, upload):
     storage.make("other")
     storage.begin("other", "big", 9)
     storage.write("other", "big", 0, BIG[:4])

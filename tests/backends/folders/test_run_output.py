@@ -75,5 +75,5 @@ def test_a_line_is_not_shown_before_it_is_known_whose_it_is(job, tmp_path):
     assert logs.tail({"stdout.txt": 4}, 100)["stdout.txt"].spans == (Span(4, 8, 0),)
 
 
-def test_what_nobody_signed_is_shown_when_the_job_is_over(job, tmp_path):
+def test_unsigned_log_is_shown_when_the_job_is_over(job, tmp_path):
     assert Logs(tmp_path, job, is_open=False).read("stdout.txt", 0, 100).data == b"one\ntwo\n"

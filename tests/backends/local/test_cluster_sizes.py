@@ -124,7 +124,7 @@ def test_unusable_nodes_go_first_and_then_those_that_were_idle_longest(still: St
 
 
 @pytest.mark.slow
-def test_who_was_told_to_end_is_not_queued_again_instead(still: Still) -> None:
+def test_terminating_job_is_not_requeued_by_a_resize(still: Still) -> None:
     cluster, _ = ready(still)
     job = still.job()
     still.schedule()

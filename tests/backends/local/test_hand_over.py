@@ -119,7 +119,7 @@ def tell_to_stop(world: World, job: Job, reason: str) -> None:
         job_table.ask_to_stop(db, world.guid(job), reason, again="its nodes left the cluster")
 
 
-def test_a_job_that_is_ended_before_it_begins_holds_nobody_up(world: World, tmp_path: Path) -> None:
+def test_job_terminated_before_it_starts_does_not_block_the_queue(world: World, tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     _, ended, _ = queue(world, STAYS, f"open({str(ran)!r}, 'w')")
     tell_to_stop(world, ended, TERMINATE)

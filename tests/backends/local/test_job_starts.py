@@ -23,7 +23,7 @@ from tests.world import World, until
 pytestmark = pytest.mark.slow
 
 
-def test_a_job_that_does_not_fit_blocks_those_behind_it_in_its_own_cluster_alone(still: Still) -> None:
+def test_job_that_does_not_fit_blocks_later_jobs_of_its_cluster_only(still: Still) -> None:
     still.cluster("c")
     still.cluster("other")
     still.prepare()
@@ -35,7 +35,7 @@ def test_a_job_that_does_not_fit_blocks_those_behind_it_in_its_own_cluster_alone
     assert still.assigned() == ["a", "z"]
 
 
-def test_a_job_whose_secrets_nobody_holds_gets_no_nodes(still: Still) -> None:
+def test_job_without_a_holder_of_its_secrets_gets_no_nodes(still: Still) -> None:
     still.cluster()
     still.prepare()
     job = still.job()

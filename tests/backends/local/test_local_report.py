@@ -79,7 +79,7 @@ ENDED = ("succeeded", "failed")
 
 
 @pytest.mark.parametrize("is_alive", [True, False])
-def test_nobody_claims_a_job_that_has_another_supervisor(still: Still, is_alive: bool) -> None:
+def test_job_with_another_supervisor_cannot_be_claimed(still: Still, is_alive: bool) -> None:
     other = process.identity(os.getppid()) if is_alive else dead()
     job, writer = started(still, supervisor=other)
     assert not writer.claim()
@@ -87,7 +87,7 @@ def test_nobody_claims_a_job_that_has_another_supervisor(still: Still, is_alive:
 
 
 @pytest.mark.parametrize("state", ENDED)
-def test_nobody_claims_or_begins_a_job_that_has_ended(still: Still, state: str) -> None:
+def test_ended_job_can_be_neither_claimed_nor_begun(still: Still, state: str) -> None:
     job, writer = started(still, state=state)
     assert not writer.claim()
     assert not writer.begin()
@@ -95,7 +95,7 @@ def test_nobody_claims_or_begins_a_job_that_has_ended(still: Still, state: str) 
     assert still.state(job)["state"] == state
 
 
-def test_nobody_claims_a_later_run_of_the_job(still: Still) -> None:
+def test_later_run_of_a_job_cannot_be_claimed_by_an_earlier_one(still: Still) -> None:
     job, _ = started(still)
     earlier = writer_of(still, "another run")
     assert not earlier.claim()
@@ -167,7 +167,7 @@ def test_a_store_that_refuses_for_a_while_is_asked_again_and_gives_the_next_job(
     assert writer.next_job.key == following.key
 
 
-def test_nobody_waits_for_a_store_whose_job_was_deleted_with_it(still: Still, monkeypatch) -> None:
+def test_supervisor_does_not_wait_for_a_store_deleted_with_its_job(still: Still, monkeypatch) -> None:
     job, writer = started(still)
     root = still.layout.job(still.state(job)["guid"]).root
     shutil.rmtree(root)
@@ -211,7 +211,7 @@ LocalReport(Store(layout.database), layout.job("guid")).finish(Outcome(0))
 """
 
 
-def test_who_waits_for_a_broken_store_ends_when_told_to(tmp_path) -> None:
+def test_process_waiting_for_a_broken_store_ends_on_sigterm(tmp_path) -> None:
     (tmp_path / "state.db").mkdir()
     end = tmp_path / "jobs" / "guid" / "end.json"
     end.parent.mkdir(parents=True)

@@ -77,7 +77,7 @@ def test_looking_at_a_node_that_is_being_prepared_brings_no_deleted_share_back(s
     assert not folder.exists()
 
 
-def test_a_command_that_nobody_reads_any_more_takes_along_what_it_left_behind(world: World) -> None:
+def test_closing_the_output_of_a_command_ends_its_background_processes(world: World) -> None:
     (node, *_) = world.backend.nodes(world.cluster)
     command = "trap '' TERM; sleep 1000 & echo $! $PPID"
     output = world.backend.node_commands.execute(world.cluster, node.id, command)

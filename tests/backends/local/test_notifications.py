@@ -53,7 +53,7 @@ for step in (1, 2):
 RAISES = "import sys\ndef load(batch):\n    return batch['labels']\nload({})"
 
 
-def test_a_channel_of_the_settings_is_told_of_every_job_with_the_headline_and_lines_that_the_user_chose(
+def test_channel_of_the_settings_is_notified_of_every_job_with_headline_and_lines(
     world: World, webhook: Webhook
 ) -> None:
     world.settings = replace(

@@ -67,7 +67,7 @@ def test_nodes_on_other_clusters_count_too(still: Still) -> None:
     assert assign(still) == ["b1"]
 
 
-def test_who_runs_as_many_jobs_as_may_lets_others_pass(still: Still) -> None:
+def test_user_at_the_running_limit_does_not_block_other_users(still: Still) -> None:
     ready(still, 4)
     limits = LocalSettings(max_running_jobs=1)
     for name in ("a1", "a2"):
@@ -117,7 +117,7 @@ def test_a_list_says_of_the_first_twenty_queued_jobs_what_they_wait_for(still: S
     assert [bool(job.waiting) for job in listed] == [True] * 20 + [False] * 2
 
 
-def test_a_job_named_twice_is_waited_for_once_and_its_failure_counts_for_who_needs_its_success(
+def test_predecessor_named_twice_counts_once_and_must_succeed(
     still: Still,
 ) -> None:
     still.cluster()
@@ -191,7 +191,7 @@ def states(still: Still) -> list[str]:
     return [state for (state,) in still.rows("SELECT state FROM node ORDER BY ordinal")]
 
 
-def test_a_job_that_wants_whole_nodes_waits_for_those_that_are_shared(shared: Still) -> None:
+def test_job_of_whole_nodes_waits_for_shared_nodes(shared: Still) -> None:
     shared.job("a", batchaiGpus=1)
     assert assign(shared) == ["a"]
     shared.job("whole", 2)

@@ -86,7 +86,7 @@ def test_a_job_with_a_warning_has_one_end_before_and_after_it_is_recorded(still:
 
 
 @pytest.mark.parametrize("damaged", ["[" * 200_000, "{}"])
-def test_a_damaged_description_stops_nobody_from_reading_the_status(still: Still, damaged: str) -> None:
+def test_status_is_readable_if_the_description_is_damaged(still: Still, damaged: str) -> None:
     job = lost(still)
     still.layout.job(still.state(job)["guid"]).submitted.write_text(damaged)
     ended = status(still, job).result

@@ -233,7 +233,7 @@ def a_folder_with_mounts_in_it(folder: Path) -> None:
     tell("something left" if ours.exists() else "nothing left")
 
 
-def test_nobody_else_mounts_below_a_folder_meanwhile(tmp_path: Path) -> None:
+def test_exclusive_mount_lock_excludes_others(tmp_path: Path) -> None:
     waited: list[str] = []
     with unmanaged_mounts.exclusive(tmp_path):
         with pytest.raises(BlockingIOError), unmanaged_mounts.exclusive(tmp_path, wait=False):

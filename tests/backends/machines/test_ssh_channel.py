@@ -135,7 +135,7 @@ def test_two_kernels_share_one_connection(own_sshd):
     second.close()
 
 
-def test_a_slow_command_holds_nobody_up(machine, tmp_path):
+def test_slow_command_does_not_block_other_commands(machine, tmp_path):
     with ThreadPoolExecutor(1) as pool:
         slow = pool.submit(machine.run, waits_for(tmp_path / "go", machine), timeout_s=PATIENCE_S)
         assert machine.has_program("sh")
@@ -169,7 +169,7 @@ def test_what_is_to_run_once_runs_once_however_often_it_is_asked(sshd, tmp_path)
     assert (tmp_path / "runs").read_text() == "x\n"
 
 
-def test_it_is_not_asked_all_the_time_while_nobody_answers(own_sshd):
+def test_unreachable_host_is_not_retried_for_each_command(own_sshd):
     channel = own_sshd.channel()
     SshMachine(channel)
     own_sshd.kill()

@@ -184,7 +184,7 @@ def test_a_new_file_is_written_once_and_whole(far, tmp_path):
     assert not (tmp_path / "b").exists()
 
 
-def test_who_asks_again_has_written_what_lies_there_in_its_own_words(tmp_path):
+def test_repeated_put_new_succeeds_if_the_file_has_the_same_content(tmp_path):
     """The answer to the first question was lost with the connection."""
     file = str(tmp_path / "file")
     assert [agent_files.put_new(file, text, again=True)[0] for text in (b"own", b"own", b"other")] == [

@@ -33,7 +33,7 @@ def test_each_byte_of_a_piece_has_its_rank(spans, piece, expected):
     assert output_records.writers(spans, *piece) == expected
 
 
-def test_what_nobody_is_known_to_have_written_is_nobodys(tmp_path):
+def test_bytes_outside_spans_have_no_writer(tmp_path):
     (tmp_path / "spans").write_bytes(SPAN.pack(0, 4, 0) + SPAN.pack(6, 8, 0))
     assert output_records.writers(tmp_path / "spans", 0, 8) == [(0, 4, 0), (6, 8, 0)]
 

@@ -92,7 +92,7 @@ def test_an_end_begins_another_attempt(outcome, limit, number, reason):
 
 
 @pytest.mark.parametrize(("code", "reason"), [(137, "a container of it was killed"), (139, "")])
-def test_a_run_in_containers_of_which_one_is_killed_continues(code, reason):
+def test_run_continues_if_one_of_its_containers_is_killed(code, reason):
     plan = with_restarts(1)
     plan = plan._replace(containers=plan.containers._replace(removals=(("docker", "rm", "c"),)))
     assert continued(FAILED._replace(exit_code=code), plan, 1).reason == reason

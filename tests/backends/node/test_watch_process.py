@@ -70,7 +70,7 @@ def test_the_reason_to_stop_that_the_program_prints_is_returned_and_is_no_note(t
     assert watched.close() == ["one"]
 
 
-def test_it_is_checked_although_its_descriptor_is_above_those_of_select(tmp_path):
+def test_descriptor_above_the_limit_of_select_is_checked(tmp_path):
     with contextlib.ExitStack() as opened:
         for _ in range(FD_SETSIZE):
             opened.enter_context(open(os.devnull))  # noqa: PTH123 as the descriptors are what counts

@@ -262,7 +262,7 @@ def test_runs_that_end_or_are_stopped_on_a_full_disk_say_so_once_there_is_room(o
     assert [error.code for error in on_disk.wait(stopped).execution.errors] == ["JobTerminated"]
 
 
-def test_a_run_that_does_not_fit_blocks_those_behind_it_but_for_one_that_fails_with_its_predecessor(place):
+def test_run_that_does_not_fit_blocks_later_runs_except_failed_successors(place):
     failed = place.run("exit 3", "failed").id
     place.is_up(place.start(HOLD, "holds"))
     for name, count in (("large", 2), ("small", 1)):

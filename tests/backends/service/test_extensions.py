@@ -54,7 +54,7 @@ def test_a_piece_of_a_file_arrives_whole(chunk: Chunk) -> None:
         {"data": "", "offset": 0, "size": 0, "spans": [[1]]},
     ],
 )
-def test_what_is_no_piece_is_said_to_be_none(data: dict) -> None:
+def test_malformed_chunk_is_refused(data: dict) -> None:
     with pytest.raises(ServiceError):
         extension_bodies.chunk_from_wire(data)
 

@@ -60,7 +60,7 @@ def test_a_yes_removes_all(home, typed, capsys):
 
 
 @pytest.mark.parametrize("typed", [""], indirect=True)
-def test_nobody_is_asked_where_nobody_types(home, typed, capsys):
+def test_clean_without_a_terminal_needs_yes(home, typed, capsys):
     assert cli.main(["clean"]) == 1
     assert "--yes" in capsys.readouterr().err
     assert cli.main(["clean", "--yes"]) == 0

@@ -84,7 +84,7 @@ def test_a_name_that_is_not_there_is_answered_with_a_guess(do):
     assert caught.value.exit_code == 3
 
 
-def test_a_name_far_from_all_is_answered_with_those_that_there_are(do):
+def test_unknown_name_without_a_similar_one_lists_all(do):
     with pytest.raises(NotFoundError, match="WorkspaceNotFound"):
         do("cluster show -n small")
     for name in ("one", "two"):

@@ -172,5 +172,5 @@ def test_a_name_is_one_cell_of_one_line(output: str) -> None:
     assert lines[-1].startswith("a\\nb\\tc")
 
 
-def test_a_name_that_nobody_can_type_is_not_offered() -> None:
+def test_names_with_control_characters_are_not_completed() -> None:
     assert candidates(Expected(), "", ["good", "bad\x1b[2J", "bad\u202e", "two\nlines"]) == ["good"]

@@ -50,11 +50,11 @@ def test_words_options_and_values_are_offered(text, offers):
         ("job nonsense", []),
     ],
 )
-def test_words_of_2017_are_offered_to_those_who_begin_one(text, offers):
+def test_words_of_2017_are_completed_once_one_is_begun(text, offers):
     assert sorted(line(text)[0]) == sorted(offers)
 
 
-def test_words_of_2017_are_in_nobodys_way():
+def test_words_of_2017_are_not_completed_by_default():
     assert "list-files" not in line("job ")[0]
     assert "--cluster-name" not in line("job create --")[0]
 

@@ -59,7 +59,7 @@ def test_a_sweep_goes_on_when_its_controller_is_killed(lab: SweepLab, tmp_path: 
     until(lambda: not any(trial.is_open for trial in sweep.stored_trials()))
 
 
-def test_many_quick_failures_stop_the_sweep_although_nobody_reads_it_and_name_the_node_that_they_share(
+def test_many_quick_failures_stop_an_unwatched_sweep_and_name_their_common_node(
     lab: SweepLab,
 ):
     values = ",".join(map(str, range(40)))

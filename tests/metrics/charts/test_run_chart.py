@@ -47,7 +47,7 @@ def test_a_band_stands_for_many_ranks():
     assert legend(ax) == ["range of 17 ranks", "mean of the ranks"]
 
 
-def test_beside_a_total_the_band_is_that_of_as_many_equal_ranks():
+def test_band_beside_a_total_scales_to_all_ranks():
     text = "".join(f"[1,{rank}]<stdout>:{step(10, rate=90 + rank)}\n" for rank in range(20))
     ax = plot(records(text), metrics="images/sec")
     (band,) = ax.collections
@@ -119,7 +119,7 @@ def test_training_and_validation_of_a_quantity_are_one_panel():
     ]
 
 
-def test_an_unknown_metric_is_refused_with_those_there_are():
+def test_unknown_metric_error_lists_the_metrics():
     with pytest.raises(UsageError) as caught:
         plot(records(KERAS), metrics="val_accuracy")
     assert "val_acc" in caught.value.hint

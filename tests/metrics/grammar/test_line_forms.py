@@ -362,7 +362,7 @@ def test_dicts_have_their_own_epochs_below_a_heading():
     assert rows_of(f"Epoch 9:\n{dicts}") == told("epoch=4 loss=0.5 lr=1; epoch=5 loss=0.25 lr=1")
 
 
-def test_a_line_that_is_too_long_tells_neither_numbers_nor_that_those_in_front_are_ranks():
+def test_line_that_is_too_long_gives_no_numbers_and_no_ranks():
     text = f"3: Epoch 2:{' a=0.5' * 7000}\n7: loss=0.25 acc=0.5\n"
     assert rows_of(text) == told("step=7 loss=0.25 acc=0.5")
 

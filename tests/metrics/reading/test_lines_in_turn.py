@@ -98,7 +98,7 @@ def test_lines_above_the_first_heading_of_their_process_are_not_of_another_one()
     assert [(record.rank, record.epoch) for record in lines if record.name == "loss"][-1] == (6, 6)
 
 
-def test_lines_without_a_prefix_are_nobody_elses():
+def test_lines_without_a_prefix_belong_to_no_rank():
     below = b"".join(b"some words about nothing\n" for _ in range(20))
     assert epochs(b"[rank0]: Epoch 3/5\n" + below + b"[rank0]: " + MEMBER.encode() + b"\n") == {}
     assert epochs(b"Epoch 3/5\n" + below + MEMBER.encode() + b"\n") == {}
@@ -153,7 +153,7 @@ def test_a_bar_that_is_only_above_the_dict_has_its_step():
         [(0.5, 50, 51), (0.6, 85, 90), (1.0, 100, 150)],  # of 3 epochs, whatever the second tells
     ],
 )
-def test_the_step_of_a_dict_is_that_of_as_many_epochs_as_those_above_tell(dicts):
+def test_step_of_a_dict_counts_the_epochs_of_dicts_above(dicts):
     log = "".join(
         f"{bars(above, total=300)}{printed(epoch)}{bars(below, total=300)}" for epoch, above, below in dicts
     )

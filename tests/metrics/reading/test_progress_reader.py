@@ -66,7 +66,7 @@ def test_an_epoch_is_found_far_back_in_what_came_since():
     assert read(f"Epoch 2/4\n{redraws * 20}").words == "epoch 2/4 · 47/48"
 
 
-def test_nobody_knows_the_epoch_behind_more_than_is_looked_at():
+def test_epoch_too_far_above_a_bar_is_unknown():
     now = read("Epoch 2/4\n", "a line of no interest\n" * 20_000 + "1/48 [>....] - ETA: 2s\n")
     assert now.words == "1/48"
 

@@ -87,7 +87,7 @@ def test_the_summary_of_columns_is_that_of_their_records(ranks):
 UNREAD = "".join(f"after {i} rounds: {27 - i / 3:.2f} dB\n" for i in range(5)).encode()
 
 
-def test_numbers_of_which_none_is_read_are_told_of_with_the_option_that_reads_them():
+def test_unread_numbers_are_reported_with_the_option_that_reads_them():
     with pytest.warns(MetricsWarning) as caught:
         assert read_metrics(UNREAD).records == ()
     assert [str(warning.message) for warning in caught] == [
@@ -99,7 +99,7 @@ def test_numbers_of_which_none_is_read_are_told_of_with_the_option_that_reads_th
 @pytest.mark.parametrize(
     "read", [b"step 1: loss 0.5\n", b"10\timages/sec: 1.0 +/- 0.0 (jitter = 2.5)\t7.000\n"]
 )
-def test_a_log_of_which_something_is_read_gives_no_warning(read):
+def test_log_with_some_metrics_gives_no_warning(read):
     assert read_metrics(UNREAD + read).notices == ()
     assert read_metrics(b"prose without any number\n" * 9).notices == ()
 

@@ -47,7 +47,7 @@ def read(read_piece, pieces):
 
 
 @given(LOGS["what launchers pass on"], WROTE, TIMES, PLACES)
-def test_the_records_of_ranks_in_any_order_are_those_of_each_part_in_its_turn(log, wrote, times, cut):
+def test_records_of_ranks_do_not_depend_on_their_order(log, wrote, times, cut):
     cut = min(cut, len(log))
     pieces = [piece_of(log, 0, cut, wrote, times), piece_of(log, cut, len(log), wrote, times)]
     assert read(records_in, pieces) == read(part_by_part, pieces)

@@ -47,7 +47,7 @@ def test_horovods_benchmark_tells_model_batches_and_devices():
     assert (begun.model, begun.ranks, begun.batch_size_global, begun.steady) == ("ResNet50", 8, 256, None)
 
 
-def test_a_batch_size_alone_is_that_of_one_process_only_where_one_runs():
+def test_batch_size_alone_counts_per_process_only_if_one_process_runs():
     alone = summary("Model: lenet\nBatch size: 16\nIter #0: 10.0 img/sec per CPU\n")
     assert (alone.batch_size_per_device, alone.batch_size_global) == (16, 16)
     lines = "".join(

@@ -98,7 +98,7 @@ def test_where_all_lack_cores_the_slow_one_does_not_wait_for_data():
     assert reason_for(mean_usage(record(*crowded)), 0).cause is SlownessCause.CORE
 
 
-def test_a_rank_of_which_nothing_is_known_has_none():
+def test_rank_without_samples_has_no_usage():
     assert reason_for(mean_usage(growing(cpu_s=1.0)), 7) is None
     assert reason_for({}, 0) is None
 

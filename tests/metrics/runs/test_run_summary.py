@@ -178,7 +178,7 @@ class TestMeaning:
         nodes = {0: "node-0", 1: "node-0", 2: "node-1", 3: "node-1"}
         assert summarize(records(log), nodes=nodes).per_node == pytest.approx(per_node)
 
-    def test_a_rate_that_one_of_a_jobs_processes_prints_is_that_of_all_once_it_has_ended(self):
+    def test_rate_printed_by_one_process_is_the_whole_ended_jobs(self):
         found, nodes = records(tagged({0: 100}, header="")), {0: "a", 1: "a", 2: "b", 3: "b"}
         result = summarize(found, nodes=nodes, processes=4)
         assert (result.ranks, result.per_process, result.rates) == (4, 25, {0: 100})

@@ -201,13 +201,13 @@ def test_where_only_rank_0_prints_the_jobs_tell_the_number_of_processes():
     assert compare([QuietJob(1, 100), QuietJob(2, 190)]).frame()["processes"].tolist() == [1, 2]
 
 
-def test_running_jobs_of_which_only_rank_0_prints_count_all_their_processes():
+def test_all_processes_of_a_running_job_count_if_only_rank_0_prints():
     runs = [QuietJob(1, 100), QuietJob(2, 190)]
     runs[1].is_done = False
     assert scaling(runs).frame()["processes"].tolist() == [1, 2]
 
 
-def test_of_a_running_job_whose_ranks_print_their_own_rates_those_that_have_printed_count():
+def test_running_job_counts_the_ranks_that_have_printed_rates():
     runs = [running("one", log(1, 100)), running("two", log(1, 90))]
     for count, run in enumerate(runs, 1):
         run.process_count = lambda count=count: count

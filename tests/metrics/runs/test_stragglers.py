@@ -183,7 +183,7 @@ def test_ranks_that_print_at_other_steps_are_compared_where_both_have_printed():
     assert stragglers(speeds_of(series)) == (0,)
 
 
-def test_a_rank_whose_speed_nobody_can_follow_is_none():
+def test_rank_with_a_single_value_is_no_straggler():
     series = {0: printed([3.0], every=1), 1: printed([1.0] * 100, every=10)}
     assert stragglers(speeds_of(series)) == ()
 

@@ -88,7 +88,7 @@ def test_a_line_without_a_step_moves_with_the_end_of_its_epoch():
     assert placed_one_by_one(run) == steps(*run) == [1, 2, 3, 4, 4]
 
 
-def test_the_length_of_a_round_is_that_of_counters_that_begin_again_from_their_least_step():
+def test_length_of_a_round_comes_from_counters_that_restart_at_their_least_step():
     def ends(epoch):
         return [number(10 * epoch, name="global"), number(epoch=epoch, name="acc")]
 
@@ -208,7 +208,7 @@ def test_numbers_in_any_order_are_placed_as_they_come(run):
     assert len(placed_one_by_one([number(*position, name=name) for position, name in run])) == len(run)
 
 
-def test_a_validation_of_each_epoch_stands_where_training_was_when_its_steps_are_those_of_the_run():
+def test_validation_of_each_epoch_is_placed_at_the_training_step_of_the_run():
     run = [number(100, 1), number(epoch=1, name="val_acc", phase="val"), number(200, 2)]
     run.append(number(epoch=2, name="val_acc", phase="val"))
     assert placed_one_by_one(run) == steps(*run) == [100, 100, 200, 200]

@@ -37,7 +37,7 @@ def test_a_workspace_is_read():
     assert read == Workspace(WORKSPACE, "eastus", Provisioning(CREATED, CHANGED), tags)
 
 
-def test_an_experiment_is_read_though_its_id_and_type_are_those_of_the_published_example():
+def test_experiment_with_id_and_type_of_the_published_example_is_read():
     data = shown(EXPERIMENT, MADE, type="Microsoft.BatchAI/Experiments")
     data["id"] = data["id"].replace("workspaces", "workspace")
     assert Experiment.from_wire(data) == Experiment(EXPERIMENT, Provisioning(CREATED, CHANGED))

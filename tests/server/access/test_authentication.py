@@ -43,7 +43,7 @@ def test_a_token_says_who_calls_and_only_the_servers_own_is_the_administrators(
         (f"Bearer {token_digest('the-own')}", "InvalidAuthenticationToken"),
     ],
 )
-def test_nobody_else_is_let_in(header: str, code: str) -> None:
+def test_other_authorization_headers_are_refused(header: str, code: str) -> None:
     with pytest.raises(BatchAIError) as caught:
         GATE.authenticate(header)
     assert caught.value.code == code

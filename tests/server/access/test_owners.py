@@ -37,7 +37,7 @@ def test_what_belongs_to_whom_is_known_to_the_next_server(file: Path) -> None:
     )
 
 
-def test_who_made_something_and_all_in_it_finds_nothing_of_others(file: Path) -> None:
+def test_owner_of_a_resource_and_its_contents_has_no_foreign_resource_in_it(file: Path) -> None:
     owners = owners_in(file, ("/w", "first"), ("/w/e", "first"), ("/w/e/j", "second"), ("/wide", "second"))
     assert owners.first_foreign("first", "/w") == ("/w/e/j", "second")
     assert owners.first_foreign("second", "/w/e/j") is None

@@ -90,7 +90,7 @@ def status(server: Running, token: str, method: str, path: str, **more: object) 
 
 
 @pytest.mark.slow
-def test_nobody_deletes_what_holds_something_of_others(server: Running, first: str) -> None:
+def test_workspace_with_resources_of_others_cannot_be_deleted(server: Running, first: str) -> None:
     workspace, second = f"{GROUP}/providers/Microsoft.BatchAI/workspaces/firsts", server.add_user("second")
     assert status(server, first, "PUT", workspace, json={"location": "eastus"}) == 200
     assert status(server, second, "PUT", f"{workspace}/experiments/seconds") == 200

@@ -166,7 +166,7 @@ def patient(tmp_path: Path) -> Iterator[Running]:
         yield running
 
 
-def test_slow_readers_and_slow_writers_starve_nobody(
+def test_slow_readers_and_writers_do_not_starve_other_requests(
     patient: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
     patient.world.backend.storage.upload("batchaishare", {"large.bin": bytes(32 << 20)})
@@ -188,7 +188,7 @@ def test_slow_readers_and_slow_writers_starve_nobody(
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []  # who goes is no error
 
 
-def test_the_numbers_of_the_server_are_told_to_who_has_a_token(server: Running) -> None:
+def test_server_metrics_need_a_token(server: Running) -> None:
     assert server.ask("GET", "/metrics", token=None).status_code == 401
     server.ask("GET", WORKSPACE)
     text = server.ask("GET", "/metrics").text

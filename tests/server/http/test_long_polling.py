@@ -60,21 +60,21 @@ def test_a_request_waits_as_long_as_it_says_and_the_server_lets_it(text: str, se
     assert wait_s(call(prefer=text), LIMITS) == seconds
 
 
-def test_who_waits_is_answered_when_the_state_is_another_one() -> None:
+def test_long_poll_returns_when_the_state_changes() -> None:
     answers = Replies(*[ApiResponse(data={"a": 1})] * 3, ApiResponse(data={"a": 2}))
     answer = state_of(call(**WAIT, **{SINCE: content_digest({"a": 1})}), answers)
     assert (answer.data, answer.headers[STATE]) == ({"a": 2}, content_digest({"a": 2}))
     assert (answers.asked, answer.headers["Preference-Applied"]) == (4, "wait=20")
 
 
-def test_who_waits_in_vain_is_answered_at_the_end_of_their_time() -> None:
+def test_long_poll_without_a_change_returns_at_its_timeout() -> None:
     same, naps = Replies(ApiResponse(data={"a": 1})), []
     waiting = call(prefer="wait=1", **{SINCE: content_digest({"a": 1})})
     assert state_of(waiting, same, naps).data == {"a": 1}
     assert sum(naps) == pytest.approx(1.0)
 
 
-def test_who_does_not_wait_and_who_changes_something_are_answered_once() -> None:
+def test_writes_and_reads_without_prefer_are_answered_at_once() -> None:
     naps: list[float] = []
     known = {SINCE: content_digest({"a": 1})}
     for asked in (call(**known), call("PUT", **WAIT, **known), call("DELETE", **WAIT, **known)):
@@ -95,7 +95,7 @@ def test_an_answer_that_says_itself_whether_it_is_news_is_believed() -> None:
     assert answers.asked == 2
 
 
-def test_who_read_a_file_to_its_end_is_answered_when_there_is_more() -> None:
+def test_long_poll_at_the_end_of_a_file_returns_when_it_grows() -> None:
     async def ask(call: ApiCall, answers: Replies) -> ApiResponse:
         return await LongPolling(LIMITS).wait_for_bytes(call, answers)
 
@@ -142,7 +142,7 @@ class Polled:
         return result
 
 
-def test_who_asks_while_a_poll_runs_gets_the_next_one_and_two_never_run_at_once() -> None:
+def test_requests_during_a_shared_poll_get_the_next_one() -> None:
     async def late() -> None:
         polls, polled = SharedPolls(), Polled()
         polled.may_end.clear()
@@ -160,7 +160,7 @@ def test_who_asks_while_a_poll_runs_gets_the_next_one_and_two_never_run_at_once(
     asyncio.run(late())
 
 
-def test_who_goes_takes_the_poll_from_nobody() -> None:
+def test_cancelled_request_does_not_cancel_the_shared_poll() -> None:
     async def gone() -> None:
         polls, polled = SharedPolls(), Polled()
         first, other = (asyncio.create_task(polls.next("job", polled)) for _ in range(2))

@@ -126,7 +126,7 @@ def test_reading_is_not_written_down_but_who_is_not_let_in_is(tmp_path: Path) ->
     assert written == [("GET", 401), ("DELETE", 404), ("POST", 403)]
 
 
-def test_pieces_that_nobody_wants_any_more_are_not_made_and_what_makes_them_ends() -> None:
+def test_generator_is_closed_when_its_reader_stops() -> None:
     ended = threading.Event()
 
     def chunks() -> Iterator[bytes]:
@@ -148,7 +148,7 @@ def test_pieces_that_nobody_wants_any_more_are_not_made_and_what_makes_them_ends
     assert ended.wait(PATIENCE_S)
 
 
-def test_who_has_gone_is_not_waited_for() -> None:
+def test_cancelled_caller_does_not_wait_for_its_thread() -> None:
     go, began = threading.Event(), threading.Event()
 
     def work() -> None:

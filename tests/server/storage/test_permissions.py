@@ -221,7 +221,7 @@ def share(server: Running) -> Iterator[SharePlace]:
 
 
 @pytest.mark.parametrize("size", [0, 6])
-def test_who_may_create_cannot_replace(place: SharePlace, size: int) -> None:
+def test_permission_to_create_does_not_permit_replacing(place: SharePlace, size: int) -> None:
     before = place.files()
     for permissions in ("c", "cr", "cd"):
         assert place.create("mine", permissions, size).status_code == 403
@@ -233,7 +233,7 @@ def test_who_may_create_cannot_replace(place: SharePlace, size: int) -> None:
     assert place.files()["mine"] == b""
 
 
-def test_who_may_create_cannot_give_up_a_file_that_another_one_sends(share: SharePlace) -> None:
+def test_permission_to_create_cannot_abort_another_upload(share: SharePlace) -> None:
     share.create("new", "w", 6)
     assert share.create("new", "c", 6).status_code == 403
     headers = {"x-ms-range": "bytes=0-5", "x-ms-write": "update"}

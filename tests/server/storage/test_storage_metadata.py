@@ -24,7 +24,7 @@ def of(client: ShareDirectoryClient | ShareFileClient) -> dict[str, str]:
     return (client.get_file_properties() if is_file else client.get_directory_properties()).metadata
 
 
-def test_a_share_has_those_that_it_was_made_with_until_others_are_set(service: ShareServiceClient) -> None:
+def test_share_keeps_its_initial_metadata_until_other_is_set(service: ShareServiceClient) -> None:
     share = service.create_share("noted", metadata=RUN)
     assert share.get_share_properties().metadata == RUN
     share.set_share_metadata({"other": "ä&b".encode().hex()})
@@ -65,7 +65,7 @@ def test_a_file_has_them_when_it_is_whole_and_loses_them_with_its_content(share:
     assert of(file) == {}
 
 
-def test_a_copy_has_those_of_its_source_unless_it_is_given_others(share: ShareClient) -> None:
+def test_copy_has_the_metadata_of_its_source_unless_it_is_given_its_own(share: ShareClient) -> None:
     source, target = share.get_file_client("a"), share.get_file_client("b")
     source.upload_file(b"text", metadata=RUN)
     target.start_copy_from_url(source.url)

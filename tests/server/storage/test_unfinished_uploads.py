@@ -209,7 +209,7 @@ def test_what_a_killed_server_had_half_of_is_swept_by_the_next_one(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_who_lists_a_share_sees_to_it_that_nothing_stale_lies_there(server: Running, tmp_path: Path) -> None:
+def test_listing_a_share_removes_stale_uploads(server: Running, tmp_path: Path) -> None:
     storage, now = server.world.backend.storage, [0.0]
     storage.make("listed")
     uploads = UnfinishedUploads(PartFiles(tmp_path), server.world.backend, clock=lambda: now[0])

@@ -68,7 +68,7 @@ def test_a_page_keeps_the_live_view_with_the_final_table_and_figure_beside_it(
     assert page.updates == updates
 
 
-def test_a_view_that_nobody_uses_for_long_is_frozen(publisher, clock, place, page):
+def test_view_unused_for_long_is_frozen(publisher, clock, place, page):
     shown = opened(publisher, place, page)
     end(place)
     turns(publisher, clock, 4)

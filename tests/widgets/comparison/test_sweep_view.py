@@ -323,7 +323,7 @@ def test_real_trials_have_the_same_parts(tmp_path):
 
 
 @pytest.mark.slow
-def test_with_seeds_the_view_groups_trials_and_the_best_is_that_of_the_best_mean(world):
+def test_view_groups_trials_by_seed_and_the_best_mean_wins(world):
     script = """
 import os
 lr, seed = float(os.environ["PARAM_LR"]), int(os.environ["BATCHAI_SEED"])

@@ -69,7 +69,7 @@ def test_a_page_that_confirms_gets_everything():
     assert kernel.wait(window, 100)
 
 
-def test_nothing_more_is_sent_when_nobody_listens_for_long():
+def test_sending_stops_when_acknowledgements_stay_away():
     kernel = Kernel()
     window = window_of(kernel, sent=MAX_UNACKED + 1)
     assert kernel.wait(window, 10)

@@ -85,9 +85,7 @@ def test_a_view_is_alive_while_the_cell_that_shows_it_runs(lab, job_cell):
     lab.page.wait_for_function("() => document.querySelector('.ba-badge')?.textContent === 'cancelled'")
 
 
-def test_the_end_is_told_by_a_notification_to_who_asked_and_what_the_log_lacks_by_the_view(
-    open_job, page, backend
-):
+def test_end_is_notified_and_the_view_tells_what_the_log_lacks(open_job, page, backend):
     page.add_init_script(NOTIFICATIONS)
     read = backend.read
 

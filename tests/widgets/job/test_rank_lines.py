@@ -48,7 +48,7 @@ def test_a_file_is_read_back_to_its_first_line():
     assert (page.start, page.starts) == (0, [0, 10, 20])
 
 
-def test_who_wrote_a_byte_is_known_only_inside_of_a_span():
+def test_writer_of_a_byte_is_known_only_inside_a_span():
     spans = (Span(0, 4, 0), Span(6, 8, 0))
     assert [is_written_by(spans, at, 0) for at in (0, 3, 4, 5, 6, 8)] == [
         True,
@@ -91,7 +91,7 @@ def test_a_tag_tells_whose_line_it_is():
     assert tail.is_shared
 
 
-def test_who_wrote_what_is_told_by_the_byte():
+def test_ranks_of_a_range_are_given_by_offset():
     spans = (Span(0, 10, 1), Span(10, 20, 1), Span(25, 30, 0))
     pairs = array("i", ranks_between(spans, 5, 40))
     assert list(pairs) == [0, 1, 15, -1, 20, 0, 25, -1]

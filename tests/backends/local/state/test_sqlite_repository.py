@@ -63,7 +63,7 @@ def test_a_write_ends_the_snapshot(home: SqliteHome, records: SqliteRepository) 
         assert [each.spec for each in records.find_all([EXPERIMENT, WORKSPACE])] == ["new", "ours"]
 
 
-def test_who_leaves_a_snapshot_keeps_no_other_thread_waiting(store: Store, records: SqliteRepository) -> None:
+def test_leaving_a_snapshot_unblocks_other_threads(store: Store, records: SqliteRepository) -> None:
     with ThreadPoolExecutor() as pool, records.snapshot():
         records.get(WORKSPACE)
         with records.snapshot():

@@ -88,7 +88,7 @@ def test_a_transaction_in_a_file_that_was_deleted_is_refused_before_it_begins(
 
 
 @pytest.mark.parametrize("content", [None, b""])
-def test_who_may_not_make_a_database_misses_it(path: Path, content: bytes | None) -> None:
+def test_store_without_database_is_missing_if_it_may_not_be_made(path: Path, content: bytes | None) -> None:
     path.parent.mkdir()
     if content is not None:
         path.write_bytes(content)
@@ -280,7 +280,7 @@ def test_what_is_no_lock_is_told_at_once(path: Path) -> None:
         pytest.fail("a transaction where nothing can be written")
 
 
-def test_what_an_interrupt_left_half_read_keeps_nobody_from_writing(store: Store, path: Path) -> None:
+def test_interrupted_read_does_not_block_writers(store: Store, path: Path) -> None:
     """A notebook keeps the traceback, which has the rows that nobody has read yet."""
     with store.write() as db:
         db.executemany(CLUSTER, [("a",), ("b",)])

@@ -171,7 +171,7 @@ def test_a_cluster_is_as_large_as_the_newest_job_knew_it(still: Still) -> None:
     assert list(still.nodes(cluster).values()) == ["preparing"] * 3
 
 
-def test_who_holds_a_waiting_jobs_secrets_goes_on_holding_them(still: Still) -> None:
+def test_process_with_a_queued_jobs_secrets_keeps_them_after_a_rebuild(still: Still) -> None:
     still.cluster()
     job = still.job(secrets=[{"name": "TOKEN", "value": "hush"}])
     folder = still.layout.job(still.state(job)["guid"])

@@ -102,7 +102,7 @@ def sweeping_below(place: Path) -> None:
     tell(segment_of(place).exists())
 
 
-def test_who_cannot_see_all_processes_deletes_nothing(tmp_path):
+def test_segments_stay_if_not_all_processes_are_visible(tmp_path):
     path = segment_of(tmp_path)
     try:
         with mapped(path):

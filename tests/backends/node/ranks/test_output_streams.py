@@ -140,7 +140,7 @@ def test_a_line_too_long_to_keep_is_cut_in_whole_lines(tmp_path):
 # -- what is noted of a log
 
 
-def test_nobody_else_writes_while_a_rank_notes_what_it_wrote(tmp_path):
+def test_log_is_locked_until_the_span_is_recorded(tmp_path):
     """Another rank, and even a reader with a shared lock, is kept out until the span is noted."""
 
     def is_held(_: bytes) -> bool:
@@ -304,7 +304,7 @@ def test_a_writer_tells_since_when_the_disk_refuses_and_every_byte_taken_starts_
     assert writer.problem.errno == 28
 
 
-def test_a_log_that_another_process_keeps_locked_holds_nobody_up(tmp_path):
+def test_log_locked_by_another_process_does_not_block_ranks(tmp_path):
     writer = LogWriter(LogPaths(str(tmp_path / "out"), str(tmp_path / "spans")))
     with (tmp_path / "out").open("rb") as other:
         fcntl.flock(other, fcntl.LOCK_EX)

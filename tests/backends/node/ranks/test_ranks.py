@@ -105,7 +105,7 @@ def test_a_rank_that_leaves_mpi_ends_all_of_them(tmp_path, end, code):
 STRANGERS = (b"cmd=initack pmiid=1\n", b"x" * 1000, b"\n", b"HYD\0\0\0\0\0\0\0\0\0")
 
 
-def test_strangers_at_the_port_get_nothing_and_hurt_nobody(tmp_path):
+def test_strangers_at_the_port_get_nothing_and_do_not_disturb_the_job(tmp_path):
     wait = f"import os, time\nwhile not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.01)\n"
     script = "import os\nprint(os.environ['PMI_PORT'], flush=True)\n" + wait + MPI + "print(world.size)"
     child = start(ranks(tmp_path, script, rendezvous=Rendezvous.PORT), **ENV)

@@ -165,7 +165,7 @@ def test_what_came_later_is_found_without_reading_all(tmp_path):
     assert record(tmp_path, after=1e9).samples == ()
 
 
-def test_a_file_of_another_version_or_of_nobody_tells_nothing(tmp_path):
+def test_missing_file_and_file_of_another_version_have_no_samples(tmp_path):
     assert record(tmp_path).samples == ()
     file = lines(tmp_path, [1.0])
     file.write_text(file.read_text().replace('"version": 1', '"version": 2'))

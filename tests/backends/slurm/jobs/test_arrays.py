@@ -30,7 +30,7 @@ def files_of(place: Place, job: NewJob) -> RunFiles:
     return RunFiles(place.backend.layout.job(guid).root)
 
 
-def test_jobs_are_tasks_of_one_array_of_which_only_so_many_run(place, slurm, tmp_path):
+def test_jobs_are_tasks_of_one_array_with_a_limit_of_running_tasks(place, slurm, tmp_path):
     jobs = trials(place, f"while [ ! -e {tmp_path}/go ]; do sleep 0.1; done; echo done", 4, parallel=1)
     place.backend.create_jobs(jobs)
     numbers = [files_of(place, job).submission(1).slurm_job for job in jobs]

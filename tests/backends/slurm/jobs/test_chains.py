@@ -22,7 +22,7 @@ def after(job: ResourceId, field: str = "batchaiAfter") -> dict[str, list[str]]:
     return {field: [str(job)]}
 
 
-def test_the_end_of_a_predecessor_counts_and_not_its_script_while_nobody_looks(place, slurm):
+def test_successors_follow_the_recorded_end_of_a_predecessor_without_a_reader(place, slurm):
     lost, done = place.start(HOLD, "lost"), place.start(HOLD, "done")
     for job in (lost, done):
         place.is_up(job)

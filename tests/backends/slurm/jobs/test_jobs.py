@@ -50,7 +50,7 @@ def test_when_a_job_starts_behind_one_without_a_time_limit_is_not_known(place, s
     assert place.wait(id).state is ExecutionState.SUCCEEDED
 
 
-def test_a_partition_that_is_not_there_is_named_with_those_that_are(place):
+def test_unknown_partition_error_lists_the_partitions(place):
     backend = SlurmBackend(replace(place.backend.settings, sizes="Standard_D3=--partition=bach"))
     with pytest.raises(SpecError, match=r"Slurm has no partition 'bach'.*batch"):
         replace(place, backend=backend).make_cluster(vmSize="STANDARD_D3")

@@ -54,7 +54,7 @@ def test_a_job_that_has_lost_a_node_names_it(any_place, own_slurm, is_first):
 
 
 @pytest.mark.parametrize("own_slurm", [{"more": "\nProlog=/bin/false"}], indirect=True)
-def test_a_job_that_slurmd_cannot_launch_is_cancelled_by_nobody(any_place, own_slurm):
+def test_job_that_slurmd_cannot_launch_is_not_shown_as_cancelled(any_place, own_slurm):
     job = any_place.run()
     error = first_error(job)
     assert error.code == "JobLaunchFailed"

@@ -111,7 +111,7 @@ def test_what_is_missing_is_named():
 
 
 @pytest.mark.parametrize("field", ["minimum", "initial"])
-def test_nodes_that_nobody_needs_are_not_kept(field):
+def test_auto_scale_with_minimum_or_initial_nodes_is_refused(field):
     some = replace(AUTO, **{field: 1})
     assert f"autoScale.{field}NodeCount is not supported" in error_message(some, "cloud", ELASTIC)
 

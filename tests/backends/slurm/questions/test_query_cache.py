@@ -49,7 +49,7 @@ def test_many_processes_ask_once(slurm, tmp_path):
     assert answers == [{"7": LINE}] * 5
 
 
-def test_who_needs_a_later_answer_gets_one(slurm, tmp_path):
+def test_query_since_a_later_time_asks_slurm_again(slurm, tmp_path):
     seed(tmp_path, ago_s=NEW_JOB_INTERVAL_S + 1, calm_s=0)
     answers = opened(slurm, tmp_path)
     asked, _ = answers.jobs()
@@ -89,7 +89,7 @@ class Stuck(Counted):
 
 
 @pytest.mark.parametrize("is_same_process", [True, False])
-def test_who_asks_a_slurm_that_does_not_answer_keeps_nobody_else_waiting(slurm, tmp_path, is_same_process):
+def test_query_that_hangs_does_not_block_other_queries(slurm, tmp_path, is_same_process):
     seed(tmp_path, ago_s=100, calm_s=0)
     stuck = Stuck()
     answers = opened(stuck, tmp_path, look_s=1.0)
@@ -157,7 +157,7 @@ def test_an_answer_is_as_old_as_what_it_says(slurm, tmp_path):
     assert (slurm.asked, changed(tmp_path) > since) == (2, True)
 
 
-def test_nobody_asks_when_another_was_done_just_before(slurm, tmp_path, monkeypatch):
+def test_slurm_is_not_asked_again_right_after_another_process(slurm, tmp_path, monkeypatch):
     def lock(file: Path) -> bool:
         seed(tmp_path, ago_s=0, calm_s=0)  # by that other one, who then gave the lock back
         return try_lock(file)

@@ -25,7 +25,7 @@ def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return program
 
 
-def test_a_job_of_one_node_needs_nobody_to_tell_its_name(scontrol):
+def test_name_of_a_single_node_needs_no_scontrol(scontrol):
     assert allocation.nodes() == ["n1"]
     scontrol.unlink()
     assert allocation.nodes() == ["n1"]

@@ -77,7 +77,7 @@ def test_a_run_ends_once_and_its_secrets_go(files):
     assert [file.name for file in files.root.iterdir()] == ["end.json"]
 
 
-def test_who_sees_that_a_run_has_ended_finds_no_secret(files, monkeypatch):
+def test_secrets_are_removed_before_the_end_of_a_run_is_visible(files, monkeypatch):
     files.secrets.write_text(json.dumps({"KEY": "hush"}))
     link, left = run_files.link_once, []
     monkeypatch.setattr(

@@ -86,7 +86,7 @@ def fixed(tmp_path: Path) -> Iterator[World]:
         yield world
 
 
-def test_who_reads_a_job_that_is_deleted_finds_all_of_it_or_nothing(world, monkeypatch):
+def test_deleted_job_is_read_completely_or_not_at_all(world, monkeypatch):
     found, remove = [], private_files.remove_folder
 
     def look_and_remove(path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_cluster_whose_partition_is_no_longer_the_one_of_the_settings_warns(tm
     assert "of the partition batch" in warning.message
 
 
-def test_who_submits_a_job_hears_that_its_cluster_is_of_another_partition(tmp_path, monkeypatch):
+def test_submitter_is_told_that_the_cluster_is_in_another_partition(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # in no repository
     world = World(tmp_path / "home", partition="batch")
     settings = Settings(subscription="s", resource_group="g", workspace="w", experiment="e")
@@ -250,7 +250,7 @@ def test_accounting_is_asked_once_for_all_predecessors_that_slurm_has_forgotten(
     assert world.slurm.accounted == ["1,2,3"]
 
 
-def test_where_there_is_no_accounting_nobody_asks_for_it(tmp_path):
+def test_accounting_is_not_queried_where_there_is_none(tmp_path):
     world = World(tmp_path / "home", lost_s=0.0)
     with closing(world.backend):
         world.slurm.accounting = "none"

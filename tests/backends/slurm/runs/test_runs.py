@@ -157,7 +157,7 @@ def test_slurm_is_asked_sooner_again_only_about_a_job_that_is_to_begin_now(
     assert (unhurried.reconcile(job).result is not None) is is_asked
 
 
-def test_a_job_that_nobody_submits_is_found_in_slurm_or_has_failed(runs, slurm, job):
+def test_job_whose_submitter_died_is_found_in_slurm_or_has_failed(runs, slurm, job):
     slurm.report("RUNNING")
     job = job._replace(created=job.created - 1)  # the clock of the file system is rounded down
     assert runs.reconcile(job).is_open

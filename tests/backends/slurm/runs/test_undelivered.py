@@ -38,7 +38,7 @@ def test_a_client_delivers_what_a_lost_node_could_not(files, webhook):
     assert str(Delivery.from_text(file.read_bytes())).endswith(f" from {socket.gethostname()}")
 
 
-def test_nobody_tries_while_another_sender_has_the_lease(files, webhook):
+def test_notification_is_not_sent_while_another_sender_has_the_lease(files, webhook):
     files.note_end(failed_with("NodeLost", "its node was lost")._replace(ended=1000.0))
     assert Outbox.of_run(files).claim("another", lambda _: False, lease_s=60.0)
     notification_sending.deliver_left(files)

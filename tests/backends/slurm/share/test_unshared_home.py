@@ -92,7 +92,7 @@ def chosen(slurm: RealSlurm, home: Path, **more: object) -> str:
     return check_choice(Settings(backend="slurm", sections={"slurm": own}))
 
 
-def test_who_chooses_a_home_that_nodes_do_not_see_is_told_so(blind_slurm, home):
+def test_home_that_nodes_do_not_see_is_refused(blind_slurm, home):
     with pytest.raises(StorageError, match=r"slurm\.home") as caught:
         chosen(blind_slurm, home)
     assert caught.value.code == "HomeNotShared"

@@ -28,9 +28,7 @@ def of(file: ShareFileClient) -> tuple[str | None, ...]:
     return tuple(getattr(settings, name) for name in NAMES)
 
 
-def test_a_file_has_those_that_it_was_made_with_until_others_are_set(
-    server: Running, share: ShareClient
-) -> None:
+def test_file_keeps_its_initial_properties_until_others_are_set(server: Running, share: ShareClient) -> None:
     file = share.get_file_client("data.csv")
     file.upload_file(b"1,2", content_settings=FULL)
     assert of(file) == VALUES
@@ -46,7 +44,7 @@ def test_a_file_has_those_that_it_was_made_with_until_others_are_set(
     assert of(file) == NONE
 
 
-def test_a_file_on_its_way_has_them_for_who_sends_it(share: ShareClient) -> None:
+def test_unfinished_upload_shows_its_properties_to_its_sender(share: ShareClient) -> None:
     file = share.get_file_client("data.csv")
     file.create_file(3, content_settings=FULL)
     assert of(file) == VALUES
