@@ -6,7 +6,8 @@ A log holds step lines only, and another 2 % of them among other output. The loo
 program and makes the same numbers of each line, its time among them where it has a date; `times` is our speed
 in the loop's, `rg -o` prints the text.
 Figures are MB per second of processor time, with one thread, and what the live view's parser takes for a
-record, in µs. Then logs without a step line, and logs of many names, ranks and skeletons.
+record, in µs. Then logs whose lines are of several kinds, against a loop that tries an expression for each
+kind; logs without a step line, and logs of many names, ranks and skeletons.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ import random
 import re
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from batchai_magics.metrics import Parser, read_metrics
 from batchai_magics.metrics.runs.log_metrics import read_log
@@ -97,17 +98,129 @@ PROGRAMS = {
 """Each program's line, and the expression that one would write for it."""
 
 
+class MixedLog(NamedTuple):
+    """What a log repeats, an expression for each kind of its lines with numbers, and what it begins with."""
+
+    block: str
+    expressions: Sequence[str]
+    heading: str = ""
+
+
+_BOX_LINE = rf"^\| +(?P<name>[A-Za-z][\w/]*) +\| +{N} +\|"
+_DRAWN = "train:  45%|####5     | {{n}}{}/1000000 [10:00<12:00, 50.00it/s, loss={{{}:.4f}}]"
+_BARS = [_DRAWN.format(*each) for each in enumerate("abca")]
+_BAR_OF_RANK = rf"\| (\d+)/\d+ \[[^]]*?loss={N}\]"
+MIXED_LOGS = {
+    "Stable-Baselines3": MixedLog(
+        "------------------------------------------\n"
+        "| rollout/                |              |\n"
+        "|    ep_len_mean          | {b:<12.1f} |\n"
+        "|    ep_rew_mean          | {c:<12.1f} |\n"
+        "| time/                   |              |\n"
+        "|    fps                  | 1834         |\n"
+        "|    iterations           | {n:<12d} |\n"
+        "|    total_timesteps      | {n:<12d} |\n"
+        "| train/                  |              |\n"
+        "|    approx_kl            | {c:<12.9f} |\n"
+        "|    entropy_loss         | -{a:<11.3g} |\n"
+        "|    learning_rate        | 0.0003       |\n"
+        "|    loss                 | {a:<12.3g} |\n"
+        "------------------------------------------",
+        [_BOX_LINE],
+    ),
+    "Spinning Up": MixedLog(
+        "---------------------------------------\n"
+        "|             Epoch | {n:15d} |\n"
+        "|      AverageEpRet | {b:15.3g} |\n"
+        "|          StdEpRet | {c:15.3g} |\n"
+        "| TotalEnvInteracts |           4e+03 |\n"
+        "|            LossPi | {a:15.3g} |\n"
+        "|             LossV | {b:15.3g} |\n"
+        "|              Time |            1.31 |\n"
+        "---------------------------------------",
+        [_BOX_LINE],
+    ),
+    "fastai": MixedLog(
+        "{n:<10d} {a:.6f}    {b:.6f}    {c:.6f}    00:10     ",
+        [rf"^(\d+) +{N} +{N} +{N} +\d\d:\d\d"],
+        heading="epoch      train_loss  valid_loss  error_rate  time    ",
+    ),
+    "phases in turn": MixedLog(
+        "Epoch {n}/99999\n----------\ntrain Loss: {a:.4f} Acc: {c:.4f}\nval Loss: {b:.4f} Acc: {c:.4f}\n",
+        [rf"^(?:train|val) Loss: {N} Acc: {N}", r"^Epoch (\d+)/"],
+    ),
+    "steps and losses": MixedLog(
+        "step {n}: loss {a:.4f} lr 0.001\n    eval_loss: {b:.4f} eval_acc: {c:.3f}",
+        [rf"^step (\d+): loss {N} lr {N}", rf"eval_loss: {N} eval_acc: {N}"],
+    ),
+    "epochs and steps": MixedLog(
+        "epoch {n} step {n} loss={a:.4f}\nstep {n} val_loss={b:.4f} val_acc={c:.3f}",
+        [rf"^epoch (\d+) step (\d+) loss={N}", rf"^step (\d+) val_loss={N} val_acc={N}"],
+    ),
+    "Horovod": MixedLog(
+        "Iter #{n}: {b:.1f} img/sec per GPU\n"
+        "Img/sec per GPU: {b:.1f} +-{c:.1f}\n"
+        "Total img/sec on 8 GPU(s): {b:.1f} +-{c:.1f}",
+        [
+            rf"^Iter #(\d+): {N} img/sec",
+            rf"^Img/sec per GPU: {N} \+-{N}",
+            rf"^Total img/sec on \d+ GPU\(s\): {N}",
+        ],
+    ),
+    "Caffe2": MixedLog(
+        "INFO:resnet50_trainer:Finished iteration {n}/99999 of epoch 0 ({b:.2f} images/sec)\n"
+        "INFO:resnet50_trainer:Training loss: {a:.5f}, accuracy: {c:.5f}",
+        [
+            rf"Finished iteration (\d+)/(\d+) of epoch (\d+) \({N} images",
+            rf"Training loss: {N}, accuracy: {N}",
+        ],
+    ),
+    "convolutional.py": MixedLog(
+        "Step {n} (epoch 9.43), {c:.1f} ms\n"
+        "Minibatch loss: {a:.3f}, learning rate: 0.006302\n"
+        "Minibatch error: {c:.1f}%\n"
+        "Validation error: {c:.1f}%",
+        [
+            rf"^Step (\d+) \(epoch {N}\), {N} ms",
+            rf"^Minibatch loss: {N}, learning rate: {N}",
+            rf"^Minibatch error: {N}%",
+            rf"^Validation error: {N}%",
+        ],
+    ),
+    "TensorFlow.js": MixedLog(
+        "Epoch {n} / 99999\n"
+        "{b:.0f}ms {c:.0f}us/step - acc={c:.3f} loss={a:.3f} val_acc={c:.3f} val_loss={a:.3f}",
+        [r"^Epoch (\d+) /", rf"^(\d+)ms (\d+)us/step - acc={N} loss={N} val_acc={N} val_loss={N}"],
+    ),
+    "CIFAR-10 tutorial": MixedLog(
+        "[{n}, {n:5d}] loss: {a:.3f}\nAccuracy of the network on the 10000 test images: {c:.0f} %",
+        [rf"^\[(\d+), +(\d+)\] loss: {N}", rf"^Accuracy of the network on the \d+ test images: {N} %"],
+    ),
+    "labelled bars": MixedLog(
+        "\n".join(f"[rank{rank}]:\r{bar}" for rank, bar in enumerate(_BARS)),
+        [_BAR_OF_RANK],
+    ),
+    "labels per redraw": MixedLog(
+        "\r".join(f"[rank{rank}]: {bar}" for rank, bar in enumerate(_BARS)),
+        [r"\[rank(\d+)\]: train.*?" + _BAR_OF_RANK],
+    ),
+    "bars behind a label": MixedLog("\r".join(("[rank0]:", *_BARS)), [_BAR_OF_RANK]),
+}
+"""Logs whose lines are of several kinds, or in tables."""
+
+
 _TEXT = """a quick brown fox runs over the lazy dog while data was loaded from disk into memory before every
 worker started to process its share of input files that were written by another program"""
 _WORDS = _TEXT.split()
 _UPDATE_BYTES = 4096
 
 
-def make_log(path: Path, line: str, size_mb: int, share: float = 1.0) -> None:
+def make_log(path: Path, line: str, size_mb: int, share: float = 1.0, heading: str = "") -> None:
     """Write a log with this share of step lines."""
     rng, step = random.Random(0), 0
     noise = itertools.cycle([line for i in range(300) for line in other_output(rng, i)])
-    with path.open("w", encoding="utf-8") as log:
+    with path.open("w", encoding="utf-8", newline="") as log:
+        log.write(heading + "\n" * bool(heading))
         while log.tell() < size_mb * 1_000_000:
             if rng.random() >= share:
                 log.write(next(noise) + "\n")
@@ -174,6 +287,33 @@ def make_other(path: Path, line: Callable[[random.Random, int], str], size_mb: i
             log.write(line(rng, number) + "\n")
             if log.tell() >= size_mb * 1_000_000:
                 return
+
+
+def with_loop_of(expressions: Sequence[re.Pattern[str]]) -> Callable[[Path], int]:
+    """A loop that tries each of the expressions, of which one may name its number."""
+
+    def loop(path: Path) -> int:
+        rows = list[tuple[object, ...]]()
+        with path.open(encoding="utf-8") as log:  # ends lines at carriage returns, too
+            for line in log:
+                for expression in expressions:
+                    found = expression.search(line)
+                    if found:
+                        rows.append(tuple(map(float, found.groups())))
+                        break
+        return len(rows)
+
+    def named_loop(path: Path) -> int:
+        rows = []
+        (expression,) = expressions
+        with path.open(encoding="utf-8") as log:
+            for line in log:
+                found = expression.search(line)
+                if found:
+                    rows.append((found[1], float(found[2])))
+        return len(rows)
+
+    return named_loop if "name" in expressions[0].groupindex else loop
 
 
 def with_loop(expression: re.Pattern[str]) -> Callable[[Path], int]:
@@ -246,6 +386,15 @@ def show(name: str, folder: Path, chosen: argparse.Namespace) -> None:
     )
 
 
+def show_mixed(name: str, folder: Path, chosen: argparse.Namespace) -> None:
+    """Print the row of a log whose lines are of several kinds."""
+    mixed, path = MIXED_LOGS[name], folder / "mixed"
+    make_log(path, mixed.block, chosen.size_mb, heading=mixed.heading)
+    loop = with_loop_of([*map(re.compile, mixed.expressions)])
+    ours, theirs = (speed(way, path, chosen.repeat) for way in (with_read_metrics, loop))
+    print(f"{name:20}{live_us(path):>6.2f}{ours / theirs:>8.2f}{ours:>10,.1f}{theirs:>10,.1f}", flush=True)
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--size-mb", type=int, default=20)
@@ -257,6 +406,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name in PROGRAMS:
             show(name, Path(folder), chosen)
+        for name in MIXED_LOGS:
+            show_mixed(name, Path(folder), chosen)
         for name, line in OTHER_LOGS.items():
             log = Path(folder) / name
             make_other(log, line, chosen.size_mb)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -27,6 +27,13 @@ from batchai_magics.metrics.grammar.metric_names import (
     is_rate,
     phase_of_word,
     split_phase,
+)
+from batchai_magics.metrics.grammar.row_patterns import (
+    Number,
+    Row,
+    RowPattern,
+    box_pattern,
+    columns_pattern,
 )
 from batchai_magics.metrics.grammar.table_columns import (
     BAR_START,
@@ -50,6 +57,7 @@ from batchai_magics.metrics.grammar.table_columns import (
 from batchai_magics.metrics.programs import PROGRAM_TABLES, Layout, ProgramTable
 
 _MOST_LINES = 300  # between two rows of columns, or in one box
+_MOST_PATTERNS = 8
 _NUMBER = rb"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?\.?\d*(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf)"
 _BLANKS = re.compile(r"\s+")
 _NAME = re.compile(rb"[A-Za-z][\w-]{0,30}")
@@ -87,17 +95,8 @@ _NO_COLUMNS = frozenset((
     "class", "exs", "images", "instances", "labels", "targets", "size", "img_size", "ts", "iterations",
     "episodes", "n_updates", "time_elapsed", "time_total_s",
 ))  # fmt: skip
-Number = tuple[str, float, str]
-"""The name, the value and the phase of a number, as it is recorded."""
-
-
-class Row(NamedTuple):
-    """What a line of a table gives; most of a box's lines give nothing."""
-
-    step: int | None
-    epoch: float | None
-    numbers: Sequence[Number]
-
+_Box = Sequence[tuple[str, bytes]]  # its names and values
+_BoxKey = tuple[bytes, tuple[str, ...]]  # its edge and its names
 
 NOTHING = Row(None, None, ())
 """What a line that only belongs to a table gives."""
@@ -110,6 +109,9 @@ class MetricTable:
         self._columns: Columns | None = None
         self._lines_left = 0
         self._box: list[tuple[str, bytes]] | None = None
+        self._box_lines: list[re.Match[bytes]] = []  # those that were read by their form
+        self._box_patterns: dict[_BoxKey, RowPattern | None] = {}
+        self._row_patterns: list[RowPattern | None] = []  # of the columns
         self._section = self._task = ""
         self._copied_names: tuple[str, ...] = ()
         self._shown: tuple[object, ...] = ()
@@ -129,6 +131,20 @@ class MetricTable:
         """Whether the next line may belong to a table."""
         is_closed = self._columns is None and self._box is None and self._members is None
         return not is_closed or bool(self._copied_names or self._heading)
+
+    @property
+    def patterns(self) -> Sequence[RowPattern]:
+        """What the next lines look like if they are rows like some above."""
+        if self._columns is not None:
+            return [*filter(None, self._row_patterns)]
+        is_at_edge = self._box == [] and not (self._is_bare or self._is_config or self._section)
+        return [*filter(None, self._box_patterns.values())] if is_at_edge else []
+
+    def pass_rows(self, last: Row) -> None:
+        """Pass rows that were found by a pattern, given the last of them."""
+        self._members, self._copied_names, self.is_bound = None, (), False
+        if self._columns is not None:
+            self._heading, self._lines_left, self._shown = b"", _MOST_LINES, (last.epoch, *last.numbers)
 
     @property
     def is_of_heading(self) -> bool:
@@ -159,6 +175,7 @@ class MetricTable:
             cells = _BOX_LINE.fullmatch(line)
             if cells is None or box is None or len(box) > _MOST_LINES:
                 break
+            self._box_lines.append(cells)
             indent, name, value = cells.group("indent", "name", "value")
             text = name.decode(errors="replace")
             if value:
@@ -181,7 +198,7 @@ class MetricTable:
             self._is_placed = header.is_placed
             header = header._replace(phase=header.phase or self.phase_above)
             self._columns, self._lines_left, self._box, self._shown = header, _MOST_LINES, None, ()
-            self._pair = None
+            self._pair, self._row_patterns = None, []
             return NOTHING
         found = self._row(self._columns, text) if self._columns else None
         return found or self._box_line(text)
@@ -226,6 +243,7 @@ class MetricTable:
     def _rule(self, text: bytes) -> Row | None:
         self._is_bare = _TWO_RULES.fullmatch(text) is not None
         box, self._box, self._section = self._box, [], ""
+        lines, self._box_lines = self._box_lines, []
         self._is_placed = self.is_below_heading if box is None else self._is_placed
         if self._columns and self._columns.table.layout is Layout.PAIRS and self._shown:
             self._columns = None
@@ -233,8 +251,21 @@ class MetricTable:
         if box and self._is_bare and any(name.lower() == "epochs" for name, _ in box):
             is_config = True  # of a training to come
         if box and not is_config:
+            self._learn_box(lines, box, text)
             return _box_numbers(box, is_placed=self._is_placed)
         return NOTHING if self._columns or is_config else None
+
+    def _learn_box(self, lines: Sequence[re.Match[bytes]], box: _Box, edge: bytes) -> None:
+        """Learn what a complete box looks like, of which these lines were read by their form."""
+        names = tuple(name for name, _ in box)
+        if (edge, names) in self._box_patterns or self._is_bare or self._columns:
+            return
+        if len(self._box_patterns) >= _MOST_PATTERNS:
+            self._box_patterns.clear()
+        pattern = None
+        if sum(line["value"] is not None for line in lines) == len(box):
+            pattern = box_pattern(lines, names, edge, partial(_box_numbers, is_placed=self._is_placed))
+        self._box_patterns[edge, names] = pattern
 
     def _box_line(self, text: bytes) -> Row | None:
         box = self._box
@@ -263,6 +294,8 @@ class MetricTable:
             if is_over or not self._lines_left or (self._shown and are_other_names(columns, text)):
                 self._columns = None
             return None
+        if len(self._row_patterns) < _MOST_PATTERNS and not columns.is_pair:
+            self._row_patterns.append(_pattern_of(columns, text))
         self._lines_left = _MOST_LINES
         shown = found.epoch, *found.numbers
         if shown == self._shown and BAR_START.search(text):
@@ -312,6 +345,15 @@ def _row_numbers(columns: Columns, text: bytes) -> Row | None:
     if bar and found and not columns.table.row_name:
         return found._replace(step=int(bar["count"]))
     return found
+
+
+def _pattern_of(columns: Columns, text: bytes) -> RowPattern | None:
+    """The pattern of a row that has as many cells as the columns."""
+    table, cells = columns.table, [cell for _, cell in cells_of(text, columns.separator)]
+    is_plain = table.layout is Layout.COLUMNS and not (table.is_of_words or BAR_START.search(text))
+    if not is_plain or len(cells) != len(columns.names) or (b"|" in text and columns.separator != b"|"):
+        return None
+    return columns_pattern(text, cells, columns.separator, partial(_training_row, columns))
 
 
 def _training_row(columns: Columns, cells: Sequence[bytes]) -> Row | None:

@@ -15,8 +15,9 @@ from batchai_magics.metrics.grammar.metric_names import (
     may_be_integer,
     split_phase,
 )
-from batchai_magics.metrics.grammar.metric_tables import NOTHING, MetricTable, Row
+from batchai_magics.metrics.grammar.metric_tables import NOTHING, MetricTable
 from batchai_magics.metrics.grammar.parsed_line import LineKind, ParsedLine
+from batchai_magics.metrics.grammar.row_patterns import Row
 from batchai_magics.metrics.measurement import MetricName, Record
 from batchai_magics.metrics.reading.bar_steps import BarCount, BarSteps, HeldDict, UnplacedDict
 from batchai_magics.metrics.reading.line_plan import LinePlan

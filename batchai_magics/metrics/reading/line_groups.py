@@ -13,7 +13,6 @@ from typing import Any, TypeVar, cast
 from batchai_magics.metrics.column import Column
 from batchai_magics.metrics.grammar.line_interest import has_interest, interest_in, may_matter
 from batchai_magics.metrics.grammar.parsed_line import LineKind
-from batchai_magics.metrics.grammar.position_grammar import count
 from batchai_magics.metrics.measurement import MetricName, Record, measurement
 from batchai_magics.metrics.measurement_table import LineColumns
 from batchai_magics.metrics.reading.line_plan import DIGITS, Groups, Layout, LinePlan, PlanKey
@@ -121,7 +120,9 @@ class PlanLines:
         plan, rows, lines = self.plan, self.rows, self.lines
         layout, size = plan.layout, len(rows)
         nothing: list[Any] = [None] * size
-        self.steps = [*nothing] if layout.step < 0 else _converted(self._column(layout.step), count)
+        self.steps = (
+            [*nothing] if layout.step < 0 else _converted(self._column(layout.step), layout.count_step)
+        )
         self.epochs = (
             [*nothing] if layout.epoch < 0 else _converted(self._column(layout.epoch), layout.count_epoch)
         )

@@ -18,6 +18,8 @@ from operator import eq
 from batchai_magics.metrics.grammar.metric_names import TRAIN, has_inner_phase, in_phase, split_phase
 from batchai_magics.metrics.grammar.parsed_line import LineKind, NamedNumber, ParsedLine, Span
 from batchai_magics.metrics.grammar.plain_lines import has_decimal_commas, is_undecided
+from batchai_magics.metrics.grammar.position_grammar import count
+from batchai_magics.metrics.grammar.row_patterns import RowPattern
 from batchai_magics.metrics.measurement import MetricName
 from batchai_magics.metrics.reading.timestamps import TimestampSlices
 
@@ -126,6 +128,7 @@ class Layout:
     has_last: bool = False
     has_commas: bool = False
     clock: LineClock = LineClock()
+    count_step: Callable[[bytes], int] = count
     count_epoch: Callable[[bytes], float] = fraction
     plans: dict[PlanKey, LinePlan] = field(default_factory=dict)
 
@@ -161,6 +164,29 @@ class Layout:
         """Whether no time stands on a line."""
         clock = self.clock
         return self.seconds < 0 and clock.stamp is None and clock.glog_at < 0 and not clock.is_named
+
+
+@lru_cache(256)
+def plan_of_rows(pattern: RowPattern) -> LinePlan:
+    """The plan for rows of a table that are found by this pattern."""
+    layout = Layout(
+        pattern.expression,
+        pattern.numbers,
+        step=pattern.step,
+        epoch=pattern.epoch,
+        count_step=pattern.count,
+        count_epoch=pattern.count,
+    )
+    return LinePlan(
+        layout,
+        ParsedLine(LineKind.STEP),
+        tuple(MetricName(name, "", phase) for name, phase in pattern.metrics),
+        (float,) * len(pattern.numbers),
+        is_simple=True,
+        is_of_bar=False,
+        is_member=False,
+        length_of="",
+    )
 
 
 def _commas_of(line: bytes) -> tuple[bool, bool]:

@@ -5,17 +5,26 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from itertools import chain
+from itertools import accumulate, chain
 from operator import attrgetter, eq, itemgetter
 
 from batchai_magics.metrics.grammar.parsed_line import LineKind
 from batchai_magics.metrics.grammar.prefix_grammar import row_begin, row_start
-from batchai_magics.metrics.measurement import LENGTH, Fact, Measurement, MetricName, Record, measurement
+from batchai_magics.metrics.grammar.row_patterns import Row, RowPattern
+from batchai_magics.metrics.measurement import (
+    LENGTH,
+    Fact,
+    Measurement,
+    MetricName,
+    Record,
+    lines_of,
+    measurement,
+)
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable
 from batchai_magics.metrics.reading.bar_steps import BarCount, HeldDict, UnplacedDict
 from batchai_magics.metrics.reading.line_context import LineContext, Placed, RankContexts, Values
 from batchai_magics.metrics.reading.line_groups import Block, PlanLines, ranks_of
-from batchai_magics.metrics.reading.line_plan import Groups, LinePlan, name_of_training
+from batchai_magics.metrics.reading.line_plan import Groups, LinePlan, name_of_training, plan_of_rows
 from batchai_magics.metrics.reading.line_splitter import Lines
 from batchai_magics.metrics.reading.plan_cache import PlanCache, SkeletonPlans
 from batchai_magics.metrics.reading.run_facts import facts_of
@@ -50,11 +59,14 @@ class LineReader:
         self._bar_counts: list[tuple[int, BarCount]] = []  # by the ends of their lines
         self._unplaced: list[tuple[int, UnplacedDict]] = []
         self._last_text = b""  # of the lines read before
+        self._begins: list[int] = []  # of the lines, once they are asked for
+        self._row_groups: list[PlanLines] = []  # rows of tables, found by patterns
 
     def read(self, lines: Lines, clock: WriteClock | None) -> Collection[Record]:
         """Read lines, the next of their file."""
         self._lines, self._clock, self.first_record_start = lines, clock, None
         self._single, self._lengths, self._bar_counts, self._unplaced = [], [], [], []
+        self._begins, self._row_groups = [], []
         if not lines.texts:
             return ()
         block = Block(lines, self.plans, clock)
@@ -92,11 +104,9 @@ class LineReader:
     def _records_of(self, groups: Sequence[PlanLines]) -> Collection[Record]:
         """What was read: columns of a long block, else records, as a log that grows gives them."""
         single = [*self._new_lengths(groups), *self._single]
-        facts = [(row, record) for row, every in single for record in every if isinstance(record, Fact)]
-        kept = [group for group in groups if group.kept and group.plan.metrics]
-        if len(self._lines.texts) < _MANY_LINES or len(facts) < sum(len(every) for _, every in single):
-            return _in_order(single, kept)
-        return _in_columns(facts, kept)
+        kept = [group for group in groups if group.kept and group.plan.metrics] + self._row_groups
+        table = _in_columns(single, kept) if len(self._lines.texts) >= _MANY_LINES else None
+        return _in_order(single, kept) if table is None else table
 
     def _new_lengths(self, groups: Sequence[PlanLines]) -> list[tuple[int, Sequence[Record]]]:
         """How far the counters go with which numbers of training were kept, unless that was told."""
@@ -145,7 +155,7 @@ class LineReader:
                 continue
             if tables or isinstance(owner, SkeletonPlans):
                 self._enter_planned(waiting)
-                end = self._enter_box(owners, row)
+                end = self._enter_rows(owners, row)
                 if row == end:
                     self._enter_alone(row, owner)
             elif owner is not None:
@@ -209,17 +219,51 @@ class LineReader:
         else:
             self._keep(group, [index])
 
-    def _enter_box(self, owners: Sequence[Owner], row: int) -> int:
-        """Read the lines of an open box from a row on, without prefixes; gives the row behind them."""
-        lines = self._lines
-        end = len(lines.texts) if lines.has_end else len(lines.texts) - 1
-        if lines.ranks is not None or lines.is_continued or lines.rank not in self._contexts.open_tables:
+    def _enter_rows(self, owners: Sequence[Owner], row: int) -> int:
+        """Read rows from a line on that look like some above in an open table; gives the row behind them."""
+        lines, rank = self._lines, self._lines.rank
+        if lines.ranks is not None or lines.is_continued or rank not in self._contexts.open_tables:
             return row
-        stop = row + self._contexts.enter_box(lines.rank, map(lines.texts.__getitem__, range(row, end)))
-        for owner in owners[row:stop]:
-            if isinstance(owner, PlanLines):
-                owner.next_index += 1
-        return stop
+        table = self._contexts.of(rank).table
+        for pattern in table.patterns if table and row_begin(lines.texts[row]) == 0 else ():
+            group, stop = self._rows_like(pattern, row)
+            if stop > row:
+                self._enter_row_group(group)
+                for owner in owners[row:stop]:
+                    if isinstance(owner, PlanLines):
+                        owner.next_index += 1
+                return stop
+        return row
+
+    def _rows_like(self, pattern: RowPattern, row: int) -> tuple[PlanLines, int]:
+        """The rows of a pattern from a line on, without their numbers yet, and the row behind them."""
+        if not self._begins:
+            self._begins = [0, *accumulate([len(line) + 1 for line in self._lines.texts])]
+        text = self._lines.joined + b"\n" * self._lines.has_end
+        group, stop = PlanLines(plan_of_rows(pattern), self._lines), row
+        rows, texts = list[int](), list[bytes]()
+        for found in pattern.expression.finditer(text, self._begins[row]):
+            if not found[0]:
+                break
+            stop += found[0].count(b"\n")
+            rows.append(stop - 1)
+            texts += b"", *found.groups()
+        group.add(rows, texts, [self._lines.rank] * len(rows))
+        return group, stop
+
+    def _enter_row_group(self, group: PlanLines) -> None:
+        """Enter rows of the open table, and keep their numbers."""
+        context = self._contexts.of(self._lines.rank)
+        group.convert(self._clock)
+        group.kept = [*range(len(group.rows))]
+        last_epoch = group.epochs[-1]
+        context.note(group.steps[-1], last_epoch)
+        if group.plan.layout.epoch < 0:
+            group.epochs = [context.epoch] * len(group.rows)
+        numbers = [(metric.name, value, metric.phase) for metric, value in group.numbers(-1)]
+        if context.table:
+            context.table.pass_rows(Row(group.steps[-1], last_epoch, numbers))
+        self._row_groups.append(group)
 
     def _enter_alone(self, row: int, owner: Owner) -> None:
         """Read a line that may be one of a table, or that code reads."""
@@ -611,14 +655,30 @@ def _in_order(single: Iterable[tuple[int, Sequence[Record]]], groups: Iterable[P
     return [record for _, every in sorted(lines, key=itemgetter(0)) for record in every]
 
 
-def _in_columns(facts: Sequence[tuple[int, Fact]], groups: Iterable[PlanLines]) -> MeasurementTable:
-    """Facts with their rows, and the numbers of groups that were kept, as a table."""
+def _in_columns(
+    single: Iterable[tuple[int, Sequence[Record]]], groups: Sequence[PlanLines]
+) -> MeasurementTable | None:
+    """The same as a table; None if the numbers of one line are several rows of it."""
+    facts, rows = list[tuple[int, Fact]](), list[int]()
+    alone = defaultdict[tuple[MetricName, ...], list[tuple[int, Sequence[Measurement]]]](list)
+    for row, every in single:
+        facts += [(row, record) for record in every if isinstance(record, Fact)]
+        for line in lines_of(every):
+            rows.append(row)
+            metrics = tuple([MetricName(each.name, each.unit, each.phase) for each in line])
+            alone[metrics].append((row, line))
+    if rows:
+        kept = chain.from_iterable(map(group.rows.__getitem__, group.kept) for group in groups)
+        if len({*rows}) < len(rows) or not {*rows}.isdisjoint(kept):
+            return None
     parts = defaultdict[tuple[MetricName, ...], list[LineColumns]](list)
+    for metrics, lines in alone.items():
+        parts[metrics].append(LineColumns.of(metrics, sorted(lines, key=itemgetter(0))))
     for group in groups:
         parts[group.plan.metrics].append(group.kept_lines)
-    lines = [*map(LineColumns.joined, parts.values())]
-    count = 1 + max((*(row for row, _ in facts), *(part.rows[-1] for part in lines)), default=-1)
-    return MeasurementTable(lines, sorted(facts, key=itemgetter(0)), count)
+    columns = [*map(LineColumns.joined, parts.values())]
+    count = 1 + max((*(row for row, _ in facts), *(part.rows[-1] for part in columns)), default=-1)
+    return MeasurementTable(columns, sorted(facts, key=itemgetter(0)), count)
 
 
 def _length(name: str, total: bytes, rank: int | None, end: int, seconds: float | None) -> Fact:

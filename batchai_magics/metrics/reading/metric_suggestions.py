@@ -81,13 +81,17 @@ class _LineShape:
 def _suggest(lines: Iterable[bytes], known: Collection[str], results: Collection[bytes]) -> Suggestion | None:
     """A suggestion for complete lines that repeat with different numbers, once these certainly are a series.
 
-    `known` are the metrics that were read, if any were: only qualities of another name are then suggested.
-    `results` are lines of which one is enough.
+    `known` are the metrics that were read, if any were: only qualities of another name are then suggested, on
+    lines that may be ones of training. `results` are lines of which one is enough.
     """
+    from batchai_magics.metrics.grammar.line_interest import may_matter  # loads RE2
+
     suggestion, shapes, counts = None, dict[bytes, _LineShape](), Counter[bytes]()
     for line in lines:
         skeleton = line[:_MAX_LINE_BYTES].translate(None, b"0123456789")
         if counts[skeleton] == _MAX_ALIKE or (len(counts) == _MAX_SKELETONS and skeleton not in counts):
+            continue
+        if known and not may_matter(line):
             continue
         counts[skeleton] += 1
         if len(line) > _MAX_LINE_BYTES:
@@ -286,7 +290,6 @@ class LogStart:
             patterns: The user's own metrics, which lines were read by.
             is_whole: Whether nothing follows: a line at its end is then a result and begins no series.
         """
-        from batchai_magics.metrics.grammar.line_interest import may_matter  # loads RE2
         from batchai_magics.metrics.measurement_table import MeasurementTable
         from batchai_magics.metrics.reading.log_file import LogFile  # loads all formats
 
@@ -307,7 +310,7 @@ class LogStart:
         if is_whole and not known:
             last = (bytes(piece).splitlines()[-_END_LINES:] for piece in self._pieces.values())
             results = {*filter(_assigns_quality, chain.from_iterable(last))}
-        self.suggestion = _suggest(filter(may_matter, lines) if known else lines, known, results)
+        self.suggestion = _suggest(lines, known, results)
 
 
 def notices_of(

@@ -256,3 +256,56 @@ def test_the_last_bar_is_read_without_a_newline_if_it_is_closed(end):
     assert [(each.step, each.value) for each in measurements(parsed(closed))] == [(3, 0.7), (4, 0.6)]
     cut = f"{form.format(3, 0.7)}]{form.format(4, 0.6)}".encode()  # of 0.63, perhaps
     assert [each.value for each in measurements(parsed(cut))] == [0.7]
+
+
+BOX = (
+    "---------------------------------\n"
+    "| rollout/           |          |\n"
+    "|    ep_rew_mean     | {reward:<8} |\n"
+    "| time/              |          |\n"
+    "|    total_timesteps | {step:<8} |\n"
+    "| train/             |          |\n"
+    "|    loss            | {loss:<8} |\n"
+    "---------------------------------\n"
+)
+ROWS = {
+    "fastai": "epoch     train_loss  valid_loss  time    \n{epoch:<10}{loss:<12}{other:<12}00:10     ",
+    "csv": "epoch,train_loss,val_loss,lr\n{epoch},{loss},{other},1e-05",
+    "framed": "| epoch | train loss | val loss |\n| {epoch:>5} | {loss:>10} | {other:>8} |",
+    "by split": "epoch  split  loss  acc\n{epoch}  val  {loss}  {other}",
+}
+NUMBERS = ("0.5", "12.25", "nan", "-3", "1e-05", "1,024", "0.5K", "[0.1, 0.2]", "word", "5.", "-inf")
+
+
+def rows_of(name):
+    """The header of a table, and rows with numbers of every kind."""
+    header, row = ROWS[name].split("\n")
+    pairs = [*zip(NUMBERS, NUMBERS[3:] + NUMBERS[:3], strict=True), ("0.5", "0.25")] * 2
+    rows = [row.format(epoch=epoch, loss=loss, other=other) for epoch, (loss, other) in enumerate(pairs)]
+    return f"{header}\n", [f"{row}\n" for row in rows]
+
+
+def values(log):
+    return [(each.name, repr(each.value), each.phase, each.step, each.epoch) for each in parsed(log.encode())]
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_like_those_above_give_what_each_gives_alone(name):
+    header, rows = rows_of(name)
+    alone = [value for row in rows for value in values(header + row)]
+    assert len(alone) > len(rows)
+    assert values(header + "".join(rows)) == alone
+    same((header + "".join(rows)).encode(), "line")
+
+
+@pytest.mark.parametrize("edge", ["", "---------------------------------\n"])
+def test_boxes_like_those_above_give_what_each_gives_alone(edge):
+    boxes = [
+        BOX.format(step=step, reward=reward, loss=loss)
+        for step, (reward, loss) in enumerate(zip(NUMBERS, NUMBERS[3:] + NUMBERS[:3], strict=True))
+    ]
+    log = "".join(box + edge + box.replace("loss ", "kl   ") for box in boxes)
+    alone = [value for box in boxes for value in values(box) + values(box.replace("loss ", "kl   "))]
+    assert len(alone) > len(boxes)
+    assert values(log) == alone
+    same(log.encode(), "line")

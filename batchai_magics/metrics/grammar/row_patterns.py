@@ -1,0 +1,139 @@
+"""What the rows of a table look like that were read, so that one expression finds those like them.
+
+A pattern is made of a box with its edge, or of a row of columns. Which numbers a row gives depends on its
+names and texts, not on the numbers: it is found by reading the row again, with their places instead of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+Number = tuple[str, float, str]
+"""The name, the value and the phase of a number, as it is recorded."""
+
+_DIGITS = rb"[0-9]{1,300}"
+_FINITE = rb"[-+]?(?:" + _DIGITS + rb"\.?[0-9]{0,300}|\." + _DIGITS + rb")(?:[eE][-+]?" + _DIGITS + rb")?"
+_NUMBER = _FINITE + rb"|[-+]?(?:nan|inf)"
+_UNIT = rb"(?P<unit>(?:%|[GM]i?B?|s|ms|[ ](?:ms|s))?)"
+_FINITE_CELL = re.compile(rb"(?:" + _FINITE + rb")" + _UNIT)
+_CELL = re.compile(rb"(?:" + _NUMBER + rb")" + _UNIT)
+_OUT_OF = re.compile(rb"\d+(?P<unit>/\d+)")
+_COUNT = rb"[0-9]{1,18}"
+_IS_SHORT = rb"(?![0-9]{7})"  # in front, where more digits may be a time
+_BLANKS = rb"[ \t]*"
+_GAP = rb"(?:[ \t]{2,}|\t)"
+_RUN = re.compile(rb"[0-9]+")
+_ALL_DIGITS = b"0123456789"
+
+
+class Row(NamedTuple):
+    """What a line of a table gives; most of a box's lines give nothing."""
+
+    step: int | None
+    epoch: float | None
+    numbers: Sequence[Number]
+
+
+class RowPattern(NamedTuple):
+    """An expression for rows from the start of a line on, whose match is empty where there is none.
+
+    Groups are given by their places in `groups()`, -1 without one: those of the positions, which `count`
+    reads, and those of the metrics, which are names with their phases.
+    """
+
+    expression: re.Pattern[bytes]
+    step: int
+    epoch: int
+    numbers: tuple[int, ...]
+    metrics: tuple[tuple[str, str], ...]
+    count: Callable[[bytes], int]
+
+
+def box_pattern(
+    lines: Sequence[re.Match[bytes]],
+    names: Sequence[str],
+    edge: bytes,
+    read: Callable[[Sequence[tuple[str, bytes]]], Row],
+) -> RowPattern | None:
+    """The pattern of a box with its lower edge, maybe behind its upper one; None if it cannot have one.
+
+    Args:
+        lines: Its lines; the group `value` is missing where there is no number.
+        names: The names of the numbers.
+        edge: The lower edge, which is that of the next box, too.
+        read: What the names and values of a box give.
+    """
+    sources, values = list[bytes](), list[bytes]()
+    for line in lines:
+        cell = line["value"] is not None and _FINITE_CELL.fullmatch(line["value"])
+        if cell is None:
+            return None
+        if not cell:
+            sources.append(re.escape(line[0]) + rb"\n")
+            continue
+        before = re.escape(line.string[: line.start("value")].rstrip(b" \t"))
+        unit = re.escape(cell["unit"])
+        sources.append(before + _BLANKS + rb"(" + _FINITE + rb")" + unit + _BLANKS + rb"\|\n")
+        values.append(b"%d%b" % (len(values), cell["unit"]))
+    row = read([*zip(names, values, strict=True)])
+    end = re.escape(edge) + rb"\n"
+    source = rb"(?:" + end + rb")?" + b"".join(sources) + end
+    return _pattern(source, row, range(len(values)), lambda text: int(float(text)))
+
+
+def columns_pattern(
+    text: bytes, cells: Sequence[bytes], separator: bytes, read: Callable[[Sequence[bytes]], Row | None]
+) -> RowPattern | None:
+    """The pattern of a row of columns; None if it cannot have one.
+
+    Args:
+        text: The row.
+        cells: Its cells, one for each column.
+        separator: What is between them, blanks if it is empty.
+        read: What the cells of a row give.
+    """
+    marked = [_marked(cell, place) for place, cell in enumerate(cells)]
+    row = read(marked)
+    unmarked = [cell.translate(None, _ALL_DIGITS) for cell in cells]
+    told = read(
+        [mark if mark != cell else bare for mark, cell, bare in zip(marked, cells, unmarked, strict=True)]
+    )
+    if row is None or row != told:  # a number that has no mark has a say
+        return None
+    positions = [place for place in (row.step, row.epoch) if place is not None]
+    groups = sorted({*positions, *(place for _, place, _ in row.numbers)})
+    sources = []
+    for place, (cell, mark) in enumerate(zip(cells, marked, strict=True)):
+        if mark == cell:
+            sources.append(_RUN.sub(lambda run: b"[0-9]{%d}" % len(run[0]), re.escape(cell)))
+            continue
+        number = _COUNT if place in positions else _NUMBER
+        begin = rb"(" if place in groups else rb"(?:"
+        rest = mark[len(b"%d" % place) :]
+        sources.append(_IS_SHORT * (not place) + begin + number + rb")" + _RUN.sub(_COUNT, re.escape(rest)))
+    between = _BLANKS + re.escape(separator) + _BLANKS if separator else _GAP
+    edge = rb"\|" if separator == b"|" and text.lstrip().startswith(b"|") else b""
+    source = _BLANKS + edge + _BLANKS + between.join(sources) + _BLANKS + edge + _BLANKS + rb"\n"
+    return _pattern(source, row, groups, int) if positions else None
+
+
+def _marked(cell: bytes, place: int) -> bytes:
+    """A cell with its place instead of its number, if it is one."""
+    found = _CELL.fullmatch(cell) or _OUT_OF.fullmatch(cell)
+    return b"%d%b" % (place, found["unit"]) if found else cell
+
+
+def _pattern(
+    source: bytes, row: Row, groups: Sequence[float], count: Callable[[bytes], int]
+) -> RowPattern | None:
+    """The pattern whose groups are numbers at these places, as a row of the places themselves is read."""
+    metrics = tuple((name, phase) for name, _, phase in row.numbers)
+    step, epoch = (-1 if place is None else groups.index(place) for place in (row.step, row.epoch))
+    values = [value for _, value, _ in row.numbers]
+    is_placed = max(step, epoch) >= 0
+    if not is_placed or len({name for name, _ in metrics}) < len(metrics) or not {*values} <= {*groups}:
+        return None
+    numbers = tuple(groups.index(value) for value in values)
+    return RowPattern(re.compile(source + rb"|"), step, epoch, numbers, metrics, count)
