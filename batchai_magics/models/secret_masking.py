@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import translate
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 MASK = "***"
@@ -69,18 +69,20 @@ OTHER_FORMATS: Mapping[str, str] = {
     "Slack": r"hooks\.slack\.com/services/\S+",
     "private key": r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
 }
+_BEGINNING = r"\S{8}|(?<=:_authToken=)"  # of each format: a quick test that most positions in a text fail
 
 # --- where a text assigns a value to a name; the group `value` is the secret, if `name` is one's
+# Patterns begin with letters, and look back from there: `re` finds letters much faster than a boundary.
 
 _ASSIGNMENT = (  # name = value, "name": "value", \"name\": \"value\", e["NAME"] = "value", name: str = …
-    r"(?<![\w.-])(?P<name>[A-Za-z_][\w.-]{0,80})"
+    r"(?P<name>[A-Za-z_](?<![\w.-].)[\w.-]{0,80})(?=[\\\"'\] \t:=])"
     r"(?P<sign>\\?[\"']?\]?[ \t]{0,8}(?::[ \t]*(?:str|bytes|Final|Any)[\w |\[\]]{0,20}=|:=|=>|[:=])(?!=)"
     r"[ \t]{0,8}(?:[bfru]{1,2}(?=[\"']))?)"
     r"(?:(?P<quote>\\?[\"'])(?P<value>(?:(?!(?P=quote))[^\n]){1,2000})(?P=quote)|(?P<bare>[^\s\"'\\,;&)\]}]{1,300})(?=(?P<after>.?)))"
 )
 _PATTERNS = (
     # a variable of a job file: {"name": "API_TOKEN", "value": "…"}
-    r"\bname\\?[\"']?:\s*\\?[\"']?(?P<name>[\w.-]{1,80})\\?[\"']?\s*,?\s*\\?[\"']?value\\?[\"']?:\s*"
+    r"name(?<=\bname)\\?[\"']?:\s*\\?[\"']?(?P<name>[\w.-]{1,80})\\?[\"']?\s*,?\s*\\?[\"']?value\\?[\"']?:\s*"
     r"(?:(?P<quote>\\?[\"'])(?P<value>(?:(?!(?P=quote))[^\n]){1,2000})(?P=quote)|(?P<plain>[^\s\"',}]+))",
     # a variable in quotes: --env "DB_PASS=a b"
     r"(?P<quote>[\"'])(?P<name>[A-Za-z_]\w{0,80})=(?P<value>[^\"'\n]+)(?P=quote)",
@@ -91,11 +93,12 @@ _ALWAYS = (
     # the login of an address, which may hold @ and /; a port is not a secret
     r"(?<=://)(?P<value>(?![\w.-]+:\d+(?:/|\s|$))[^\s/:@'\"]{0,300}:[^\s'\"<>?]{0,300}(?=@)"
     r"|[^\s/:@'\"]{1,300}(?=@))",
-    r"\bAuthorization\\?[\"']?\s*[:=]\s*\\?[\"']?(?:[A-Za-z-]+[ ]+)?(?P<value>[^\s\"'\\,]+)",
-    r"\b[Bb]earer\s+(?P<value>(?=\S*\d)[\w.~+/=-]{6,})",
-    r"\b[Bb]asic\s+(?P<value>(?=\S*[\d=])[A-Za-z0-9+/]{8,}={0,2})",
-    r"\bsig=(?P<value>[\w%+/=-]{20,})",
-    r"\blogin\s+\S+\s+password\s+(?P<value>\S+)",
+    r"Authorization(?<=\bAuthorization)\\?[\"']?\s*[:=]\s*\\?[\"']?(?:[A-Za-z-]+[ ]+)?"
+    r"(?P<value>[^\s\"'\\,]+)",
+    r"[Bb]earer(?<=\b.earer)\s+(?P<value>(?=\S*\d)[\w.~+/=-]{6,})",
+    r"[Bb]asic(?<=\b.asic)\s+(?P<value>(?=\S*[\d=])[A-Za-z0-9+/]{8,}={0,2})",
+    r"sig=(?<=\bsig=)(?P<value>[\w%+/=-]{20,})",
+    r"login(?<=\blogin)\s+\S+\s+password\s+(?P<value>\S+)",
 )
 _OPTION = (  # of a command line: --api-key …
     r"(?<![\w-])--?(?P<name>[A-Za-z][\w-]{0,80})(?:[ \t]+|=)"
@@ -121,6 +124,7 @@ _HARMLESS_FILES = (".env.example",)
 _SECRET_FOLDER = ".config/gcloud/"
 
 
+@lru_cache  # a text has the same names again and again
 def is_secret_name(name: str) -> bool:
     """Whether a variable, option, key or column of that name holds a secret."""
     if _compiled(_SHORT_NAMES).search(name):
@@ -260,7 +264,8 @@ def _named_replaced(
     `secret_group` tells which group of a match is a secret; empty if none is.
     """
     parts, position, kept = list[str](), 0, 0
-    while match := _compiled(pattern).search(text, position):
+    search = _compiled(pattern).search
+    while match := search(text, position):
         group = secret_group(match)
         replaced = _covered(match, group, cover) if group else match[0]
         position = match.end("name")
@@ -324,7 +329,8 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 @cache
 def _formats() -> re.Pattern[str]:
-    return re.compile("|".join((*OTHER_FORMATS.values(), rf"\b(?:{'|'.join(WORD_FORMATS.values())})")))
+    formats = "|".join((*OTHER_FORMATS.values(), rf"\b(?:{'|'.join(WORD_FORMATS.values())})"))
+    return re.compile(rf"(?={_BEGINNING})(?:{formats})")
 
 
 @cache

@@ -157,12 +157,17 @@ def test_a_log_keeps_its_length_and_lines(kind):
         "tokens: 512, token: 3, eos_token = '</s>'",
         "see the Basic functionality; loss = 0.5; accuracy: 0.9",
         "step 10/100 sig=0.5 key=value",
+        "design=0123456789abcdefghijklmn, a forbearer 0a1b2c3d, asbasic 0123456789",
         '"integrity": "sha512-' + "a" * 86 + '=="',
     ],
 )
 def test_code_numbers_and_words_stay_as_they_are(text):
     assert MASK_OF.line(text) == text
     assert not is_secret_text(text)
+
+
+def test_even_a_short_token_of_npm_looks_like_a_secret():
+    assert is_secret_text("//npm.example.org/:_authToken=a1")
 
 
 SECRET = "cörrect/horse+battery staple" * 4
