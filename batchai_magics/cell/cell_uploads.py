@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import shlex
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatch
+from fnmatch import translate
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from batchai_magics.errors import UsageError
@@ -33,11 +35,15 @@ _ON_SHARE = "put large data on a share with `%az storage file upload-batch`, and
 
 @dataclass(frozen=True)
 class _UploadItem:
-    """A file or folder named by `--upload`, and its path beside the script."""
+    """A file or folder named by `--upload`, and its path beside the script.
+
+    Paths are strings: for thousands of small files, `pathlib` would take longer than the system calls.
+    """
 
     word: str  # as it was written
-    source: Path
+    source: str
     target: str  # with `/`; empty for the notebook's folder itself
+    real: Path | None = None  # what a link leads to; None for anything else
     is_named: bool = False  # by the word itself; not found in a folder, or by a pattern
 
 
@@ -56,26 +62,27 @@ def read_uploads(words: Sequence[str], folder: Path) -> Uploads:
     root = _absolute("", folder)
     named = [item for word in words for item in _items_of(word, root)]
     files, left_out = _chosen_files(named, root)
-    renamed = {item.word: item.target for item in named if not item.source.is_relative_to(root)}
+    renamed = {item.word: item.target for item in named if not Path(item.source).is_relative_to(root)}
     notes = [f"--upload {word}: it is {target} for the script" for word, target in renamed.items() if target]
     notes += left_out_notes(left_out)
     contents: dict[str, bytes] = {}
     for target, source in sorted(files.items()):
         try:
-            contents[target] = source.read_bytes()
+            with open(source, "rb", buffering=0) as file:  # noqa: PTH123 pathlib is slow
+                contents[target] = file.read()
         except OSError as error:
             raise UsageError(f"--upload {target}: {error.strerror or error}") from None
     return Uploads(contents, tuple(notes))
 
 
-def _chosen_files(named: Sequence[_UploadItem], root: Path) -> tuple[dict[str, Path], dict[str, str]]:
+def _chosen_files(named: Sequence[_UploadItem], root: Path) -> tuple[dict[str, str], dict[str, str]]:
     """The files to send by their targets, and why others stay behind by their paths."""
-    files: dict[str, Path] = {}
+    files: dict[str, str] = {}
     left_out: dict[str, str] = {}
     size = 0
     for item in (file for each in named for file in _files(each, root)):
         if reason := _why_left_out(item):
-            path = item.source
+            path = Path(item.source)
             left_out[text_of(str(path.relative_to(root) if path.is_relative_to(root) else path))] = reason
         elif item.target not in files:
             size += _size(item)
@@ -117,18 +124,16 @@ def why_left_out(path: str) -> str:
     """Why a file stays behind unless it is named, by its path with `/`; empty if it does not."""
     if is_secret_file(path):
         return SECRET
-    return DATABASE if PurePosixPath(path).name in _DATABASE_FILES else ""
+    return DATABASE if path.rpartition("/")[2] in _DATABASE_FILES else ""
 
 
 def _why_left_out(item: _UploadItem) -> str:
     """Why a file stays behind that no word names; raises UsageError for a link to a secret that is named."""
-    real = (
-        PurePosixPath(*item.source.resolve().parts[-_PARTS:]).as_posix() if item.source.is_symlink() else ""
-    )
+    real = PurePosixPath(*item.real.parts[-_PARTS:]).as_posix() if item.real else ""
     if not item.is_named:
-        return why_left_out(item.target) or why_left_out(real)
-    if is_secret_file(real) and not is_secret_file(item.source.name):
-        text = f"--upload {item.word}: this link leads to {item.source.resolve()}, {SECRET}"
+        return why_left_out(item.target) or (why_left_out(real) if real else "")
+    if real and is_secret_file(real) and not is_secret_file(Path(item.source).name):
+        text = f"--upload {item.word}: this link leads to {item.real}, {SECRET}"
         raise UsageError(text, hint="name that file itself if the job is to have it")
     return ""
 
@@ -141,7 +146,8 @@ def _items_of(word: str, root: Path) -> Iterator[_UploadItem]:
     path = _absolute(word, root)
     if os.path.lexists(path):
         name = path.relative_to(root if path.is_relative_to(root) else path.parent).as_posix()
-        yield _UploadItem(word, path, "" if name == "." else text_of(name), is_named=True)
+        target = "" if name == "." else text_of(name)
+        yield _UploadItem(word, str(path), target, _real_of_link(path), is_named=True)
     elif glob.has_magic(word):
         yield from _matches(word, path, root)
     else:
@@ -161,7 +167,11 @@ def _matches(word: str, pattern: Path, root: Path) -> Iterator[_UploadItem]:
         hint = f"Looked in {root}; {_excluded_hint()}"
         raise UsageError(f"--upload {word}: no file matches", hint=hint)
     for path in paths:
-        yield _UploadItem(word, base / path, text_of(path.as_posix()))
+        yield _UploadItem(word, str(base / path), text_of(path.as_posix()), _real_of_link(base / path))
+
+
+def _real_of_link(path: Path) -> Path | None:
+    return path.resolve() if path.is_symlink() else None
 
 
 def _absolute(word: str, root: Path) -> Path:
@@ -171,12 +181,12 @@ def _absolute(word: str, root: Path) -> Path:
 
 def _files(item: _UploadItem, root: Path) -> Iterator[_UploadItem]:
     """The file itself, or all files in the folder, sorted by name."""
-    if not item.source.is_dir():
+    if not os.path.isdir(item.source):  # noqa: PTH112 pathlib is slow
         yield item
         return
-    allowed = (root.resolve(), item.source.resolve())
+    real = Path(item.source).resolve()
     is_empty = True
-    for file in _walk(item, allowed, (item.source.resolve(),)):
+    for file in _walk(item, (root.resolve(), real), (real,)):
         is_empty = False
         yield file
     if is_empty:
@@ -192,8 +202,9 @@ def _walk(item: _UploadItem, allowed: Sequence[Path], above: tuple[Path, ...]) -
     for entry in entries:
         if is_excluded(entry.name):
             continue
-        inner = _UploadItem(item.word, Path(entry.path), str(PurePosixPath(item.target, text_of(entry.name))))
+        target = f"{item.target}/{text_of(entry.name)}".lstrip("/")
         real = Path(entry.path).resolve() if entry.is_symlink() else None
+        inner = _UploadItem(item.word, entry.path, target, real)
         if real and not any(map(real.is_relative_to, allowed)):
             hint = "put the file itself there, or name the link itself with --upload"
             raise UsageError(f"--upload {item.word}: the link {entry.path} points out, to {real}", hint=hint)
@@ -209,7 +220,12 @@ def _walk(item: _UploadItem, allowed: Sequence[Path], above: tuple[Path, ...]) -
 
 def is_excluded(path: str) -> bool:
     """Whether a path with `/` is a cache or metadata, or lies in a folder of such files."""
-    return any(fnmatch(part, pattern) for part in path.split("/") for pattern in EXCLUDED)
+    return any(map(_excluded().match, map(os.path.normcase, path.split("/"))))
+
+
+@cache
+def _excluded() -> re.Pattern[str]:
+    return re.compile("|".join(translate(os.path.normcase(pattern)) for pattern in EXCLUDED))
 
 
 def _excluded_hint() -> str:
@@ -219,10 +235,9 @@ def _excluded_hint() -> str:
 def _size(item: _UploadItem) -> int:
     """The size of a regular file; raises UsageError for anything else."""
     try:
-        status = item.source.stat()
+        status = os.stat(item.source)  # noqa: PTH116 pathlib is slow
     except OSError as error:
-        is_link = item.source.is_symlink()
-        what = f"{item.source} is a broken link" if is_link else f"{item.source}: {error.strerror or error}"
+        what = f"{item.source} is a broken link" if item.real else f"{item.source}: {error.strerror or error}"
         raise UsageError(f"--upload {item.word}: {what}") from None
     if not stat.S_ISREG(status.st_mode):
         text = f"--upload {item.word}: {item.source} is not a regular file"
@@ -230,10 +245,14 @@ def _size(item: _UploadItem) -> int:
     return status.st_size
 
 
-def _check_folders(files: Mapping[str, Path]) -> None:
+def _check_folders(files: Mapping[str, str]) -> None:
     """Raises UsageError if a target path would be both file and folder."""
+    folders: set[str] = set()
     for target in files:
-        for above in PurePosixPath(target).parents:
-            if str(above) in files:
-                text = f"--upload: {files[str(above)]} would be a file where {files[target]} needs a folder"
+        above = target.rpartition("/")[0]
+        while above and above not in folders:
+            folders.add(above)
+            if above in files:
+                text = f"--upload: {files[above]} would be a file where {files[target]} needs a folder"
                 raise UsageError(text, hint="rename one of them")
+            above = above.rpartition("/")[0]

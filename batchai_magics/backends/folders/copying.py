@@ -57,6 +57,7 @@ class Targets:
         if name in ("", ".", ".."):
             return str(resolve_inside(self._root, path))
         if parent not in self._parents:
+            resolve_inside(self._root, path)  # its error has the whole path
             self._parents[parent] = str(resolve_inside(self._root, parent))
         target = f"{self._parents[parent]}/{checked_name(name)}"
         is_link = os.path.islink(target)  # noqa: PTH114 pathlib is slow
@@ -95,20 +96,25 @@ def upload_group(routes: Sequence[CopyPaths]) -> Generator[int, None, list[Share
     return files
 
 
-def write_group(parts: Path, contents: Mapping[Path, bytes]) -> None:
+def write_group(parts: Path, contents: Mapping[str, bytes]) -> None:
     """Writes small files through a folder of temporary files. None is published before all are flushed."""
     private_files.make_folder(parts)
-    written = {target: parts / uuid.uuid4().hex for target in contents}
+    group = uuid.uuid4().hex
+    unpublished = {target: f"{parts}/{group}-{number}" for number, target in enumerate(contents)}
     try:
-        for target, part in written.items():
-            with open(part, "wb", opener=private_files.opener) as file:
-                file.write(contents[target])
-        _flush([str(part) for part in written.values()])
-        for target, part in written.items():
-            move(str(part), str(target))
+        for target, part in unpublished.items():
+            descriptor = _open_part(part, private_files.FILE)
+            try:
+                _write(descriptor, contents[target], 0)
+            finally:
+                os.close(descriptor)
+        _flush([*unpublished.values()])
+        for target in contents:
+            move(unpublished[target], target)
+            del unpublished[target]
     finally:
-        for part in written.values():
-            part.unlink(missing_ok=True)
+        for part in unpublished.values():
+            Path(part).unlink(missing_ok=True)
 
 
 def download_all(folder: Path, share: str, copies: Sequence[Copy]) -> Iterator[int]:

@@ -72,14 +72,19 @@ class FolderStorage:
         """Writes files, each atomically; here, only those that the share does not have already."""
         self._drop_stale_parts()
         folder = self._folder(share)
-        contents = {resolve_inside(folder, path): content for path, content in files.items()}
+        is_elsewhere: bool = is_remote(folder)
+        if is_elsewhere:
+            contents = {resolve_inside(folder, path): content for path, content in files.items()}
+            with _translated_errors(share):
+                for file, content in contents.items():
+                    assert is_remote(file), "both are on one machine"
+                    file.write_atomic(content, private_files.FILE, sync=True)
+            return
+        targets = copying.Targets(folder)
+        wanted = {targets.of(path): content for path, content in files.items()}
         with _translated_errors(share):
-            if not is_remote(folder):
-                new = {file: content for file, content in contents.items() if not _has(file, content)}
-                return copying.write_group(self._parts(share), new)
-            for target, content in contents.items():
-                if is_remote(target):
-                    target.write_atomic(content, private_files.FILE, sync=True)
+            new = {target: content for target, content in wanted.items() if not _has(target, content)}
+            copying.write_group(self._parts(share), new)
 
     def list(self, share: str, path: str = "") -> list[ShareFile]:
         """Lists a folder, sorted by name."""
@@ -305,12 +310,10 @@ class FolderStorage:
         return folder
 
 
-def _has(file: Path, content: bytes) -> bool:
+def _has(file: str, content: bytes) -> bool:
     """Whether a file has this content: a cell that is submitted again sends what is there."""
-    with contextlib.suppress(OSError):
-        if file.stat().st_size == len(content):
-            with open_file(file) as stream:
-                return stream.read() == content
+    with contextlib.suppress(OSError), open_file(file) as stream:
+        return os.fstat(stream.fileno()).st_size == len(content) and stream.read() == content
     return False
 
 

@@ -11,7 +11,7 @@ from batchai_magics.backends.base import Copy
 from batchai_magics.backends.base.storage import STALE_S, PartialDownloads
 from batchai_magics.backends.folders import copying
 from batchai_magics.backends.folders.shares import FolderStorage
-from batchai_magics.errors import NotFoundError, StorageError
+from batchai_magics.errors import ConflictError, NotFoundError, StorageError
 
 BIG = b"0123456789" * (copying.BLOCK_BYTES // 4)  # two blocks and a half
 UPLOADS = {
@@ -97,6 +97,20 @@ def test_a_file_that_the_share_has_already_is_not_written_again(storage, tmp_pat
     file.write_bytes(b"3")  # by a job
     storage.upload("data", {"a": b"1"})
     assert storage.download("data", "a") == b"1"
+
+
+def test_an_upload_that_fails_halfway_leaves_no_temporary_files(storage, tmp_path):
+    storage.make_folder("data", "b")
+    with pytest.raises(ConflictError):
+        storage.upload("data", {"a": b"1", "b": b"2", "c": b"3"})
+    assert storage.download("data", "a") == b"1"
+    assert files_in(tmp_path / "unfinished") == []
+
+
+def test_the_error_of_an_upload_through_a_link_out_of_the_share_has_the_whole_path(storage, tmp_path):
+    (tmp_path / "shares/local/data/out").symlink_to(tmp_path)
+    with pytest.raises(StorageError, match="'out/in/a' is outside data"):
+        storage.upload("data", {"out/in/a": b"1"})
 
 
 def test_a_file_takes_the_place_of_a_pipe(storage, tmp_path):
