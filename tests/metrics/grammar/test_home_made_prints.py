@@ -47,7 +47,6 @@ LINES = {
     "Epoch 3: train loss 0.25 (val loss 0.5)": {"epoch": 3, "train_loss": 0.25, "val_loss": 0.5},
     "Epoch 3 dice: 0.75 (threshold: 0.5)": {"epoch": 3, "dice": 0.75},
     "Epoch 3 loss: 0.5 (avg: 0.75)": {"epoch": 3, "loss": 0.5},
-    "Epoch 3 loss: 0.5 (best: 0.25)": {"epoch": 3, "loss": 0.5},
     "Epoch 3 (train) loss=0.75 acc=0.5 (valid) loss=0.625 acc=0.25": {
         "epoch": 3,
         "loss": 0.75,
