@@ -99,8 +99,11 @@ def with_options(body: Mapping[str, Any], asked: CellOptions, share_path: str) -
         for id, suffix in suffixes.items()
     ]
     _merge(merged, "outputDirectories", outputs, by="id")
-    merged = with_conditions(merged, asked.stop_if, asked.patterns)
-    return _with_settings(with_backend_options(merged, asked.backend_options), asked)
+    if asked.stop_if:
+        merged = with_conditions(merged, asked.stop_if, asked.patterns)
+    if asked.backend_options:
+        merged = with_backend_options(merged, asked.backend_options)
+    return _with_settings(merged, asked)
 
 
 def with_files(body: Mapping[str, Any], path: str, copy: str) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from batchai_magics.cell.command_values import MARKER, filled_fields, is_plain
 from batchai_magics.cell.notebook_variables import names_of_notebook, variables_file
 from batchai_magics.config import DEFAULT_ACCOUNT, Settings
 from batchai_magics.errors import UsageError, translate_file_errors
-from batchai_magics.models.backend_options import BackendOption, check_texts, declared_by
+from batchai_magics.models.backend_options import check_texts, declared_by
 from batchai_magics.models.documents.description import Description, load_file, load_text, name_after
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.mount_volumes import AccountKey
@@ -169,13 +169,13 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
         markers = {name: MARKER.format(name) for name in arguments}
         body = expand(body, {**notebook.names, **markers}, place="in the cell")
     id = _job_id(options, settings, notebook)
-    account = _account_key(options, notebook.env, settings)
     if options.is_described:
+        account = _account_key(options, notebook.env, settings)
         source = _described(options, body, notebook.folder, account)
     else:
         options, source = _scripted(options, body, id, notebook, _share_path(settings))
     source = replace(source, record=replace(source.record, line=line, expanded=expanded))
-    request = _request(options, source, id, settings, account=account)
+    request = _request(options, source, id, settings, env=notebook.env)
     if not arguments:
         return request
     wire = filled_fields(request.spec.to_wire(secrets=True), arguments)
@@ -186,7 +186,7 @@ def exports_below(texts: Sequence[str], settings: Settings, folder: Path) -> tup
     """The targets, those in folders of this machine with their absolute paths if jobs run here."""
     section = settings.sections.get(settings.backend)
     is_elsewhere = getattr(section, "endpoint", "") or getattr(section, "ssh", "")
-    if is_elsewhere or not texts:
+    if is_elsewhere:
         return tuple(texts)
     targets = export_targets(texts)
     return tuple(str(target.below(folder)) for target in targets)
@@ -221,36 +221,35 @@ def parse_script(
     source = source.with_files(uploads.files).with_files({**program, **script.program})
     notes = (*script.notes(uploads.files, args), *uploads.notes)
     source = replace(source, copied=source.files, notes=notes)
-    account = _account_key(options, notebook.env, settings)
-    return _request(options, source, id, settings, account=account)
+    return _request(options, source, id, settings, env=notebook.env)
 
 
 def _read_options(words: Sequence[str], settings: Settings, notebook: Notebook) -> CellOptions:
     """The options of a line, with the absolute paths of folders that metrics are exported to."""
-    options = read_options(words, notebook.env, _declared(settings), command=notebook.command)
-    return replace(options, exports=exports_below(options.exports, settings, notebook.folder))
-
-
-def _declared(settings: Settings) -> tuple[BackendOption, ...]:
-    """The native options of the backends that the settings know."""
-    return declared_by(settings.sections.values())
+    declared = declared_by(settings.sections.values())
+    options = read_options(words, notebook.env, declared, command=notebook.command)
+    if options.exports:
+        options = replace(options, exports=exports_below(options.exports, settings, notebook.folder))
+    return options
 
 
 def _request(
-    options: CellOptions, source: _JobSource, id: ResourceId, settings: Settings, *, account: AccountKey
+    options: CellOptions, source: _JobSource, id: ResourceId, settings: Settings, *, env: Mapping[str, str]
 ) -> CellRequest:
     """The validated request, with what the options override."""
     share_path, workspace, description = _share_path(settings), id.workspace_id, source.description
     folder = files_folder(id, source.files) if source.files else ""
     fields = with_grace(with_options(source.fields, options, share_path), settings.grace)
     if options.mounts:
+        account = _account_key(options, env, settings)
         fields = with_mounts(fields, options.mounts, account=account, workspace=workspace)
     if folder:
         fields = with_files(fields, f"{share_path}/{folder}", source.copy)
     cluster = cluster_id(options.cluster or cluster_named_in(fields) or settings.cluster, workspace)
     fields = {**fields, "cluster": {"id": str(cluster)}}
     spec = description.checked(JobSpec, fields) if description else JobSpec.of_fields(fields)
-    check_texts(spec.backend_options, _declared(settings), what=spec.what)
+    if texts := spec.backend_options:
+        check_texts(texts, declared_by(settings.sections.values()), what=spec.what)
     is_new = options.is_new or (settings.run_policy == "new" and not options.is_same)
     return CellRequest(
         id,

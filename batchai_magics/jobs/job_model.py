@@ -400,7 +400,7 @@ def log_metrics(backend: Backend, job: ResourceId, patterns: Mapping[str, str]) 
 def describe_wait(job: JobResource, reason: str) -> str:
     """Describes what a queued job waits for."""
     name = job.spec.cluster.id.rstrip("/").rpartition("/")[2]
-    if job.waiting and (job.spec.batchai_after or job.spec.batchai_after_any):
+    if job.waiting and job.spec.predecessors:
         return f"Waiting: {reason}."  # for another job, not for nodes
     wanted = f"{job.spec.node_count} node{'s' * (job.spec.node_count != 1)} of {name}"
     return f"Waiting for {wanted}: {reason}." if reason else f"Waiting for {wanted} …"

@@ -42,10 +42,8 @@ def with_predecessor_ids(backend: Backend, requests: Sequence[CellRequest], shar
     resolved = []
     for request in requests:
         named = {field: texts for field in FIELDS if (texts := getattr(request.spec, field))}
-        if named:
-            ids = {field: tuple(dict.fromkeys(ids_of(request, texts))) for field, texts in named.items()}
-            request = replace(request, spec=request.spec.model_copy(update=ids))
-        resolved.append(request)
+        ids = {field: tuple(dict.fromkeys(ids_of(request, texts))) for field, texts in named.items()}
+        resolved.append(replace(request, spec=request.spec.model_copy(update=ids)))
     return resolved
 
 
@@ -71,7 +69,7 @@ def check_predecessors(
         SpecError: A name is invalid.
     """
     (resolved,) = with_predecessor_ids(backend, [request], share)
-    for id in map(ResourceId.parse, predecessors_of(resolved.spec)):
+    for id in map(ResourceId.parse, resolved.spec.predecessors):
         if any(id.key == created.key for created in created_before):
             continue
         try:
@@ -82,14 +80,9 @@ def check_predecessors(
             raise NotFoundError(text, code="JobNotFound", hint=hint) from None
 
 
-def predecessors_of(spec: JobSpec) -> list[str]:
-    """The names or ids of the jobs that a job starts after."""
-    return [text for field in FIELDS for text in getattr(spec, field) or ()]
-
-
 def without_deleted(backend: Backend, spec: JobSpec) -> tuple[JobSpec, tuple[str, ...]]:
     """The spec of a job that is to run again, without predecessors that were deleted, and a note on these."""
-    ids = {text: ResourceId.parse(text) for text in predecessors_of(spec)}
+    ids = {text: ResourceId.parse(text) for text in spec.predecessors}
     if not ids:
         return spec, ()
     known = backend.status([*ids.values()])
@@ -105,11 +98,9 @@ def without_deleted(backend: Backend, spec: JobSpec) -> tuple[JobSpec, tuple[str
 
 def meant_note(asked: JobSpec, sent: JobSpec) -> str:
     """A sentence on the names that mean a later run, or the trials of a sweep; else empty."""
-    if not (given := predecessors_of(asked)):
-        return ""
-    names = [id.rpartition("/")[2] for id in predecessors_of(sent)]
+    names = [id.rpartition("/")[2] for id in sent.predecessors]
     known = {name.lower() for name in names}
-    later = [name for name in given if "/" not in name and name.lower() not in known]
+    later = [name for name in asked.predecessors if "/" not in name and name.lower() not in known]
     meant = []
     for name in later:
         sweep, trials = _trials_of_latest_sweep(names, name)

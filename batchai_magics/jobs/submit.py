@@ -77,9 +77,11 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
             grown = f"Resizing cluster {id.name} to {count} nodes."
     forecast = f"{text}." if backend.prices and (text := backend.prices.forecast(request.spec)) else ""
     submitted = _create_or_find(backend, request, runs)
-    warning = f"Warning: {host}." if host else ""
-    of_new = (warning, meant_note(asked, request.spec), forecast) if submitted.is_new else ()
-    return replace(submitted, note=" ".join(filter(None, (grown, submitted.note, *of_new))))
+    notes = [grown, submitted.note]
+    if submitted.is_new:
+        meant = meant_note(asked, request.spec) if asked.predecessors else ""
+        notes += [f"Warning: {host}." if host else "", meant, forecast]
+    return replace(submitted, note=" ".join(filter(None, notes)))
 
 
 def prepare(
@@ -94,7 +96,8 @@ def prepare(
     """
     backend.check(requests[0].spec)
     requests = [with_watch_settings(request, settings, backend) for request in requests]
-    requests = with_predecessor_ids(backend, requests, settings.share)
+    if requests[0].spec.predecessors:
+        requests = with_predecessor_ids(backend, requests, settings.share)
     first, experiment = requests[0], requests[0].id.parent
     if first.is_exact:
         names = {experiment.workspace_id.key: settings.workspace, experiment.key: settings.experiment}
@@ -114,7 +117,9 @@ def prepare(
 
 def new_job(request: CellRequest, name: str, owner: str = "") -> NewJob:
     """The job of a prepared request under a name."""
-    records = {**request.records, **watch_records(request, name)}
+    records = request.records
+    if request.watch:
+        records = {**records, **watch_records(request, request.watch, name)}
     return NewJob(request.id.parent.child(Kind.JOB, name), request.spec, records, owner)
 
 

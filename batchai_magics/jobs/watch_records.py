@@ -32,7 +32,7 @@ def with_watch_settings(request: CellRequest, settings: Settings, backend: Backe
     if option and not has_channels:
         text = f"{option} is not supported by the {backend.capabilities.name} backend"
         raise CapabilityError(text, code="NotSupported", hint="Leave it out; nothing was written.")
-    price = _price_for_conditions(request, settings, backend)
+    price = _price_for_conditions(request, settings, backend) if request.spec.batchai_stop_if else 0.0
     notify = (request.notify or addresses_in(settings.notify)) if has_channels else ()
     if not (notify or request.exports or price):
         return replace(request, notify=(), watch=None)
@@ -75,16 +75,14 @@ def addresses_in(text: str) -> tuple[str, ...]:
         raise UsageError(f"setting notify: {error}") from None
 
 
-def watch_records(request: CellRequest, name: str) -> dict[str, str]:
-    """The record files of a job of that name; empty if nothing watches it."""
-    if request.watch is None:
-        return {}
+def watch_records(request: CellRequest, asked: WatchRequest, name: str) -> dict[str, str]:
+    """The record files of a job of that name, for the program that watches it."""
     labels = request.records.get(LABELS)
     parameters = Labels.from_json(json.loads(labels)).parameters if labels else {}
     texts = {key: str(value) for key, value in parameters.items()}
-    link = request.watch.link.replace("{name}", name).replace("{experiment}", request.watch.experiment)
+    link = asked.link.replace("{name}", name).replace("{experiment}", asked.experiment)
     paths = source_paths(request.spec, name)
-    watch = request.watch._replace(
+    watch = asked._replace(
         name=name,
         parameters=texts,
         tags=request.tags,

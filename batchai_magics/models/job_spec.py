@@ -211,6 +211,11 @@ class JobSpec(WireModel):
         return {option_name(key): text for key, text in (self.__pydantic_extra__ or {}).items()}
 
     @property
+    def predecessors(self) -> tuple[str, ...]:
+        """The ids of the jobs that it starts after; until it is submitted, also names of jobs and sweeps."""
+        return (*(self.batchai_after or ()), *(self.batchai_after_any or ()))
+
+    @property
     def secret_names(self) -> tuple[str, ...]:
         """The names of its secret variables."""
         return tuple(item.name for item in self.secrets or ())

@@ -127,8 +127,6 @@ def with_conditions(
 ) -> dict[str, Any]:
     """A job's wire fields with these conditions and the patterns (metric → regex) that they use."""
     merged = dict(body)
-    if not conditions:
-        return merged
     present = merged.get("batchaiStopIf")
     merged["batchaiStopIf"] = list(
         dict.fromkeys([*(present if isinstance(present, list) else []), *conditions])

@@ -67,4 +67,3 @@ def test_a_line_names_the_one_that_is_wrong():
 def test_conditions_join_those_of_the_file_with_the_patterns_that_they_name():
     body = with_conditions({"batchaiStopIf": ["a > 1"]}, ["gap > 3"], {"gap": r"gap=(\d+)", "other": "(x)"})
     assert body == {"batchaiStopIf": ["a > 1", "gap > 3"], "batchaiPatterns": {"gap": r"gap=(\d+)"}}
-    assert with_conditions({"nodeCount": 1}, ()) == {"nodeCount": 1}

@@ -456,6 +456,8 @@ def _exists(backend: Backend, id: ResourceId) -> bool:
 def runs(backend: Backend, job: ResourceId) -> list[JobResource]:
     """The latest 50 runs of a job's name, oldest first."""
     names = run_names(backend.names(job.parent, Kind.JOB, job.name), job.name)[-MAX_RUNS:]
+    if not names:
+        return []
     ids = [job.parent.child(Kind.JOB, name) for name in names]
     snapshot = backend.status(ids)
     return [found for id in ids if isinstance(found := snapshot.of(id), JobResource)]

@@ -88,9 +88,9 @@ class HomeContext:
         more = {OWNER: owner} if owner else {}
         return Record(str(id), str(uuid.uuid4()), text, digest, self.repository.now(), more)
 
-    def check_file_servers(self, volumes: MountVolumes | None) -> None:
+    def check_file_servers(self, volumes: MountVolumes) -> None:
         """Raises NotFoundError for a mounted file server that does not exist."""
-        for mount in (volumes.file_servers if volumes else None) or ():
+        for mount in volumes.file_servers or ():
             self.check_exists(ResourceId.parse(mount.file_server.id))
 
     def check_exists(self, id: ResourceId) -> None:

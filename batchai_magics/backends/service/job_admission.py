@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -84,13 +85,13 @@ def check_needs(context: HomeContext, needs: JobNeeds, spec: JobSpec) -> None:
 
     Whether it can run without its image is up to `note_before_submission`.
     """
-    id, record = _cluster_id(spec), context.new_record(needs.job, spec)
+    id, job = _cluster_id(spec), NewJob(needs.job, spec)
     if cluster := context.repository.find(id):
-        _checked(context, record, spec, cluster)
+        _state_on(context, job, cluster)
         return
     wanted = next((wanted for key, wanted in needs.resources if key.key == id.key), None)
     if isinstance(wanted, ClusterSpec):
-        _check(context, record, spec, id, wanted)
+        _check(context, job, id, wanted)
         request = ClusterRequest(wanted.vm_size, scale_of(wanted.scale_settings), wanted.what)
         state = context.runner.check(request, None)
         context.runner.check(spec, ClusterRef("", id.name, request.vm_size, request.scale, state))
@@ -104,9 +105,9 @@ def create_jobs(context: HomeContext, jobs: Sequence[NewJob]) -> list[Record]:
     admitted: dict[str, list[AdmittedJob]] = {}  # by cluster
     for job in jobs:
         check_name(job.id.name, job.id.kind)
-    engines = [_container_engine(context, job.spec) for job in jobs]
+    engines = [_container_engine(context, job.spec) if job.spec.container_settings else () for job in jobs]
     ids = [id for job in jobs for id in (job.id, job.id.parent, ResourceId.parse(job.spec.cluster.id))]
-    ids += {ResourceId.parse(text) for job in jobs for _, text in _predecessor_ids(job.spec)}
+    ids += {ResourceId.parse(text) for job in jobs for text in job.spec.predecessors}
     with context.snapshot(ids):
         for job, engine in zip(jobs, engines, strict=True):
             record = context.new_record(job.id, job.spec, job.owner)
@@ -114,7 +115,7 @@ def create_jobs(context: HomeContext, jobs: Sequence[NewJob]) -> list[Record]:
                 made[existing.key] = existing
                 continue
             context.repository.get(job.id.parent)
-            new = _admitted(context, record, job.spec, engine, job.records)
+            new = _admitted(context, record, job, engine)
             admitted.setdefault(new.cluster.guid, []).append(new)
         for of_cluster in admitted.values():
             made |= {record.key: record for record in _create_admitted(context, of_cluster)}
@@ -122,9 +123,8 @@ def create_jobs(context: HomeContext, jobs: Sequence[NewJob]) -> list[Record]:
 
 
 def _container_engine(context: HomeContext, spec: JobSpec) -> tuple[str, ...]:
-    """The command that runs the job's containers; empty for a job without containers."""
-    if not spec.container_settings:
-        return ()
+    """The command that runs the containers of a job that has some; empty if nothing here does."""
+    assert spec.container_settings, "it has containers"
     credentials = spec.container_settings.image_source_registry.credentials
     if credentials and not credentials.password:
         problem = Problem(_PASSWORD_FIELD, "this field is required", "it is not stored: give it each time")
@@ -136,17 +136,16 @@ def _container_engine(context: HomeContext, spec: JobSpec) -> tuple[str, ...]:
     return engine
 
 
-def _admitted(
-    context: HomeContext, record: Record, spec: JobSpec, engine: tuple[str, ...], records: Mapping[str, str]
-) -> AdmittedJob:
+def _admitted(context: HomeContext, record: Record, job: NewJob, engine: tuple[str, ...]) -> AdmittedJob:
     """The job, if its cluster can run it."""
-    cluster = context.repository.get(_cluster_id(spec))
-    record, after = _checked(context, record, spec, cluster)
-    more: dict[str, object] = {**run_labels.initial(records)}
-    if TRIAL in records:
-        trial = TrialRecord.from_text(records[TRIAL])
-        more[GROUP] = f"{record.resource_id.parent.key}/{trial.sweep.lower()}", trial.parallel
-    notes = [warning.message for warning in context.facts.warnings(cluster_of(cluster))]
+    spec, cluster_record = job.spec, context.repository.get(_cluster_id(job.spec))
+    after, state = _state_on(context, job, cluster_record, record.guid)
+    cluster = cluster_of(cluster_record)
+    more: dict[str, object] = {**state, **run_labels.initial(job.records)}
+    if TRIAL in job.records:
+        trial = TrialRecord.from_text(job.records[TRIAL])
+        more[GROUP] = f"{job.id.parent.key}/{trial.sweep.lower()}", trial.parallel
+    notes = [warning.message for warning in context.facts.warnings(cluster)]
     if notes:
         more[CLUSTER_NOTES] = [*notes]
     if spec.container_settings and not engine:
@@ -154,47 +153,61 @@ def _admitted(
         more[HOST_NOTE] = notes[-1]
         spec = without_preparation(spec, context.facts.host_runs)
     site = context.facts.site
-    cores = cluster.more.get(CORE_COUNT, site.core_count)
+    cores = cluster.state.get(CORE_COUNT, site.core_count)
     site = replace(site, core_count=cores, container_engine=engine)
-    return AdmittedJob(context.layout, record.changed(more), spec, cluster, site, notes, records, after)
+    return AdmittedJob(
+        layout=context.layout,
+        id=job.id,
+        record=record.changed(more),
+        spec=spec,
+        cluster=cluster,
+        cluster_spec=resource_views.cluster_spec(cluster_record.spec),
+        site=site,
+        notes=notes,
+        records=job.records,
+        after=after,
+    )
 
 
 def _cluster_id(spec: JobSpec) -> ResourceId:
     return of_kind(ResourceId.parse(spec.cluster.id), Kind.CLUSTER)
 
 
-def _checked(
-    context: HomeContext, record: Record, spec: JobSpec, cluster: Record
-) -> tuple[Record, tuple[Predecessor, ...]]:
-    """The record of a job that its cluster can run, with the state of its run, and what it starts after."""
+def _state_on(
+    context: HomeContext, job: NewJob, cluster: Record, guid: str = ""
+) -> tuple[tuple[Predecessor, ...], dict[str, object]]:
+    """What a job starts after, and what is stored of its run, if its cluster can run it."""
     cluster_spec = resource_views.cluster_spec(cluster.spec)
-    after = _check(context, record, spec, cluster.resource_id, cluster_spec)
-    more = {
+    after = _check(context, job, cluster.resource_id, cluster_spec)
+    return after, {
         "cluster": cluster.id,
         CLUSTER_GUID: cluster.guid,
         CLUSTER_SPEC: cluster.spec,
-        OUTPUT_ROOT: str(mounts.output_root(context.layout, spec, cluster_spec, record.guid)),
+        OUTPUT_ROOT: str(mounts.output_root(context.layout, job.spec, cluster_spec, guid)),
         **({AFTER: [each.guid for each in after]} if after else {}),
+        **context.runner.check(job.spec, cluster_of(cluster)),
     }
-    return record.changed({**more, **context.runner.check(spec, cluster_of(cluster))}), after
 
 
 def _check(
-    context: HomeContext, record: Record, spec: JobSpec, id: ResourceId, cluster: ClusterSpec
+    context: HomeContext, job: NewJob, id: ResourceId, cluster: ClusterSpec
 ) -> tuple[Predecessor, ...]:
     """Checks a job on a cluster of this description, which may not exist yet; returns its predecessors."""
-    context.check_file_servers(spec.mount_volumes)
+    spec = job.spec
+    if spec.mount_volumes:
+        context.check_file_servers(spec.mount_volumes)
     maximum = scale_of(cluster.scale_settings).maximum
     if maximum and spec.node_count > maximum:
         raise api_errors.too_many_nodes(spec.node_count, id, maximum)
     context.bounds.check(spec, gpus_per_node=spec.batchai_gpus or lookup(cluster.vm_size).gpus)
-    _check_environment(context, spec, cluster)
-    return _predecessors(context, record, spec)
+    if spec.job_preparation:
+        _check_environment(context, spec, spec.job_preparation.command_line, cluster)
+    return _predecessors(context, job) if spec.predecessors else ()
 
 
-def _check_environment(context: HomeContext, job: JobSpec, cluster: ClusterSpec) -> None:
+def _check_environment(context: HomeContext, job: JobSpec, preparation: str, cluster: ClusterSpec) -> None:
     """Raises CapabilityError if this machine, and so the nodes, lacks uv for the environment of `--with`."""
-    making = _MAKING.search(job.job_preparation.command_line) if job.job_preparation else None
+    making = _MAKING.search(preparation)
     has_own_uv = job.container_settings or (cluster.node_setup and cluster.node_setup.setup_task)
     if making is None or has_own_uv:  # the image or the setup task may bring it
         return
@@ -207,7 +220,7 @@ def _check_environment(context: HomeContext, job: JobSpec, cluster: ClusterSpec)
         raise CapabilityError(text, code="NotSupported", hint=hint)
 
 
-def _predecessors(context: HomeContext, record: Record, spec: JobSpec) -> tuple[Predecessor, ...]:
+def _predecessors(context: HomeContext, job: NewJob) -> tuple[Predecessor, ...]:
     """The runs after which a job starts.
 
     Raises:
@@ -215,26 +228,23 @@ def _predecessors(context: HomeContext, record: Record, spec: JobSpec) -> tuple[
         NotFoundError: The job does not exist.
     """
     found: dict[str, Predecessor] = {}
-    for field, text in _predecessor_ids(spec):
+    for text in job.spec.predecessors:
+        must_succeed = text in (job.spec.batchai_after or ())
         id = of_kind(ResourceId.parse(text), Kind.JOB)
-        job = context.repository.find(id)
-        if id.key == record.key:
+        other = context.repository.find(id)
+        if id.key == job.id.key:
+            field = "batchaiAfter" if must_succeed else "batchaiAfterAny"
             problem = Problem(f"properties.{field}", f"the job {id.name} cannot wait for its own end")
-            raise SpecError([problem], what=spec.what)
-        if job is None or job.more.get(OWNER) != record.more.get(OWNER, job.more.get(OWNER)):
-            why = "it is another user's" if job else "it does not exist, or was deleted"
-            hint = "" if job else did_you_mean(id.name, context.repository.names(id.parent, Kind.JOB))
+            raise SpecError([problem], what=job.spec.what)
+        if other is None or (job.owner and other.more.get(OWNER) != job.owner):
+            why = "it is another user's" if other else "it does not exist, or was deleted"
+            hint = "" if other else did_you_mean(id.name, context.repository.names(id.parent, Kind.JOB))
             why = f"no job can start after {id.name} of experiment {id.experiment}: {why}"
             raise NotFoundError(why, code="JobNotFound", hint=hint)
-        must_succeed, grace_s = field == "batchaiAfter", job.more.get("grace_s", GRACE_S)
-        found.setdefault(job.guid, Predecessor(job.guid, job.name, must_succeed, job.created, grace_s))
+        grace_s = other.more.get("grace_s", GRACE_S)
+        predecessor = Predecessor(other.guid, other.name, must_succeed, other.created, grace_s)
+        found.setdefault(other.guid, predecessor)
     return tuple(found.values())
-
-
-def _predecessor_ids(spec: JobSpec) -> list[tuple[str, str]]:
-    """The ids of the jobs after which a job starts, each with its field."""
-    asked = [("batchaiAfter", text) for text in spec.batchai_after or ()]
-    return asked + [("batchaiAfterAny", text) for text in spec.batchai_after_any or ()]
 
 
 def _create_admitted(context: HomeContext, jobs: Sequence[AdmittedJob]) -> list[Record]:
@@ -258,14 +268,16 @@ def _create_admitted(context: HomeContext, jobs: Sequence[AdmittedJob]) -> list[
     for record in fresh:
         run_labels.RunRecords(context).pin_if_tagged(record)
     if fresh:
-        _tell_of_resize(context, jobs[0].cluster, fresh)
+        _tell_of_resize(context, _cluster_id(jobs[0].spec), jobs[0].cluster, fresh)
     return made
 
 
-def _tell_of_resize(context: HomeContext, cluster: Record, jobs: Sequence[Record]) -> None:
+def _tell_of_resize(
+    context: HomeContext, id: ResourceId, cluster: ClusterRef, jobs: Sequence[Record]
+) -> None:
     """Tells the engine of the new jobs of a cluster that was resized while they were created."""
-    now = context.repository.find(cluster.resource_id)
-    if now and now.more != cluster.more:
+    now = context.repository.find(id)
+    if now and now.more != cluster.state:
         runs = [(run_of(job), context.status(job)) for job in jobs]
         change = ClusterChange(runs=runs, option=DeallocationOption.WAIT_FOR_JOB_COMPLETION)
         context.runner.apply(cluster_of(now), change)
@@ -276,9 +288,11 @@ class AdmittedJob:
     """A job that its cluster can run, before it is created; makes the folder and the Plans of its run."""
 
     layout: Layout  # where the files of the home are
+    id: ResourceId
     record: Record  # the record that it gets
     spec: JobSpec  # what it runs, with secrets
-    cluster: Record  # the record of its cluster
+    cluster: ClusterRef
+    cluster_spec: ClusterSpec
     site: EngineSite  # what its Plan depends on
     notes: Sequence[str]  # for the user, about the cluster
     records: Mapping[str, str]  # the texts of the run's record files, by name
@@ -287,7 +301,7 @@ class AdmittedJob:
     def planned_run(self) -> PlannedRun:
         """Creates the folder with its links; returns what the run starts."""
         self._make_folder()
-        spec, setup = self.spec, self._cluster_spec.node_setup
+        spec, setup = self.spec, self.cluster_spec.node_setup
         plan, task = self._plan(spec), setup.setup_task if setup else None
         if spec.batchai_preflight:
             count = spec.node_count
@@ -298,7 +312,7 @@ class AdmittedJob:
         password = source.credentials.password if source and source.credentials else None
         return PlannedRun(
             run_of(self.record),
-            cluster_of(self.cluster),
+            self.cluster,
             plan,
             after=self.after,
             setup=self._setup_plan(task, [node.id for node in plan.nodes]) if task else None,
@@ -322,19 +336,15 @@ class AdmittedJob:
         if spec.batchai_stop_if:
             StopIfRequest(spec.batchai_stop_if, spec.batchai_patterns or {}).write(job.stop_if)
 
-    @property
+    @cached_property
     def _job(self) -> JobLayout:
         return self.layout.job(self.record.guid)
 
-    @property
-    def _cluster_spec(self) -> ClusterSpec:
-        return resource_views.cluster_spec(self.cluster.spec)
-
-    @property
+    @cached_property
     def _segment(self) -> str:
-        return stored_descriptions.output_segment(self.record.resource_id, self.record.guid)
+        return stored_descriptions.output_segment(self.id, self.record.guid)
 
-    @property
+    @cached_property
     def _logs(self) -> Path:
         root = str(self.record.more[OUTPUT_ROOT])
         return self.layout.home / root / self._segment / STDOUTERR
@@ -391,7 +401,7 @@ class AdmittedJob:
             python="python" if site.container_engine else site.python,
             python_wrapper=site.script_wrapper,
             addresses=references(ReferenceKind.ADDRESS, count),
-            gpu_count=spec.batchai_gpus or lookup(self._cluster_spec.vm_size).gpus,
+            gpu_count=spec.batchai_gpus or lookup(self.cluster.vm_size).gpus,
             core_count=site.core_count,
             devices=references(ReferenceKind.DEVICES, count) if site.has_devices else (),
             ports=references(ReferenceKind.PORT, port_count(spec)),
@@ -412,10 +422,10 @@ class AdmittedJob:
 
     def _setup_plan(self, task: SetupTask, names: Sequence[str]) -> Plan:
         """The setup task of a run's cluster, a process on each of its nodes."""
-        guid, asked = self.cluster.guid, self._cluster_spec.node_setup
+        guid, asked = self.cluster.guid, self.cluster_spec.node_setup
         assert asked, "it has a setup task"
         root, folder = str(self.layout.mounts(guid)), str(self.layout.nodes(guid))
-        logs = str(mounts.setup_logs(self.layout, self._cluster_spec))
+        logs = str(mounts.setup_logs(self.layout, self.cluster_spec))
         nodes = [PlanNode(name, joined([folder, "/", name])) for name in names]
         python = self.site.python
         plans = [

@@ -56,8 +56,8 @@ def create(context: HomeContext, id: ResourceId, spec: Spec, owner: str = "") ->
             if existing := context.repository.find_same(record):
                 return existing
             context.repository.get(record.resource_id.parent)
-            volumes = spec.node_setup.mount_volumes if spec.node_setup else None
-            context.check_file_servers(volumes)
+            if spec.node_setup and spec.node_setup.mount_volumes:
+                context.check_file_servers(spec.node_setup.mount_volumes)
             context.bounds.check_cluster(spec)
             mounts.setup_logs(context.layout, spec)  # raises if they are on no mount
             request = ClusterRequest(spec.vm_size, scale_of(spec.scale_settings), spec.what)

@@ -56,7 +56,8 @@ def read_job_file(context: Context, arguments: Namespace, id: ResourceId, file: 
     declared = backend_options(context.settings)
     body = with_backend_options(description.body, given_options(vars(arguments), declared))
     values = read_values(arguments, job_create_options())
-    body = with_conditions(body, values.get("stop_if", ()))
+    if conditions := values.get("stop_if"):
+        body = with_conditions(body, conditions)
     body = _body(context, arguments, id, with_properties(body, values["properties"]), account=account)
     spec = description.checked(JobSpec, body)
     check_texts(spec.backend_options, declared, what=spec.what)

@@ -56,7 +56,7 @@ def _text(request: CellRequest, settings: Settings, check: Callable[[Backend], o
         describe(request),
         *_process_lines(_plan(request, gpus), preparation.command_line if preparation else ""),
     ]
-    if is_paid(settings) or request.spec.batchai_after or request.spec.batchai_after_any:
+    if is_paid(settings) or request.spec.predecessors:
         lines += filter(None, [_cost_or_problem(request, settings, check)])
     if is_made_here and request.spec.node_count > settings.cluster_nodes:
         has = f"cluster {request.cluster.name} is made with {settings.cluster_nodes} nodes"
