@@ -41,8 +41,9 @@ def to_html(card: JobOverview) -> str:
 def to_text(card: JobOverview) -> str:
     """The card as plain text."""
     lines = [f"[{card.job.word}] {card.job.id.name}   {card.title}"]
-    width = max(len(label) for label in card.details)
-    lines += [f"  {label:<{width}}  {value}" for label, value in card.details.items()]
+    details = card.details
+    width = max(map(len, details))
+    lines += [f"  {label:<{width}}  {value}" for label, value in details.items()]
     lines += [f"  ! {problem}" for problem in card.problems]
     lines += [f"  warning: {warning}" for warning in card.warnings]
     for label, tail in (("first failure", card.failure_lines), ("last lines", clean_lines(card.lines))):

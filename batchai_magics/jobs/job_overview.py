@@ -10,6 +10,7 @@ from typing import Any
 from batchai_magics.follow.hang_signs import hang_signs
 from batchai_magics.follow.job_errors import error_of
 from batchai_magics.follow.wait_reason import with_wait_reason
+from batchai_magics.jobs.job_costs import JobCosts
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_logs import has_progress, progress_text, saving_text
 from batchai_magics.jobs.job_model import JobModel, read_model
@@ -161,9 +162,10 @@ def overview_of(model: JobModel, job: JobResource, **more: Any) -> JobOverview:
 
 def job_overview(job: Job) -> JobOverview:
     """The overview of a job: state, metrics, first failure, last log lines."""
-    shown = with_wait_reason(job.backend, job.show_with_cost())
+    shown = with_wait_reason(job.backend, job.show())
     if shown.state is ExecutionState.QUEUED and not (shown.execution or shown.attempts):
-        return JobOverview(shown, datetime.now(timezone.utc))  # nothing to read yet
+        return JobOverview(shown, datetime.now(timezone.utc))  # nothing to read yet, and no cost
+    shown = shown.with_cost(JobCosts(job.backend).of_job(shown))
     records = job.records()
     model = read_model(job.backend, shown, job.patterns, tail_bytes=MODEL_BYTES)
     return overview_of(

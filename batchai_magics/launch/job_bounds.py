@@ -38,14 +38,19 @@ class JobBounds:
 
     def check(self, job: JobSpec, *, gpus_per_node: int) -> None:
         """Raises a SpecError that names each field that is too large, and its setting."""
-        variables = self._variables(job.environment_variables, job.node_count, "properties")
-        _refuse([*self._counts(job, gpus_per_node), *variables], job.what)
+        problems = [*self._counts(job, gpus_per_node)]
+        if job.environment_variables:
+            problems += self._variables(job.environment_variables, job.node_count, "properties")
+        if problems:
+            raise SpecError(problems, what=job.what)
 
     def check_cluster(self, cluster: ClusterSpec) -> None:
         """Raises a SpecError if the variables of its setup task are too large."""
         task = cluster.node_setup.setup_task if cluster.node_setup else None
-        where = "properties.nodeSetup.setupTask"
-        _refuse(list(self._variables(task.environment_variables, 0, where)) if task else [], cluster.what)
+        if task and task.environment_variables:
+            where = "properties.nodeSetup.setupTask"
+            if problems := [*self._variables(task.environment_variables, 0, where)]:
+                raise SpecError(problems, what=cluster.what)
 
     def _counts(self, job: JobSpec, gpus_per_node: int) -> Iterator[Problem]:
         processes = process_count(job, gpus_per_node) + server_count(job)
@@ -62,12 +67,12 @@ class JobBounds:
             yield Problem(f"properties.{field}", text, _hint("max_processes"))
 
     def _variables(
-        self, variables: Sequence[EnvironmentVariable] | None, node_count: int, where: str
+        self, variables: Sequence[EnvironmentVariable], node_count: int, where: str
     ) -> Iterator[Problem]:
         lists = dict.fromkeys(HOST_LISTS, node_count * _ADDRESS_BYTES)
         sizes = Variables({**dict.fromkeys(_PREFIXES, _PATH_BYTES), **lists})
         total = 0
-        for item in variables or ():
+        for item in variables:
             pieces = sizes.split_references(item.value)
             size = sum(len(text.encode()) + (sizes[name] if name else 0) for text, name in pieces)
             sizes[item.name] = size
@@ -75,11 +80,6 @@ class JobBounds:
         if total > self.environment_kib << 10:
             text = f"the variables are larger than {self.environment_kib} KiB once they are expanded"
             yield Problem(f"{where}.environmentVariables", text, _hint("max_environment_kib"))
-
-
-def _refuse(problems: Sequence[Problem], what: str) -> None:
-    if problems:
-        raise SpecError(problems, what=what)
 
 
 def _hint(setting: str) -> str:

@@ -57,8 +57,8 @@ def plan(job: JobSpec, nodes: Sequence[PlanNode], site: JobSite) -> Plan:
         python=site.rank_python,
         launcher=launcher,
         limits=limits(job)._replace(disk_grace_s=site.disk_grace_s),
-        mounts=_mount_commands(job.mount_volumes),
-        containers=Containers(_image(job.container_settings)),
+        mounts=_mount_commands(job.mount_volumes) if job.mount_volumes else (),
+        containers=Containers(_image(job.container_settings) if job.container_settings else None),
         secrets=job.secret_names,
         execution_logs=tuple(joined([site.stdouterr, "/execution", *suffix, ".log"]) for suffix in suffixes),
         telemetry=site.telemetry,
@@ -107,7 +107,7 @@ def setup(
         output=Output(LogPaths(""), LogPaths("")),
         exits=exits,
         python=python,
-        mounts=_mount_commands(node_setup.mount_volumes),
+        mounts=_mount_commands(node_setup.mount_volumes) if node_setup.mount_volumes else (),
     )
     task = node_setup.setup_task
     if task is None:
@@ -124,15 +124,13 @@ def setup(
     )
 
 
-def _mount_commands(volumes: MountVolumes | None) -> tuple[Mount, ...]:
-    systems = (volumes.unmanaged_file_systems if volumes else None) or ()
+def _mount_commands(volumes: MountVolumes) -> tuple[Mount, ...]:
+    systems = volumes.unmanaged_file_systems or ()
     return tuple(Mount(system.mount_command, system.relative_mount_path) for system in systems)
 
 
-def _image(settings: ContainerSettings | None) -> Image | None:
+def _image(settings: ContainerSettings) -> Image:
     """The image of a job's container; the password of its registry is a secret, which no plan has."""
-    if settings is None:
-        return None
     source = settings.image_source_registry
     username = source.credentials.username if source.credentials else ""
     return Image(source.image, source.server_url or "", username, settings.shm_size or "")

@@ -155,10 +155,11 @@ def workspace_id(names: Names, workspace: str = "") -> ResourceId:
     """
     name = check_name(workspace or names.workspace, Kind.WORKSPACE)
     group = check_group_name(names.resource_group)
-    text = f"{quoted(names.subscription)} is not a subscription"
-    problem = Problem("subscription", text, "leave --subscription out")
-    subscription = _checked(names.subscription, _SUBSCRIPTION, problem, "the subscription")
-    return ResourceId(subscription, group, name, Kind.WORKSPACE, name)
+    if not _SUBSCRIPTION.fullmatch(names.subscription):
+        text = f"{quoted(names.subscription)} is not a subscription"
+        problem = Problem("subscription", text, "leave --subscription out")
+        raise SpecError([problem], what="the subscription")
+    return ResourceId(names.subscription, group, name, Kind.WORKSPACE, name)
 
 
 def cluster_id(text: str, workspace: ResourceId) -> ResourceId:
@@ -205,33 +206,35 @@ def as_name(text: str) -> str:
 
 def check_name(name: str, kind: Kind) -> str:
     """Returns the name if it is valid for a resource of that kind; raises SpecError if it is not."""
-    fix = "use 1 to 64 letters, digits, '-' and '_'"
-    problem = Problem("name", f"{quoted(name)} is not a valid {kind.noun} name", fix)
-    return _checked(name, NAME, problem, f"the {kind.noun} name")
+    if not NAME.fullmatch(name):
+        fix = "use 1 to 64 letters, digits, '-' and '_'"
+        problem = Problem("name", f"{quoted(name)} is not a valid {kind.noun} name", fix)
+        raise SpecError([problem], what=f"the {kind.noun} name")
+    return name
 
 
 def check_group_name(name: str) -> str:
     """Returns the name if it is valid for a resource group; raises SpecError if it is not."""
-    fix = "use 1 to 90 letters, digits and -_.()"
-    problem = Problem("name", f"{quoted(name)} is not a resource group name", fix)
-    return _checked(name, _GROUP, problem, "the group")
+    if not _GROUP.fullmatch(name):
+        fix = "use 1 to 90 letters, digits and -_.()"
+        problem = Problem("name", f"{quoted(name)} is not a resource group name", fix)
+        raise SpecError([problem], what="the group")
+    return name
 
 
 def check_account_name(name: str) -> str:
     """Returns the name if it is valid for a storage account; raises SpecError if it is not."""
-    fix = "use 3 to 24 small letters and digits"
-    problem = Problem("name", f"{quoted(name)} is not an account name", fix)
-    return _checked(name, _ACCOUNT, problem, "the account")
+    if not _ACCOUNT.fullmatch(name):
+        fix = "use 3 to 24 small letters and digits"
+        problem = Problem("name", f"{quoted(name)} is not an account name", fix)
+        raise SpecError([problem], what="the account")
+    return name
 
 
 def check_share_name(share: str) -> str:
     """Returns `NAME` or `ACCOUNT/NAME` if it is valid for a share or container; else raises SpecError."""
-    fix = "use 3 to 63 small letters, digits and single '-'"
-    problem = Problem("share", f"{quoted(share)} is not a valid share name", fix)
-    return _checked(share, _SHARE, problem, "the share")
-
-
-def _checked(text: str, pattern: re.Pattern[str], problem: Problem, what: str) -> str:
-    if not pattern.fullmatch(text):
-        raise SpecError([problem], what=what)
-    return text
+    if not _SHARE.fullmatch(share):
+        fix = "use 3 to 63 small letters, digits and single '-'"
+        problem = Problem("share", f"{quoted(share)} is not a valid share name", fix)
+        raise SpecError([problem], what="the share")
+    return share

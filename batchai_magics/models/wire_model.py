@@ -54,7 +54,8 @@ class WireModel(BaseModel):
             SpecError: Lists every problem with its path; for unknown keys with a suggestion.
         """
         inner, beside = cls._unwrap(data)
-        cls._check_text(inner)
+        if unwritable := list(surrogates_in(inner, cls.wrapper)):
+            raise SpecError(unwritable, what=cls.what)
         converter = KeyConverter(UnknownKeys.REPORT)
         body = converter.object(inner, cls, cls.wrapper)
         problems = [*beside, *converter.problems, *converter.unknown]
@@ -69,21 +70,15 @@ class WireModel(BaseModel):
         Raises:
             SpecError: Lists every problem with its path.
         """
-        cls._check_text(fields)
         return cls._validated(fields, ())
-
-    @classmethod
-    def _check_text(cls, fields: Mapping[str, Any]) -> None:
-        """Raises SpecError for texts that cannot be written."""
-        unwritable = list(surrogates_in(fields, cls.wrapper))
-        if unwritable:
-            raise SpecError(unwritable, what=cls.what)
 
     @classmethod
     def _validated(cls, body: Mapping[str, Any], problems: Sequence[Problem]) -> Self:
         """The model of a body in canonical keys; raises SpecError with these problems and its own."""
         try:
-            model = cls.model_validate_json(json.dumps(body))
+            model = cls.model_validate_json(json.dumps(body, ensure_ascii=False).encode())
+        except UnicodeEncodeError:
+            raise SpecError([*surrogates_in(body, cls.wrapper)], what=cls.what) from None
         except ValidationError as error:
             between = [Problem(cls.wrapper, text) for text in cls.conflicts(body)]
             known = {problem.path for problem in (*problems, *between)}

@@ -384,7 +384,8 @@ class LocalRunner(Runner):
         if not self.layout.database.exists():
             return  # nothing was created yet, and a command that reads makes no home
         stopped, self._stopped = self._stopped, set()
-        wake(self.store, stopped)
+        if stopped:
+            wake(self.store, stopped)
         new = self._new.pop(threading.get_ident(), {})
         is_due, self._is_due = self._is_due or bool(new), False
         version, asked_s = self.store.version, time.monotonic()

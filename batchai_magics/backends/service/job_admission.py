@@ -41,6 +41,7 @@ from batchai_magics.backends.service.repository import (
     OWNER,
     Record,
 )
+from batchai_magics.backends.service.run_labels import STORED_LABELS
 from batchai_magics.backends.service.runner import (
     CORE_COUNT,
     ClusterChange,
@@ -60,6 +61,7 @@ from batchai_magics.models.cluster_spec import ClusterSpec, SetupTask
 from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.models.job_spec import JobSpec, PreflightMode
 from batchai_magics.models.resource_ids import Kind, ResourceId, check_name, of_kind
+from batchai_magics.models.runs.labels import BASELINE
 from batchai_magics.models.states import DeallocationOption
 from batchai_magics.models.vm_sizes import lookup
 from batchai_magics.records.record_checks import addresses_of
@@ -141,7 +143,9 @@ def _admitted(context: HomeContext, record: Record, job: NewJob, engine: tuple[s
     spec, cluster_record = job.spec, context.repository.get(_cluster_id(job.spec))
     after, state = _state_on(context, job, cluster_record, record.guid)
     cluster = cluster_of(cluster_record)
-    more: dict[str, object] = {**state, **run_labels.initial(job.records)}
+    more, labels = dict(state), run_labels.initial(job.records)
+    if any(labels):
+        more[STORED_LABELS] = labels.to_json()
     if TRIAL in job.records:
         trial = TrialRecord.from_text(job.records[TRIAL])
         more[GROUP] = f"{job.id.parent.key}/{trial.sweep.lower()}", trial.parallel
@@ -166,6 +170,7 @@ def _admitted(context: HomeContext, record: Record, job: NewJob, engine: tuple[s
         notes=notes,
         records=job.records,
         after=after,
+        is_baseline=BASELINE in labels.tags,
     )
 
 
@@ -249,7 +254,7 @@ def _predecessors(context: HomeContext, job: NewJob) -> tuple[Predecessor, ...]:
 
 def _create_admitted(context: HomeContext, jobs: Sequence[AdmittedJob]) -> list[Record]:
     """Creates jobs of one cluster together; returns the records that exist then."""
-    fresh: list[Record] = []
+    fresh: list[AdmittedJob] = []
     try:
         with context.repository.recorded([job.record for job in jobs]) as made:
             new = [job for job, record in zip(jobs, made, strict=True) if record is job.record]
@@ -259,26 +264,25 @@ def _create_admitted(context: HomeContext, jobs: Sequence[AdmittedJob]) -> list[
                     planned.append(job.planned_run())
                     context.repository.add_open_job(job.record)
                 context.runner.submit(planned)
-        fresh = [job.record for job in new]
+        fresh = new
     finally:
-        guids = {record.guid for record in fresh}
+        guids = {job.record.guid for job in fresh}
         for record in (job.record for job in jobs if job.record.guid not in guids):
             context.repository.remove_open_job(record)
             context.repository.remove_runs([record.guid])
-    for record in fresh:
-        run_labels.RunRecords(context).pin_if_tagged(record)
+    for job in fresh:
+        if job.is_baseline:
+            run_labels.RunRecords(context).pin(job.id)
     if fresh:
-        _tell_of_resize(context, _cluster_id(jobs[0].spec), jobs[0].cluster, fresh)
+        _tell_of_resize(context, fresh)
     return made
 
 
-def _tell_of_resize(
-    context: HomeContext, id: ResourceId, cluster: ClusterRef, jobs: Sequence[Record]
-) -> None:
+def _tell_of_resize(context: HomeContext, jobs: Sequence[AdmittedJob]) -> None:
     """Tells the engine of the new jobs of a cluster that was resized while they were created."""
-    now = context.repository.find(id)
-    if now and now.more != cluster.state:
-        runs = [(run_of(job), context.status(job)) for job in jobs]
+    now = context.repository.find(_cluster_id(jobs[0].spec))
+    if now and now.more != jobs[0].cluster.state:
+        runs = [(run_of(job.record), context.status(job.record)) for job in jobs]
         change = ClusterChange(runs=runs, option=DeallocationOption.WAIT_FOR_JOB_COMPLETION)
         context.runner.apply(cluster_of(now), change)
 
@@ -297,6 +301,7 @@ class AdmittedJob:
     notes: Sequence[str]  # for the user, about the cluster
     records: Mapping[str, str]  # the texts of the run's record files, by name
     after: tuple[Predecessor, ...] = ()  # the runs after which it starts
+    is_baseline: bool = False  # whether it has the tag
 
     def planned_run(self) -> PlannedRun:
         """Creates the folder with its links; returns what the run starts."""

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from batchai_magics.backends.service.context import HomeContext
     from batchai_magics.models.resource_ids import ResourceId
 
-_LABELS = "labels"  # in `more` of a job
+STORED_LABELS = "labels"  # in `more` of a job
 
 
-def initial(records: Mapping[str, str]) -> dict[str, object]:
-    """What a new job's `more` has of the labels among its record files; UsageError if a tag is no word."""
+def initial(records: Mapping[str, str]) -> Labels:
+    """The labels among the record files of a new job; UsageError if a tag is no word."""
     with contextlib.suppress(ValueError):  # no JSON: no labels
         labels = Labels.from_json(parse_json(records.get(LABELS, "{}")))
-        return {_LABELS: _checked(LabelChange(labels.tags), labels).to_json()} if any(labels) else {}
-    return {}
+        return _checked(LabelChange(labels.tags), labels) if any(labels) else labels
+    return Labels()
 
 
 class RunRecords:
@@ -42,11 +42,6 @@ class RunRecords:
         """The record files with these names, and those in these folders."""
         record = self._repository.get(job)
         return run_output.read_records(self._layout.job(record.guid).records, names)
-
-    def pin_if_tagged(self, job: Record) -> None:
-        """Makes a new job the baseline of its experiment if it was created with that tag."""
-        if BASELINE in _stored(job).tags:
-            self._pin(job.resource_id)
 
     def labels(self, jobs: Collection[ResourceId]) -> dict[str, Labels]:
         """The labels of those jobs that exist and have any, by key."""
@@ -75,7 +70,7 @@ class RunRecords:
         """
         record = self._change_stored(job, change)
         if BASELINE in change.add:
-            self._pin(job)
+            self.pin(job)
         elif BASELINE in change.remove:
 
             def without(experiment: Record) -> Record:
@@ -95,7 +90,7 @@ class RunRecords:
                 return name
         return ""
 
-    def _pin(self, job: ResourceId) -> None:
+    def pin(self, job: ResourceId) -> None:
         """Makes a run its owner's baseline; the previous one loses the tag: files tell which run has it."""
         record = self._repository.get(job)
         guid, owner = record.guid, record.more.get(OWNER, "")
@@ -123,7 +118,7 @@ class RunRecords:
             labels = _checked(wanted, _stored(record))
             with contextlib.suppress(OSError):  # they come from there if all records are lost
                 private_files.write(self._layout.job(record.guid).records / LABELS, labels.to_text())
-            return record.changed({_LABELS: labels.to_json()})
+            return record.changed({STORED_LABELS: labels.to_json()})
 
         return self._repository.change(job, changed)
 
@@ -143,4 +138,4 @@ def _checked(wanted: LabelChange, labels: Labels) -> Labels:
 
 
 def _stored(record: Record) -> Labels:
-    return Labels.from_json(record.more.get(_LABELS))
+    return Labels.from_json(record.more.get(STORED_LABELS))
