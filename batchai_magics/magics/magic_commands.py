@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from IPython.core.completer import CompletionContext, SimpleCompletion
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, no_var_expand
 
+from batchai_magics.errors import visible_lines
 from batchai_magics.models.resource_ids import as_name
 
 if TYPE_CHECKING:
@@ -123,11 +124,10 @@ class BatchAIMagics(Magics):
 
     def _run_job(self, line: str, cell: str, notebook: Notebook) -> Job | DisplayText | None:
         from batchai_magics.cell import parse
-        from batchai_magics.magics.notebook_output import print_notes, wait_for_job
 
         settings = self.context.settings
         request = parse(line, cell, settings=settings, notebook=notebook)
-        print_notes(request.notes)
+        _print_notes(request.notes)
         if request.is_dry_run:
             from batchai_magics.commands.output.dry_run import dry_run_text
 
@@ -141,6 +141,7 @@ class BatchAIMagics(Magics):
         self._bind(request.variable, job)
         if not request.is_waiting:
             return job
+        from batchai_magics.magics.notebook_output import wait_for_job
         from batchai_magics.widgets import is_text
 
         wait_for_job(job, self.show, prints_log=is_text(settings.ui))
@@ -148,12 +149,11 @@ class BatchAIMagics(Magics):
 
     def _run_sweep(self, line: str, cell: str, notebook: Notebook) -> Sweep | DisplayText:
         from batchai_magics.cell.sweep_request import parse_sweep
-        from batchai_magics.magics.notebook_output import print_notes
 
         settings = self.context.settings
         request = parse_sweep(line, cell, settings=settings, notebook=notebook)
         first = request.first
-        print_notes(first.notes)
+        _print_notes(first.notes)
         if first.is_dry_run:
             from batchai_magics.commands.output.dry_run import sweep_dry_run_text
 
@@ -267,7 +267,7 @@ class BatchAIMagics(Magics):
         from batchai_magics.commands.output.command_progress import Stream, run_operation
         from batchai_magics.commands.parsing.command_parser import parse
         from batchai_magics.errors import command_error
-        from batchai_magics.magics.notebook_output import print_notes, print_stream
+        from batchai_magics.magics.notebook_output import print_stream
         from batchai_magics.options.option import DisplayText
 
         invocation = parse(words, self.context.settings)
@@ -283,10 +283,10 @@ class BatchAIMagics(Magics):
         if isinstance(result, Stream):
             return result.in_notebook() if result.in_notebook else print_stream(result)
         if isinstance(result, PendingCommand):
-            print_notes(result.notes)
+            _print_notes(result.notes)
             result = result.result(run_operation(result.operation, is_shown=True))
         elif not _displays_itself(result, invocation.arguments.output):  # which tells what notes do
-            print_notes(result.notes)
+            _print_notes(result.notes)
         self._remember_selection(result)
         return _display_value(with_live_source(invocation, result, self.context), invocation.arguments.output)
 
@@ -310,6 +310,12 @@ class BatchAIMagics(Magics):
         message = f"{variable} is left unchanged: it holds an object of type {kind}, not a {noun}."
         hint = f"Use --var to choose another variable, or `x = %batchai {noun} show -n {handle.name}`."
         print(message, hint, sep="\n")
+
+
+def _print_notes(notes: Iterable[str]) -> None:
+    """Print notes that accompany a result."""
+    for note in notes:
+        print(visible_lines(note))  # not to stderr, which notebooks show as an error
 
 
 def _displays_itself(result: Result, output: str | None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -25,12 +25,6 @@ if TYPE_CHECKING:
 
 
 _GRACE_S = 3.0  # a second interrupt within this time cancels the job
-
-
-def print_notes(notes: Iterable[str]) -> None:
-    """Print notes that accompany a result."""
-    for note in notes:
-        print(visible_lines(note))  # not to stderr, which notebooks show as an error
 
 
 def print_stream(stream: Stream) -> None:
