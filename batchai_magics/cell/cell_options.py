@@ -6,9 +6,9 @@ import keyword
 import re
 import shlex
 from argparse import Namespace
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from batchai_magics.cell.search_space import FORM
@@ -217,7 +217,8 @@ class CellOptions(SubmitOptions):
 _JOB = Option(("JOB-NAME",), "name of the job", completes=NameKind.JOB)  # the first word
 
 
-def cell_options(declared: Iterable[BackendOption] = ()) -> tuple[Option, ...]:
+@lru_cache(maxsize=64)
+def cell_options(declared: tuple[BackendOption, ...] = ()) -> tuple[Option, ...]:
     """All options, with those that backends declare."""
     native = [
         switch(each.flag, help=each.help)
@@ -240,7 +241,7 @@ class HelpRequested(BatchAIError):
 def read_options(
     words: Sequence[str],
     env: Mapping[str, str],
-    declared: Sequence[BackendOption] = (),
+    declared: tuple[BackendOption, ...] = (),
     *,
     command: str = MAGIC,
 ) -> CellOptions:
@@ -284,7 +285,7 @@ def _sweep_options(given: Namespace, values: dict[str, Any]) -> SweepOptions | N
     return SweepOptions(**{name: values.pop(name) for name in names})
 
 
-def help_text(declared: Iterable[BackendOption] = ()) -> str:
+def help_text(declared: tuple[BackendOption, ...] = ()) -> str:
     """The text of `--help`."""
     return "\n".join(
         [
@@ -298,7 +299,7 @@ def help_text(declared: Iterable[BackendOption] = ()) -> str:
     )
 
 
-def expected_in_cell(words: Sequence[str], declared: Iterable[BackendOption] = ()) -> Expected:
+def expected_in_cell(words: Sequence[str], declared: tuple[BackendOption, ...] = ()) -> Expected:
     """What may follow these words on a job cell's first line."""
     return candidates_after(words, (_JOB, *cell_options(declared)))
 

@@ -6,7 +6,7 @@ import argparse
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any, NoReturn
 
@@ -72,10 +72,10 @@ def parse_options(
     for word in words:
         if _UNENCODABLE.search(word):
             raise make_error(f"{quoted(word)} holds a character that no file and no name can have")
-    parser = _Parser(make_error, has_prefixes=allow_abbreviations)
-    for option in options:
-        _add(parser, option)
-    return parser.parse_known_args(list(words))
+    try:
+        return _parser(tuple(options), allow_abbreviations).parse_known_args(list(words))
+    except _ParserError as error:
+        raise make_error(str(error)) from None
 
 
 def join_dashed_values(words: Sequence[str], options: Sequence[Option]) -> list[str]:
@@ -104,12 +104,12 @@ def _long_flags(options: Iterable[Option]) -> set[str]:
     return {flag for option in options for flag in option.flags if flag.startswith("--")}
 
 
+class _ParserError(Exception):
+    """What argparse says is wrong with a line."""
+
+
 class _Parser(argparse.ArgumentParser):
     """argparse that raises an error instead of exiting."""
-
-    def __init__(self, refuse: Callable[[str], BatchAIError], *, has_prefixes: bool) -> None:
-        super().__init__(add_help=False, allow_abbrev=has_prefixes)
-        self._refuse = refuse
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
         """Argparse takes `--` as a missing value and gives an empty list for text, so it is rejected here."""
@@ -118,7 +118,16 @@ class _Parser(argparse.ArgumentParser):
         return super()._get_values(action, arg_strings)
 
     def error(self, message: str) -> NoReturn:
-        raise self._refuse(message)
+        raise _ParserError(message)
+
+
+@lru_cache(maxsize=64)
+def _parser(options: tuple[Option, ...], has_prefixes: bool) -> _Parser:
+    """The parser of a table of options, which is made once."""
+    parser = _Parser(add_help=False, allow_abbrev=has_prefixes)
+    for option in options:
+        _add(parser, option)
+    return parser
 
 
 def _add(parser: _Parser, option: Option) -> None:

@@ -105,3 +105,15 @@ def test_job_create_has_the_options_of_a_cell() -> None:
     for option in (option for option in OPTIONS if option.flags[0] in OF_JOB_CREATE):
         expected = f"{option.help[0].upper()}{option.help[1:]}."
         assert here[option.flags[0]] == replace(option, help=expected)
+
+
+def test_line_is_read_without_what_the_line_before_it_gave():
+    first, second = (read_options(["a", "--tag", tag], {}) for tag in ("one", "two"))
+    assert (first.tags, second.tags) == (("one",), ("two",))
+
+
+def test_error_of_each_line_names_the_command_that_it_is_for():
+    for command in ("%%batchai_job", "batchai run"):
+        with pytest.raises(UsageError) as caught:
+            read_options(["a", "--nodes"], {}, command=command)
+        assert caught.value.hint == f"`{command} --help` lists the options"

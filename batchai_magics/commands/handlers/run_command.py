@@ -172,7 +172,7 @@ def _has_piped_input() -> bool:
 
 def run_options(declared: Iterable[BackendOption] = ()) -> tuple[Option, ...]:
     """The options of the command: those of a cell's job, but for what only a cell has."""
-    shared = (option for option in cell_options(declared) if option.flags[0] not in _NOT_HERE)
+    shared = (option for option in cell_options(tuple(declared)) if option.flags[0] not in _NOT_HERE)
     return (_SPEC, _MODULE, _PARAMETER, _DETACH, _FORMAT, _DEBUG, *shared)
 
 
