@@ -141,15 +141,13 @@ def _create_or_find(backend: Backend, request: CellRequest, runs: Sequence[JobRe
     if request.is_exact or request.is_new:
         name = request.name if request.is_exact else _next_run(request.name, names)
         return _create(backend, request, name)
-    if not runs:
-        with contextlib.suppress(ConflictError):  # another process has just created it
-            return _create(backend, request, request.name)
-        names = [request.name]
-    asked = request.spec.to_wire()
-    same = next((run.id.name for run in reversed(runs) if run.spec.to_wire() == asked), "")
-    if same or (runs and _may_match(asked, runs[-1].spec.to_wire())):
-        with contextlib.suppress(ConflictError):  # the secrets differ, which the spec does not show
-            return _shown(backend, _create(backend, request, same or names[-1]).job, runs, file)
+    candidate = _identical_run(request, runs) if runs else request.name
+    if candidate:
+        # another process may have just created it; or the secrets differ, which no spec shows
+        with contextlib.suppress(ConflictError):
+            created = _create(backend, request, candidate)
+            return _shown(backend, created.job, runs, file) if runs else created
+    names = names or [request.name]
     if request.is_same:
         text = f"a different job called {names[-1]} exists"
         hint = "Leave out --same to start the next run of that name."
@@ -158,6 +156,13 @@ def _create_or_find(backend: Backend, request: CellRequest, runs: Sequence[JobRe
     what = f"{file} or its options" if file else "The cell"
     note = f"{what} changed since {names[-1]}: running as {made.job.name} (--same makes this an error)."
     return replace(made, note=" ".join(filter(None, (note, made.note))))
+
+
+def _identical_run(request: CellRequest, runs: Sequence[JobResource]) -> str:
+    """The name of the latest run that the backend may take for the one that is asked for; else empty."""
+    asked = request.spec.to_wire()
+    same = next((run.id.name for run in reversed(runs) if run.spec.to_wire() == asked), "")
+    return same or (runs[-1].id.name if _may_match(asked, runs[-1].spec.to_wire()) else "")
 
 
 def _shown(backend: Backend, job: Job, runs: Sequence[JobResource], file: str) -> Submitted:

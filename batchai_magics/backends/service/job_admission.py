@@ -41,7 +41,6 @@ from batchai_magics.backends.service.repository import (
     OWNER,
     Record,
 )
-from batchai_magics.backends.service.run_labels import STORED_LABELS
 from batchai_magics.backends.service.runner import (
     CORE_COUNT,
     ClusterChange,
@@ -145,7 +144,7 @@ def _admitted(context: HomeContext, record: Record, job: NewJob, engine: tuple[s
     cluster = cluster_of(cluster_record)
     more, labels = dict(state), run_labels.initial(job.records)
     if any(labels):
-        more[STORED_LABELS] = labels.to_json()
+        more[run_labels.STORED_LABELS] = labels.to_json()
     if TRIAL in job.records:
         trial = TrialRecord.from_text(job.records[TRIAL])
         more[GROUP] = f"{job.id.parent.key}/{trial.sweep.lower()}", trial.parallel
