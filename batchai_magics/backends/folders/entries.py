@@ -105,8 +105,9 @@ def scan(
 
 def resolve_inside(folder: Path, path: str) -> Path:
     """`folder/path` with its links below the folder resolved; StorageError if it is outside the folder."""
-    full = join(folder, path)
-    if not is_remote(full) and not _has_links(folder, full):
+    inner = checked_name(path).lstrip("/")
+    full = folder / inner
+    if not is_remote(full) and not _has_links(folder, inner):
         return full
     real, base = _resolved(full), _resolved(folder)
     if not real.is_relative_to(base):
@@ -114,9 +115,9 @@ def resolve_inside(folder: Path, path: str) -> Path:
     return folder / real.relative_to(base)
 
 
-def _has_links(folder: Path, full: Path) -> bool:
+def _has_links(folder: Path, path: str) -> bool:
     """Whether a part of a path below the folder is, or may be, a link."""
-    parts = full.relative_to(folder).parts
+    parts = [part for part in path.split("/") if part]
     current = str(folder)
     try:
         for part in parts:
@@ -147,12 +148,13 @@ def checked_name(path: str) -> str:
     """The path of that text in the file system's encoding; StorageError if it is invalid."""
     try:
         name = name_of(path)
-        os.fsencode(name)
+        encoded = os.fsencode(name)
     except UnicodeEncodeError:
         raise StorageError(f"{path!r} is not a valid path: it is not valid UTF-8", hint=_NO_PATH) from None
     if "\0" in name:
         raise StorageError(f"{path!r} is not a valid path: it contains a null character", hint=_NO_PATH)
-    if name.count("/") > _MAX_DEPTH or any(len(os.fsencode(part)) > _MAX_NAME for part in name.split("/")):
+    has_long_name = len(encoded) > _MAX_NAME and max(map(len, encoded.split(b"/"))) > _MAX_NAME
+    if has_long_name or name.count("/") > _MAX_DEPTH:
         limits = f"a name has at most {_MAX_NAME} bytes, a path {_MAX_DEPTH} folders"
         raise StorageError(f"{quoted(path)} is not a valid path: {limits}", hint=_NO_PATH)
     return name

@@ -12,7 +12,6 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -97,10 +96,12 @@ class FolderStorage:
     def show(self, share: str, path: str) -> ShareFile:
         """The current status of a file or folder."""
         folder = self._existing_folder(share)
-        resolve_inside(folder, path)  # raises for a link that is outside the share
+        item = resolve_inside(folder, path)  # raises for a link that is outside the share
+        if item != entries.join(folder, path):  # there are links: the last one is shown itself
+            item = entries.unresolved(folder, path)
         try:
-            entry = Entry.at(folder, entries.unresolved(folder, path))
-            return replace(_entry(entry, ""), path=str(PurePosixPath(path)))
+            entry = Entry.at(folder, item)
+            return ShareFile(str(PurePosixPath(path)), entry.kind, entry.size_bytes, entry.modified)
         except OSError as error:
             raise api_errors.not_on_share(share, path) from error
 
@@ -124,7 +125,7 @@ class FolderStorage:
         """Deletes a file, or a folder with its contents."""
         folder = self._existing_folder(share)
         item = entries.unresolved(folder, path)
-        if item == resolve_inside(folder, "") or not (item.is_symlink() or item.exists()):
+        if item == folder or not (item.is_symlink() or item.exists()):
             raise api_errors.not_on_share(share, path)
         _remove(item)
 
@@ -289,7 +290,7 @@ class FolderStorage:
         """The path of a file or folder whose parent exists."""
         folder = self._existing_folder(share)
         item = resolve_inside(folder, path)
-        if not item.parent.is_dir() or item == resolve_inside(folder, ""):
+        if not item.parent.is_dir() or item == folder:
             raise api_errors.no_folder_of_share(share, str(PurePosixPath(path).parent))
         return item
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime, timezone
 
 from batchai_magics.backends.base import ShareFile, Storage, api_errors
 from batchai_magics.backends.service import extension_bodies
@@ -14,7 +15,7 @@ from batchai_magics.server.batchai import job_handlers
 from batchai_magics.server.handler_context import HandlerContext
 from batchai_magics.server.storage.share_files import check_body
 from batchai_magics.server.storage.storage_metadata import EMPTY_RECORD
-from batchai_magics.server.storage.storage_request import LAST_WRITE_HEADER, StorageRequest, version_headers
+from batchai_magics.server.storage.storage_request import StorageRequest, iso_time, version_headers
 from batchai_magics.server.storage.storage_resource import (
     check_path,
     file_size_header,
@@ -72,7 +73,8 @@ def store_files(context: HandlerContext, call: ApiCall) -> ApiResponse:
         for resource in resources:
             context.metadata.set_new(resource, EMPTY_RECORD)
     stored = [storage.show(share, path) for path in contents]
-    return ApiResponse(data={"value": [version_headers(file)[LAST_WRITE_HEADER] for file in stored]})
+    now = datetime.now(timezone.utc)
+    return ApiResponse(data={"value": [iso_time(file.modified or now) for file in stored]})
 
 
 def fetch_files(context: HandlerContext, call: ApiCall) -> ApiResponse:

@@ -7,7 +7,7 @@ import re
 import secrets
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -163,7 +163,7 @@ class MetadataStore:
 
     def set(self, key: str, record: StorageRecord) -> None:
         """Replaces a record."""
-        changed = {name: value for name, value in asdict(record).items() if value}
+        changed = {name: value for name, value in vars(record).items() if value}
         self._journal.put(key, changed or None)
 
     def set_new(self, resource: StorageResource, record: StorageRecord) -> None:

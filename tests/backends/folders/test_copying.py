@@ -10,8 +10,10 @@ import pytest
 from batchai_magics.backends.base import Copy
 from batchai_magics.backends.base.storage import STALE_S, PartialDownloads
 from batchai_magics.backends.folders import copying
+from batchai_magics.backends.folders.entries import resolve_inside
 from batchai_magics.backends.folders.shares import FolderStorage
 from batchai_magics.errors import ConflictError, NotFoundError, StorageError
+from tests.calls import calls_of
 
 BIG = b"0123456789" * (copying.BLOCK_BYTES // 4)  # two blocks and a half
 UPLOADS = {
@@ -224,3 +226,11 @@ def test_a_place_on_another_disk_is_reached_too(tmp_path):
         assert not list(Path(disk).iterdir())
     assert [path.name for path in tmp_path.iterdir()] == ["target"]
     assert target.read_bytes() == BIG
+
+
+def test_a_path_without_links_is_resolved_once_for_the_status_of_its_file(storage):
+    paths = [f"in/{number}" for number in range(20)]
+    storage.upload("data", dict.fromkeys(paths, b"1"))
+    with calls_of(resolve_inside) as resolved:
+        assert [storage.show("data", path).path for path in paths] == paths
+    assert resolved.count == len(paths)
