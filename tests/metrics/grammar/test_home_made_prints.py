@@ -317,6 +317,7 @@ def test_such_a_table_without_a_position_gives_nothing(text):
     assert rows_of(text.removeprefix("Epoch 3\n")) == []
 
 
+@pytest.mark.filterwarnings("ignore::batchai_magics.metrics.MetricsWarning")  # a notice may name them
 def test_assigned_measures_below_a_phase_are_read_and_settings_are_not():
     settings = "  iou_threshold = 0.5\n  iou = 0.5\n"
     assert rows_of(f"eval:\n  accuracy = 0.93\n{settings}") == [{"val_accuracy": 0.93}]

@@ -202,6 +202,7 @@ HYPERPARAMETERS = (
 )
 
 
+@pytest.mark.filterwarnings("ignore::batchai_magics.metrics.MetricsWarning")  # a notice may name them
 @pytest.mark.parametrize("text", HYPERPARAMETERS)
 def test_hyperparameters_are_no_metrics(text):
     assert rows_of(text) == []
@@ -324,6 +325,7 @@ def test_the_error_of_a_set_heads_its_numbers():
     assert rows_of(text)[1:] == told("epoch=3 avg_loss=0.25; epoch=3 test_avg_loss=0.75")
 
 
+@pytest.mark.filterwarnings("ignore::batchai_magics.metrics.MetricsWarning")  # a notice may name them
 def test_a_threshold_below_the_heading_of_a_phase_is_a_setting():
     assert rows_of("val:\n  interval: 1\n  iou_threshold: 0.5\n  loss_weight: 0.25\n") == []
     assert rows_of("test:\n  nms_iou: 0.5\nval:\n  accuracy: 0.93\n") == []
