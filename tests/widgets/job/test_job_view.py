@@ -11,6 +11,8 @@ from nbformat import v4
 from playwright.sync_api import expect
 
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.models.job_execution import RankExit
+from batchai_magics.models.states import ExecutionState
 from tests.widgets.scripted_job import JOB
 from tests.world import until
 
@@ -59,6 +61,19 @@ def test_the_first_failure_leads_to_its_line_of_the_cell(lab):
     panel.get_by_role("button", name="Show in the log").click()
     lab.page.locator(".ba-row", has_text="Traceback").wait_for()
     assert lab.errors == []
+
+
+def test_marks_of_a_failure_stay_below_their_code_on_a_narrow_page(open_job, backend, job):
+    code, marks = f"    load({'x' * 120!r}, 1)", f"    {'^' * 128}"
+    backend.write(f"Traceback\n{code}\n{marks}\nValueError: {'y ' * 100}\n", file="stderr.txt")
+    backend.finish(ExecutionState.FAILED, exit_code=1, ranks=[RankExit(0, 1, "node-0")])
+    page = open_job(job)
+    page.set_viewport_size({"width": 600, "height": 1000})
+    lines = page.locator(".ba-words .ba-trace")
+    lines.nth(3).wait_for()
+    heights = lines.evaluate_all("(all) => all.map((one) => Math.round(one.offsetHeight / 18))")
+    assert heights[:3] == [1, 1, 1]
+    assert heights[3] > 1  # a message wraps
 
 
 def test_a_long_log_is_searched_as_a_whole_and_a_long_line_wraps(open_job, backend, job):

@@ -10,6 +10,7 @@ import { counted, nodeName } from "../core/format.js";
 
 const FIRST_LINE = 2; // of the script in its cell, after the magic line
 const FOLDER = /File "[^"]*[/\\](?=[^"/\\]+", line)/; // the script's folder is not useful to show
+const MARKS = /^\s*[~^][~^\s]*$/; // below the code that failed
 const PLACE = /File "(?:[^"]*[/\\])?([^"/\\]+)", line (\d+)/;
 
 /**
@@ -129,7 +130,12 @@ export class FailurePanel {
     );
     const head = el("div", { class: "ba-failure-head" }, el("span", { class: "ba-label" }, `The last lines of ${failure.rank === undefined ? "" : `rank ${failure.rank} in `}${failure.file}`), jump);
     const lines = (/** @type {LastOutput} */ { lines: all }) =>
-      all.map((line) => logLine(line, { script: facts.script, job: facts.name }, this.element));
+      all.map((text, index) => {
+        const line = logLine(text, { script: facts.script, job: facts.name }, this.element);
+        const isMarked = [text, all[index + 1] ?? ""].some((one) => MARKS.test(one));
+        line.classList.toggle("ba-marked", isMarked);
+        return line;
+      });
     const words = lines(failure);
     this.last = words[words.length - 1];
     this.words.replaceChildren(...words);
