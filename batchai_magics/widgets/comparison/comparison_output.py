@@ -166,8 +166,7 @@ class LiveComparison(LiveDashboard):
         if sent or self.is_frozen or not self.model.is_over or self._is_final:
             return sent
         self._is_final = True
-        sent = self._update(self._snapshot(), self.second_id)
-        return sent + (_show_chart(self.model, self.figure_id) if self._has_figure_place else 0)
+        return self._refresh()
 
     def on_cell_end(self, wait_for: WaitFor) -> None:
         """Shows the final table and figure if all jobs have ended and no page can show the view."""
@@ -181,10 +180,12 @@ class LiveComparison(LiveDashboard):
         with self._freezing:
             return self._freeze()
 
-    def _freeze(self) -> int:
-        self.view.has_page = False
-        display.update(display.EMPTY, self.second_id)
-        return DashboardOutput._freeze(self) + _show_chart(self.model, self.figure_id)
+    def _outputs_below(self) -> dict[str, Bundle]:
+        has_figure = self._has_figure_place and self.model.is_over
+        return super()._outputs_below() | ({self.figure_id: self.model.chart()} if has_figure else {})
+
+    def _last_outputs(self) -> dict[str, Bundle]:
+        return super()._last_outputs() | {self.figure_id: self.model.chart()}
 
     def _is_over(self) -> bool:
         """Whether all jobs have ended, and no page shows the view or it has not been used for a long time."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from batchai_magics.widgets.core import display
-from batchai_magics.widgets.core.display import Bundle
+from batchai_magics.widgets.core.display import Bundle, bundle_bytes
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
 from batchai_magics.widgets.core.polled_model import PolledModel
 from batchai_magics.widgets.core.view_stream import Clock, ViewStream
@@ -165,6 +165,7 @@ class LiveOutput(CellOutput):
         self.view = view
         self._is_kept = is_kept
         self._hello_deadline = display.hello_deadline(self._clock())
+        self._refreshed_pages = 1  # pages whose snapshot is up to date: the first one had it from the cell
 
     @property
     def is_removed(self) -> bool:
@@ -182,9 +183,21 @@ class LiveOutput(CellOutput):
             return self.freeze()
         sent = self.view.send_next(limit_bytes)
         interval_s = SNAPSHOT_INTERVAL_S if self.view.has_page else REFRESH_INTERVAL_S
-        if sent or not self._is_due(interval_s, limit_bytes):
+        is_reloaded = self.view.page_count > self._refreshed_pages
+        if sent or not (is_reloaded or self._is_due(interval_s, limit_bytes)):
             return sent
-        return self._update(self._snapshot(), self.second_id)
+        return self._refresh()
+
+    def _refresh(self) -> int:
+        """Updates what is below the view, also in a page that was loaded again."""
+        outputs = self._outputs_below()
+        sent = sum(self._update(bundle, id) for id, bundle in outputs.items())
+        self._refreshed_pages = max(1, self.view.page_count)
+        return sent + (self.view.replace_outputs(None, *outputs.values()) if self._refreshed_pages > 1 else 0)
+
+    def _outputs_below(self) -> dict[str, Bundle]:
+        """The outputs below the view, by display id."""
+        return {self.second_id: self._snapshot()}
 
     def replace(self, old: LiveOutput) -> None:
         """Shows the view where `old`, an output of the same id, is shown; that one's view ends.
@@ -218,8 +231,3 @@ class LiveOutput(CellOutput):
         # A text-only front end shows a title in place of the view; the snapshot has the rest.
         title = self._render()["text/plain"].partition("\n")[0]
         show({**bundle, "text/plain": title}, self.id)
-
-
-def bundle_bytes(bundle: Bundle) -> int:
-    """The approximate size of a bundle on the wire."""
-    return OVERHEAD_BYTES + sum(map(len, bundle.values()))

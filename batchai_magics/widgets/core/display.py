@@ -7,6 +7,8 @@ import html
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -29,6 +31,11 @@ def update(bundle: Bundle, display_id: str) -> None:
     from IPython.display import display
 
     display(dict(bundle), raw=True, display_id=display_id, update=True)  # type: ignore[no-untyped-call]  # as above
+
+
+def bundle_bytes(bundle: Bundle) -> int:
+    """The approximate size of a bundle on the wire."""
+    return OVERHEAD_BYTES + sum(map(len, bundle.values()))
 
 
 def has_frontend() -> bool:

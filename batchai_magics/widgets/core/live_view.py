@@ -6,6 +6,7 @@ import anywidget
 import traitlets
 
 from batchai_magics.widgets.core import pages
+from batchai_magics.widgets.core.display import Bundle, bundle_bytes
 from batchai_magics.widgets.core.polled_model import PageData
 from batchai_magics.widgets.core.view_stream import Batch, ViewStream
 
@@ -35,6 +36,17 @@ class LiveView(ViewStream, anywidget.AnyWidget):
             for name, value in state.items():
                 setattr(self, name, value)
         self.keep_route()
+
+    def replace_outputs(self, *bundles: Bundle | None) -> int:
+        """Sends a page, if there is one, what replaces the view and the outputs below; returns the bytes.
+
+        None leaves an output as it is. A page that was loaded again no longer knows the display ids of its
+        outputs, so that updates of them do not reach it.
+        """
+        if not self.has_page:
+            return 0
+        self.transmit(Batch({"kind": "outputs", "model_id": self.model_id, "outputs": list(bundles)}))
+        return sum(map(bundle_bytes, filter(None, bundles)))
 
     def keep_route(self) -> None:
         """Restores the routing of the page's messages to the subshell that it chose; called after each send.

@@ -45,6 +45,11 @@ class Pages:
         self._pages: dict[str, _Page] = {}
 
     @property
+    def count(self) -> int:
+        """How many pages there have been."""
+        return len(self._pages)
+
+    @property
     def is_any_open(self) -> bool:
         """Whether a page shows the view and has sent a heartbeat lately."""
         now = self._clock()

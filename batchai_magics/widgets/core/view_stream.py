@@ -111,6 +111,11 @@ class ViewStream:
         return not self._is_page_alive
 
     @property
+    def page_count(self) -> int:
+        """How many pages have shown the view so far; one that is loaded again counts again."""
+        return self._pages.count
+
+    @property
     def is_in_use(self) -> bool:
         """Whether the pointer or focus is in the view, on a page that still answers."""
         return self._is_in_use and self._is_page_alive

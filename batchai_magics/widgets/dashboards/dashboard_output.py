@@ -9,7 +9,7 @@ from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.cell_output import CellOutput, LiveOutput, WaitFor
-from batchai_magics.widgets.core.display import EMPTY, Bundle
+from batchai_magics.widgets.core.display import EMPTY, Bundle, bundle_bytes
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
 from batchai_magics.widgets.core.view_stream import Clock
 from batchai_magics.widgets.dashboards.cluster_dashboard import ClusterModel, ClusterView
@@ -101,9 +101,17 @@ class LiveDashboard(LiveOutput, DashboardOutput):
             return OVERHEAD_BYTES
 
     def _freeze(self) -> int:
+        outputs = self._last_outputs()
+        sent = self.view.replace_outputs(*outputs.values())
         self.view.has_page = False
-        display.update(EMPTY, self.second_id)
-        return super()._freeze()
+        for id, bundle in outputs.items():
+            display.update(bundle, id)
+        self.is_frozen = True
+        return sent + sum(map(bundle_bytes, outputs.values()))
+
+    def _last_outputs(self) -> dict[str, Bundle]:
+        """What replaces the view and the outputs below it, by display id."""
+        return {self.id: self._render(), self.second_id: EMPTY}
 
 
 def show(subject: LiveResult, publisher: Publisher, open_jobs: OpenJobs, *, ui: str) -> None:

@@ -18,9 +18,8 @@ from batchai_magics.widgets.core.cell_output import (
     CellOutput,
     LiveOutput,
     WaitFor,
-    bundle_bytes,
 )
-from batchai_magics.widgets.core.display import EMPTY, Bundle, figure
+from batchai_magics.widgets.core.display import EMPTY, Bundle, bundle_bytes, figure
 from batchai_magics.widgets.core.view_stream import Clock, RunInBackground
 from batchai_magics.widgets.job.job_view import FollowedJob, JobView
 from batchai_magics.widgets.job.page_requests import OpenJob

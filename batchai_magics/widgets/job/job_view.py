@@ -16,8 +16,6 @@ from batchai_magics.jobs.log_numbers import VALUE_BYTES
 from batchai_magics.jobs.log_tail import LogTail
 from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.jobs.watch_records import stalled_s
-from batchai_magics.widgets.core.cell_output import bundle_bytes
-from batchai_magics.widgets.core.display import Bundle
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES, AckWindow, Schedule, main_loop_scheduler
 from batchai_magics.widgets.core.live_view import LiveView
 from batchai_magics.widgets.core.polled_model import PageData
@@ -208,17 +206,6 @@ class JobView(JobStream, LiveView):
     ) -> None:
         JobStream.__init__(self, job, model, work=work, schedule=main_loop_scheduler(), open_job=open_job)
         self.open_model("job_view", view_id)
-
-    def replace_outputs(self, *bundles: Bundle) -> int:
-        """Sends the page, if there is one, what replaces the view and the output below it; returns the bytes.
-
-        A page that was loaded again no longer knows the display ids of its outputs, so that updates of them
-        do not reach it.
-        """
-        if not self.has_page:
-            return 0
-        self.transmit(Batch({"kind": "outputs", "model_id": self.model_id, "outputs": list(bundles)}))
-        return sum(map(bundle_bytes, bundles))
 
 
 @dataclass

@@ -90,9 +90,32 @@ def test_a_notebook_loaded_again_after_its_job_has_ended_is_saved_with_the_end(l
     assert lab.errors == []
 
 
-def texts_of(notebook):
-    """What the outputs of its second cell say as text."""
-    return "".join("".join(each["data"]["text/plain"]) for each in notebook["cells"][1]["outputs"])
+def test_lists_and_comparisons_loaded_again_after_their_jobs_have_ended_are_saved_with_the_end(
+    lab, real_world
+):
+    jobs = [NotebookJob(real_world, name, "--nodes 1 --processes 1") for name in ("left", "right")]
+    lab.open("listed", LOAD, "%batchai compare left right", "%batchai job list")
+    for index in range(3):
+        lab.run(index)
+
+    def running(index):
+        return re.findall(r"\b(?:left|right):?\s+running", texts_of(lab.save(), index))
+
+    for index in (1, 2):
+        until(lambda index=index: len(running(index)) == 2)
+    lab.page.goto("about:blank")
+    for job in jobs:
+        job.end()
+    lab.reload_views()
+    for index in (1, 2):
+        until(lambda index=index: running(index) == [])
+        assert "left" in texts_of(lab.save(), index)
+    assert lab.errors == []
+
+
+def texts_of(notebook, index=1):
+    """What the outputs of a cell say as text."""
+    return "".join("".join(each["data"]["text/plain"]) for each in notebook["cells"][index]["outputs"])
 
 
 def test_after_a_kernel_restart_the_copied_command_shows_the_job_again(lab, eight_ranks):

@@ -68,6 +68,37 @@ def test_a_page_keeps_the_live_view_with_the_final_table_and_figure_beside_it(
     assert page.updates == updates
 
 
+def test_a_page_that_is_loaded_again_is_sent_what_is_below_its_view(publisher, clock, place, page):
+    shown = opened(publisher, place, page)
+    end(place)
+    turns(publisher, clock, 4)
+    assert replacements(page) == []
+    say(shown, kind="ready", page="loaded again", turn=1)
+    turns(publisher, clock, 2)
+    below = [page.shown[shown.second_id], page.shown[shown.figure_id]]
+    assert replacements(page) == [[None, *below]]
+    assert "running" not in below[0]["text/plain"]
+
+
+def test_a_page_that_is_loaded_again_after_the_end_gets_the_table_and_the_figure(
+    publisher, clock, place, page
+):
+    shown = opened(publisher, place, page)
+    end(place)
+    close_page(shown, clock)
+    turns(publisher, clock, 4)
+    assert shown.is_frozen
+    say(shown, kind="ready", page="loaded again", turn=1)
+    turns(publisher, clock, 2)
+    outputs = [page.shown[id] for id in (shown.id, shown.second_id, shown.figure_id)]
+    assert replacements(page) == [outputs]
+
+
+def replacements(page):
+    """What has replaced outputs of the page."""
+    return [content["outputs"] for content, _ in page.messages if content["kind"] == "outputs"]
+
+
 def test_view_unused_for_long_is_frozen(publisher, clock, place, page):
     shown = opened(publisher, place, page)
     end(place)

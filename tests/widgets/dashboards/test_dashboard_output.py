@@ -30,6 +30,19 @@ def test_a_live_view_comes_with_a_snapshot_for_the_saved_notebook(publisher, pla
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_page_that_is_loaded_again_is_sent_the_snapshot(publisher, clock, place, page, kind):
+    shown = opened(publisher, place, page, kind)
+    say(shown, kind="ready", page="first", turn=1)
+    turns(publisher, clock, 60)
+    assert sent(page, "outputs") == []
+    say(shown, kind="ready", page="loaded again", turn=1)
+    turns(publisher, clock, 1)
+    (content,) = sent(page, "outputs")
+    assert content["model_id"] == shown.view.model_id
+    assert content["outputs"] == [None, page.shown[shown.second_id]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_html_output_is_refreshed(publisher, clock, place, page, kind):
     shown = opened(publisher, place, page, kind, ui="html")
     assert set(page.shown[shown.id]) == {"text/html", "text/plain"}

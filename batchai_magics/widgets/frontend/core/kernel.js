@@ -1,6 +1,8 @@
 // The connection of a view to its kernel, or to what stands for one: greetings, messages, requests; and what the view says
 // about it.
 
+import { replaceOutputs } from "./snapshot.js";
+
 /** @typedef {import("./messages.d.ts").Host} Host */
 /** @typedef {import("./messages.d.ts").Reply} Reply */
 /** @typedef {{content: Record<string, unknown>, patience: ReturnType<typeof setTimeout>, resolve: (reply: Reply) => void}} PendingRequest */
@@ -127,6 +129,7 @@ export class KernelConnection {
     this.isAnswered = true;
     if (content.kind === "reply") return this.#settle(content, buffers);
     clearTimeout(this.greeting);
+    if (content.kind === "outputs") return replaceOutputs(this.host.get("cells"), content.model_id, content.outputs);
     this.on.message(content, buffers);
   }
 

@@ -39,18 +39,18 @@ export function hideSnapshot(viewId, view, isAnswered) {
 }
 
 /**
- * Replaces a view and what follows it in its cell, unless the notebook no longer has the view. After a reload,
- * the page does not know the display ids of its outputs, and misses their updates.
+ * Replaces a view and what follows it in its cell, unless the notebook no longer has the view; null leaves an output as
+ * it is. After a reload, the page does not know the display ids of its outputs, and misses their updates.
  * @param {Iterable<import("./messages.d.ts").NotebookCell>} cells
  * @param {string} modelId
- * @param {Record<string, string>[]} bundles
+ * @param {(Record<string, string> | null)[]} bundles
  */
 export function replaceOutputs(cells, modelId, bundles) {
   for (const { outputs } of cells) {
     for (let first = 0; first < (outputs?.length ?? 0); first++) {
       if (outputs?.get(first).data[WIDGET_VIEW]?.model_id !== modelId) continue;
       bundles.forEach((data, i) => {
-        if (first + i < outputs.length) outputs.set(first + i, { output_type: "display_data", data, metadata: {} });
+        if (data && first + i < outputs.length) outputs.set(first + i, { output_type: "display_data", data, metadata: {} });
       });
       return;
     }

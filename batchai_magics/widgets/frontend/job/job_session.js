@@ -1,7 +1,6 @@
 // What a job's views share: the data that the host has sent, the connection to it, and who is told of news.
 
 import { KernelConnection } from "../core/kernel.js";
-import { replaceOutputs } from "../core/snapshot.js";
 import { JobData } from "./job_data.js";
 
 /** @typedef {import("../core/messages.d.ts").Host} Host */
@@ -125,7 +124,6 @@ export class JobSession extends JobData {
       this.isKept = true;
       this.#notify("keep");
     }
-    if (content.kind === "outputs") replaceOutputs(this.host.get("cells"), content.model_id, content.outputs);
     if (content.kind !== "batch") return;
     const { news, isLacking } = this.takeBatch(content, buffers);
     for (const item of news) this.#notify(item.kind, item.file, item.added);

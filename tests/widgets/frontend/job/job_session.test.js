@@ -54,8 +54,9 @@ test("outputs of a notebook that still has the view are replaced, others stay", 
   frozen("a");
   frozen("a");
   frozen("b");
+  take({ kind: "outputs", model_id: "x", outputs: [null, { "text/plain": "below" }] }, []);
   const texts = [other, own, alone].map(({ outputs }) => outputs.list.map(({ data }) => data["text/plain"]));
-  assert.deepEqual(texts, [[undefined, undefined], [undefined, "card", "chart"], ["card"]]);
+  assert.deepEqual(texts, [[undefined, "below"], [undefined, "card", "chart"], ["card"]]);
 });
 
 test("numbers of one line have their positions once", () => {
