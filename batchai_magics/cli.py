@@ -43,7 +43,7 @@ def program() -> NoReturn:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line, by default that of the process; returns the exit code."""
+    """Run a command line, by default this process's; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         return _run_safely(words)

@@ -37,7 +37,7 @@ def setting(default: Value, help: str, *, is_secret: bool = False, may_be_zero: 
 
 
 def default_home(backend: str = "") -> Path:
-    """The folder of this user's data, or that of a backend in it."""
+    """The folder of this user's data, or a backend's folder in it."""
     import platformdirs
 
     return Path(platformdirs.user_data_dir(APP, appauthor=False), backend)
@@ -156,7 +156,7 @@ class _Sources:
         """The settings that are given, by name: the last source counts, and the values of all are validated.
 
         Args:
-            items: General settings, or those of a backend.
+            items: General settings, or a backend's.
             backend: The backend; empty for general settings.
             also: The settings of the backend that may also be given as general ones.
             choices: The valid values, by setting.

@@ -31,7 +31,7 @@ _ALLOCATION = {AllocationState.STEADY: card_parts.GREEN, AllocationState.RESIZIN
 def cluster_card(
     cluster: Cluster, nodes: Sequence[Node], now: datetime, reopen_command: str = ""
 ) -> TableCard:
-    """The card of a cluster and its nodes, of which at most `MAX_NODES` are listed; `now` is when it is made.
+    """The card of a cluster and at most `MAX_NODES` of its nodes; `now` is when it is made.
 
     Its title has their size and number: `Standard_D2 · 2 of 4 nodes · auto-scale 0 to 4`.
     """

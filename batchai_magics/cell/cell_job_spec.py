@@ -170,7 +170,7 @@ def _with_settings(body: dict[str, Any], asked: CellOptions) -> dict[str, Any]:
         changes[key] = asked.processes
     if toolkit not in _COMMAND_LINES:
         changes |= _program_settings(toolkit, asked)
-    elif asked.is_described:  # that of a script has them already
+    elif asked.is_described:  # a script's job has them already
         for flag, value in (("--args", asked.args), ("--python", asked.python or None)):
             if value is not None:
                 text = f"{flag} does not apply to toolkit {toolkit.value}: its command line is in the file"
@@ -193,7 +193,7 @@ def _program_settings(toolkit: Toolkit, asked: CellOptions) -> dict[str, Any]:
 
 
 def _merge(body: dict[str, Any], key: str, items: list[dict[str, str]], *, by: str) -> None:
-    """Adds `items` to the list at `key`, replacing those of the same name."""
+    """Adds `items` to the list at `key`; an item of the same name is replaced."""
     if not items:
         return
     present = body.get(key)

@@ -1,4 +1,4 @@
-"""The options of the job magic, those of sweeps among them: one table for parser, help and completion."""
+"""The options of the job magic and of sweeps: one table for parser, help and completion."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class CellOptions(SubmitOptions):
 
     name: str | None = None
     cluster: str | None = None
-    properties: Mapping[str, Any] = field(default_factory=dict)  # those of the job that options set, by path
+    properties: Mapping[str, Any] = field(default_factory=dict)  # the job's fields that options set, by path
     processes: int | None = None
     toolkit: str | None = None
     args: str | None = None

@@ -29,7 +29,7 @@ class LauncherSyntax:
         refused: Options that cannot be translated, and what to write instead.
         rank_option: The option with which the script is told its local rank; empty: only by a variable.
         default_processes: Processes on each node without an option; None: one per GPU.
-        is_total: Whether the number of processes is that of all nodes, not of each.
+        is_total: Whether the number of processes counts all nodes, not each one.
         needs_count: Whether the number of processes must be given.
     """
 
@@ -115,7 +115,7 @@ ACCELERATE = LauncherSyntax(
         "dynamo-use-dynamic": {"ACCELERATE_DYNAMO_USE_DYNAMIC": "True"},
         "dynamo-use-regional-compilation": {"ACCELERATE_DYNAMO_USE_REGIONAL_COMPILATION": "True"},
         "use-deepspeed": {"ACCELERATE_USE_DEEPSPEED": "true"},
-        "use-fsdp": {  # with the launcher's own defaults, which are not those of the library
+        "use-fsdp": {  # with the launcher's own defaults, which differ from the library's
             "ACCELERATE_USE_FSDP": "true",
             "FSDP_VERSION": "1",
             "FSDP_SHARDING_STRATEGY": "FULL_SHARD",

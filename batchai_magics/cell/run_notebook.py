@@ -143,7 +143,7 @@ def _code(value: Any) -> str:
 
 
 class _Copy:
-    """The executed notebook as an artifact; that of rank 0 has the notebook's name."""
+    """The executed notebook as an artifact; rank 0's has the notebook's name."""
 
     def __init__(self, name: str, notebook: NotebookNode, secrets: Sequence[str]) -> None:
         rank = next((os.environ[each] for each in _RANKS if os.environ.get(each)), "0")

@@ -56,7 +56,7 @@ class Context:
         return GROUPS.of(self.backend)
 
     def group_location(self, group: str) -> str:
-        """The location of a resource group; that of the settings for one that does not exist."""
+        """The location of a resource group; if it does not exist, the settings' location."""
         try:
             return self.groups.show(group).location
         except NotFoundError:

@@ -106,7 +106,7 @@ def _joined(notes: tuple[str, ...], streams: list[Stream]) -> StreamParts:
 
 
 def with_live_source(invocation: Invocation, result: Result, context: Context) -> Result:
-    """Adds backend and id to the results that have a live view: `job list` and those of a cluster."""
+    """Adds backend and id to the results that have a live view: job lists and clusters."""
     from batchai_magics.models.resources import Cluster
 
     if result.query or getattr(invocation.arguments, "top", None):

@@ -1,4 +1,4 @@
-"""A column of numbers, some of which may be missing."""
+"""A column of numbers; some may be missing."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ _WORDS = {
 class OutputFile:
     """A file, folder or special file that a job wrote.
 
-    `is_link`: whether it is a link inside the directory; the other fields are those of its target.
+    `is_link`: whether it is a link inside the directory; the other fields describe its target.
     """
 
     path: str  # relative to its output directory, with `/`
@@ -226,7 +226,7 @@ class OutputFile:
 
     @classmethod
     def regular(cls, path: str, *, directory_id: str = "") -> OutputFile:
-        """A regular file of which only the path is known."""
+        """A regular file with nothing known but its path."""
         return cls(path, FileKind.FILE, 0, directory_id=directory_id)
 
     @property

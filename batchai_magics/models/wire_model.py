@@ -65,7 +65,7 @@ class WireModel(BaseModel):
 
     @classmethod
     def of_fields(cls, fields: Mapping[str, Any]) -> Self:
-        """Validates fields that this package wrote itself: their keys are those of the service.
+        """Validates fields that this package wrote itself, with the service's keys.
 
         Raises:
             SpecError: Lists every problem with its path.

@@ -22,7 +22,7 @@ _LINE_ENDS = {"A": "^", "z": "$", "Z": "$"}
 
 
 Expression: TypeAlias = "re.Pattern[bytes]"
-"""A compiled expression on bytes, of which RE2 has the same methods; its `groupindex` has names as bytes."""
+"""A compiled expression on bytes. RE2's has the same methods; its `groupindex` has names as bytes."""
 
 
 def compile_expression(source: str, *, option: str, ignores_case: bool = False) -> Expression:

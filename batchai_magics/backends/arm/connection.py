@@ -184,7 +184,7 @@ def provider_path(subscription: str, rest: str) -> str:
 
 
 def collection_path(parent: ResourceId, kind: Kind) -> str:
-    """The path of the resources of a kind inside `parent`; for workspaces, those of its resource group."""
+    """The path that lists a kind of resource in `parent`; workspaces are listed by resource group."""
     if kind is Kind.WORKSPACE:
         group = f"/subscriptions/{quote(parent.subscription)}/resourceGroups/{quote(parent.group)}"
         return f"{group}/providers/{PROVIDER}/workspaces"

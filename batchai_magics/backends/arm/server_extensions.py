@@ -373,7 +373,7 @@ class ExtendedStorage(PublishedStorage):
         return ArmRequest("POST", path, {"share": share, "service": self._service}, **body)
 
     def _groups(self, copies: Sequence[Copy]) -> Iterator[Sequence[Copy]]:
-        """Groups of neighbouring small files, in order, each of which fits into one pack."""
+        """Groups of neighbouring small files, in order; each group fits into one pack."""
         group: list[Copy] = []
         room = 0
         for copy in copies:

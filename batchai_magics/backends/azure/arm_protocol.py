@@ -1,4 +1,4 @@
-"""Requests to Azure Resource Manager, and the errors in its responses and in those of storage. Pure."""
+"""Requests to Azure Resource Manager, and errors in responses of it and of storage. Pure."""
 
 from __future__ import annotations
 

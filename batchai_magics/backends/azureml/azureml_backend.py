@@ -86,7 +86,7 @@ class AzureMLBackend(Backend):
         self.telemetry = RunTelemetry(self.logs)
 
     def _create(self, id: ResourceId, spec: Spec, owner: str, records: Mapping[str, str]) -> Resource:
-        """Creates a job or cluster; workspaces are those of Azure, and experiments are names of jobs."""
+        """Creates a job or cluster; workspaces exist in Azure already, and experiments are names of jobs."""
         self._check_workspace(id)
         if id.kind in (Kind.WORKSPACE, Kind.EXPERIMENT):
             return self.show(id)

@@ -185,7 +185,7 @@ class JobCreation:
         return existing
 
     def _image(self, spec: JobSpec) -> str:
-        """The image or environment of a job, by default that of the settings."""
+        """The image or environment of a job; by default, the settings name it."""
         container = spec.container_settings
         source = container.image_source_registry if container else None
         image = source.image if source else self._own.image

@@ -367,7 +367,7 @@ class LogJournal:
         self._cache = bytearray()
 
     def received(self, name: str) -> int:
-        """The bytes of a process's log that were read; those of an unfinished line are held back."""
+        """The number of bytes read from a process's log, including an unfinished line that is held back."""
         _, held, _ = self._held.get(name, (None, b"", 0.0))
         return self._taken.get(name, 0) + len(held)
 

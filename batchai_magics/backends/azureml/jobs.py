@@ -47,7 +47,7 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 class AzureJob(JobResource):
-    """A job as the service returns it, each field of which is read on demand.
+    """A job as the service returns it; each field is read on demand.
 
     What only its run tells costs a request of its own, when it is read: a list of jobs needs few of them.
     """

@@ -94,7 +94,7 @@ class Quota:
         return Estimate(node_count, facts, max(0, node_count - present), quota, is_spot)
 
     def wait_reason(self, cluster: Cluster, node_count: int) -> str:
-        """Why a queued job waits; the arguments are those of `estimate`."""
+        """Why a queued job waits; takes the arguments of `estimate`."""
         return queue_reason(cluster, node_count, self._estimate_or_none(cluster, node_count))
 
     def _estimate_or_none(self, cluster: Cluster, node_count: int) -> Estimate | None:

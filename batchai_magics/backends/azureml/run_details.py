@@ -131,7 +131,7 @@ class RankLog:
 def parse_log_name(name: str, worker_count: int = 1) -> RankLog | None:
     """The process of a log file by its name; None for a file of the service.
 
-    `worker_count` is of TensorFlow's workers, whose ranks precede those of the parameter servers.
+    `worker_count` counts TensorFlow's workers; their ranks precede the parameter servers'.
     """
     match = _NAME.fullmatch(name)
     if not match:
@@ -163,7 +163,7 @@ def rank_logs(names: Iterable[str]) -> list[RankLog]:
 
 
 def other_logs(names: Iterable[str]) -> list[RankLog]:
-    """The logs of no process among these files, such as that of mpirun, in the order of the attempts."""
+    """The logs that belong to no process, such as mpirun's, in the order of the attempts."""
     logs = [RankLog(name, _attempt(match), 0) for name in names if (match := _OTHER.fullmatch(name))]
     return sorted(logs, key=lambda log: (log.attempt, log.name))
 

@@ -42,7 +42,7 @@ _FOLDER = "logs/batchai/records/"
 
 
 class RunStatuses:
-    """The status of runs; that of an ended run, which never changes, is read once.
+    """The status of runs; an ended run's never changes and is read once.
 
     `waiting` says why a queued job waits.
     """
@@ -128,7 +128,7 @@ def _unchecked(job: AzureJob, recorded: Sequence[Outcome]) -> Iterator[dict[str,
 
 
 def _process_count(job: AzureJob) -> int:
-    """How many processes a job was to have; 0 for others' jobs, and for those of another version."""
+    """How many processes a job was to have; 0 for jobs that another user or version submitted."""
     try:
         return len(Plan.from_json(job.bundle["plan"]).processes)
     except (KeyError, PlanError):

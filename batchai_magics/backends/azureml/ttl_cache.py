@@ -11,7 +11,7 @@ _Value = TypeVar("_Value")
 
 
 class TtlCache(Generic[_Value]):
-    """Values by key, of which the `max_size` used last are kept. Thread-safe; a read does not block others.
+    """Values by key; the `max_size` most recently used are kept. Thread-safe; a read does not block others.
 
     `life_s` says for how many seconds a value is used.
     """

@@ -1,6 +1,6 @@
 """The errors of the service, built in one place so that all backends report them alike.
 
-Messages and codes, including their grammar, are those of recorded responses; hints are ours.
+Messages and codes, including their grammar, are copied from recorded responses; hints are ours.
 """
 
 from __future__ import annotations

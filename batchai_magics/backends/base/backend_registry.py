@@ -1,4 +1,4 @@
-"""The registry of backends: built-in ones, and those of other packages.
+"""The registry of backends: built-in ones, and ones from other packages.
 
 Another package registers a backend as an entry point of the group `batchai_magics.backends`: the entry's name
 is the backend's, its value a module with the attributes of `Opening`. Nothing is imported before a backend is

@@ -178,7 +178,7 @@ class Cleaning(Protocol):
     def old_runs(self, before: float, *, keeps_tagged: bool) -> Sequence[StoredItem]:
         """The files of each run that ended before a time (in seconds since 1970), oldest first.
 
-        Their names are those of experiment and job. With `keeps_tagged`, without runs that have a tag.
+        They are named after experiment and job. With `keeps_tagged`, without runs that have a tag.
         """
 
     def clean_runs(self, before: float, *, keeps_tagged: bool) -> Sequence[StoredItem]:

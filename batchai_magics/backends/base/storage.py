@@ -73,7 +73,7 @@ class Storage(Protocol):
         """Creates a share unless it exists."""
 
     def shares(self) -> Sequence[str]:
-        """The names of all shares, sorted; those of other accounts than `local` as `account/name`."""
+        """The names of all shares, sorted; for accounts other than `local`, as `account/name`."""
 
     def has(self, share: str) -> bool:
         """Whether there is a share of that name; False for an invalid one."""

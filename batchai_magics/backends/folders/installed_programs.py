@@ -15,7 +15,7 @@ RUN_SCRIPT = f"{_ROOT}/backends/node/ranks/run_script.py"
 
 
 def install(home: Path, own: str) -> Path:
-    """The folder of the current programs, with those of an engine's `own` folder; copies them if needed."""
+    """The folder of the current programs and an engine's `own` ones; copies them if needed."""
     target = current(home, own)
     if not target.is_dir():
         part = target.with_name(uuid.uuid4().hex)

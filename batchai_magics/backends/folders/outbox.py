@@ -298,7 +298,7 @@ def _paths_of(job: JobLayout, request: WatchRequest) -> SourcePaths:
 
 
 def running_notification(job: JobLayout, kind: NotificationKind, number: int, reason: str) -> Notification:
-    """The notification of something that happens while a run is open; `number` counts those of the kind."""
+    """The notification of an event of an open run; `number` counts notifications of its kind."""
     id = f"{job.root.name}-{kind.value}-{number}"
     return _of_run(job, Notification(id, kind, "", "running", time.time(), reason))
 

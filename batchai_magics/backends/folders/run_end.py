@@ -1,4 +1,4 @@
-"""The files of a run that engines share: those of an attempt, its predecessors, its conditions, its end."""
+"""The files of a run that engines share: for an attempt, its predecessors, its conditions, its end."""
 
 from __future__ import annotations
 

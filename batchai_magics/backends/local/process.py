@@ -1,4 +1,4 @@
-"""Processes: identities that survive pid reuse, those of a job, and programs that outlive their parent.
+"""Processes: identities that survive pid reuse, a job's processes, programs that outlive their parent.
 
 Secrets are passed to programs in memory, never in a file.
 """

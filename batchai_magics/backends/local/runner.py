@@ -192,7 +192,7 @@ class LocalRunner(Runner):
     # -- clusters
 
     def apply(self, cluster: ClusterRef, change: ClusterChange | None) -> None:
-        """Adds or removes nodes; those of a deleted cluster go with its record.
+        """Adds or removes nodes; a deleted cluster's nodes go with its record.
 
         The secrets of a setup task stay in memory until the first nodes are set up.
         """
@@ -361,7 +361,7 @@ class LocalRunner(Runner):
             wake(self.store, watched)
 
     def fail_waiting(self, runs: Sequence[Run], predecessor: Run) -> None:
-        """Ends those of the runs that still wait for a predecessor, which is about to be deleted."""
+        """Ends the runs that still wait for a predecessor that is about to be deleted."""
         self._is_due = True
         end, chosen = dependency_failed(predecessor.name, "was deleted"), {run.guid for run in runs}
 

@@ -118,7 +118,7 @@ def access(path: str) -> "Any":
 def snapshot(folders: "list[str]", files: "list[str]", listed: "list[str]") -> "Any":
     """The files of folders with their resolved paths, and single files: metadata of `lstat`, and content.
 
-    Content is sent for single files and for small files of `folders`, not for those of `listed` folders.
+    Content is sent for single files and for small files of `folders`, but not of `listed` folders.
     """
     data = bytearray()
     results = {}

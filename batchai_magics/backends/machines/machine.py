@@ -155,4 +155,4 @@ class Machine:
                     child.kill()
 
     def close(self) -> None:
-        """Closes connections; those of this machine are none."""
+        """Closes connections; this machine has none."""

@@ -22,7 +22,7 @@ from batchai_magics.launch.plan import Plan, ProcessExit
 class ChildProcesses:
     """The processes of a plan on this machine; what they started ends with them.
 
-    `seals` are those of the logs that were written, `may_leave_memory` is whether shared memory of MPI may be
+    `seals` are the seals of the written logs, `may_leave_memory` is whether shared memory of MPI may be
     left, both once it is closed.
     """
 

@@ -18,7 +18,7 @@ REQUEUE, TERMINATE = "requeue", "terminate"  # why a job stops; any other reason
 STOP_IF = "stop-if "  # prefix of the reason when a stop condition was met
 MAX_LINE = 1000  # bytes of the last line of a setup task's log
 LOST, NODE_LOST = "JobNodeLost", "A node of the job was lost"
-NO_CODE = 255  # exit code of a job whose processes reported none, such as those of a lost node
+NO_CODE = 255  # exit code of a job whose processes reported none, for example because their node was lost
 KILLED = 128 + 9  # exit code of a process that was killed; Windows, which reads outcomes too, has no SIGKILL
 
 
@@ -85,7 +85,7 @@ def not_run(error: Exception) -> Outcome:
 
 
 def not_started(error: Exception) -> Outcome:
-    """The outcome of a job that has nodes, but of which nothing could be started, for whatever reason."""
+    """The outcome of a job that has nodes and none of whose processes could be started."""
     if is_disk_full(error):
         text = "The disk is full: nothing of the job was started. Free some space and submit it again"
         return failed_with(DISK_FULL, text)
@@ -157,7 +157,7 @@ def failed_with(code: str, message: str, exit_code: int | None = None, /, **deta
 
 
 def process_failed(rank: ProcessExit, notes: Sequence[str] = ()) -> Outcome:
-    """The outcome of a job whose first failure is that of this process."""
+    """The outcome of a job whose first failure is this process's."""
     code = rank.exit_code
     details = _details(failedRank=rank.rank, failedNode=rank.node, exitCode=code)
     details += [{"name": "note", "value": note} for note in notes]

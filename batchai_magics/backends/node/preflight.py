@@ -215,7 +215,7 @@ class Preflight:
                 self._note({number: {name: max(rate, known[name] or 0.0) for name, rate in reply.items()}})
 
     def _measure_pairs(self) -> Iterator[PairCheck]:
-        """Measures the pairs of nodes in rounds, in each of which a node has one partner."""
+        """Measures the pairs of nodes in rounds; in a round, each node has one partner."""
         started = time.monotonic()
         for number, pairs in enumerate(rounds(sorted(self._open))):
             if number and time.monotonic() - started > PAIRS_S:
@@ -291,7 +291,7 @@ def rounds(nodes: Sequence[int]) -> Iterator[list[tuple[int, int]]]:
 
 
 def _turns(items: Sequence[Item], machines_of: Callable[[Item], set[str]]) -> Iterator[list[Item]]:
-    """The items in turns, in each of which no machine occurs twice."""
+    """The items in rounds; no machine occurs twice in a round."""
     left = list(items)
     while left:
         busy: set[str] = set()

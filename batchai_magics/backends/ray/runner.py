@@ -228,7 +228,7 @@ class RayRunner(Runner):
             self.gateway.wake([files.name for files in told])
 
     def fail_waiting(self, runs: Sequence[Run], predecessor: Run) -> None:
-        """Ends those of the runs that still wait for a predecessor, which is about to be deleted."""
+        """Ends the runs that still wait for a predecessor that is about to be deleted."""
         for run in runs:
             self._end_waiting(run, dependency_failed(predecessor.name, "was deleted"))
 

@@ -121,7 +121,7 @@ class Repository(ABC):
         return _checked(self.find(record.resource_id), record)
 
     def insert_or_find(self, record: Record) -> Record:
-        """Inserts a record, or returns that of the same resource; ConflictError as for `find_same`."""
+        """Inserts a record, or returns the same resource's existing one; ConflictError as for `find_same`."""
         return _checked(self.insert(record), record) or record
 
     @contextlib.contextmanager

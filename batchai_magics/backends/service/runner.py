@@ -328,7 +328,7 @@ class Runner(Protocol):
         """
 
     def fail_waiting(self, runs: Sequence[Run], predecessor: Run) -> None:
-        """Ends those of the runs that still wait for a predecessor, which is about to be deleted."""
+        """Ends the runs that still wait for a predecessor that is about to be deleted."""
         raise AssertionError("only engines with the capability `chains` have runs that start after others")
 
     @abstractmethod

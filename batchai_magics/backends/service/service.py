@@ -174,7 +174,7 @@ class Service(Backend):
             return self._views([self.context.repository.get(id)])[0]
 
     def list(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> Listing:
-        """The resources of a kind in `parent`, oldest first; for workspaces, those of its resource group."""
+        """The resources of a kind in `parent`, oldest first; workspaces are listed by resource group."""
         with self.context.repository.snapshot(), _uncollected():
             if kind is not Kind.WORKSPACE:
                 self.context.repository.get(parent)

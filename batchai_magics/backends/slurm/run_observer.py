@@ -75,14 +75,14 @@ class RunObserver:
         self._settings, self._clock = settings, queries.clock
         self._accounting = AccountingCache(slurm)
         self._batch: Collection[Run] = ()  # the runs that were read together last
-        self._due: dict[str, Run] = {}  # the runs of which something is to be recorded, by guid
+        self._due: dict[str, Run] = {}  # the runs with something to record, by guid
 
     def files(self, guid: str) -> RunFiles:
         """The files of a run."""
         return RunFiles(self._layout.job(guid).root)
 
     def folders(self, runs: Collection[Run]) -> list[Path]:
-        """The folders to read for the states of these runs: theirs and those of their predecessors."""
+        """The folders to read for the states of these runs: theirs and their predecessors'."""
         guids = dict.fromkeys(run.guid for run in runs)
         guids |= dict.fromkeys(guid for run in runs for guid in run.state.get(AFTER, ()))
         return [self._layout.job(guid).root for guid in guids]
@@ -107,7 +107,7 @@ class RunObserver:
         return statuses
 
     def take_due(self) -> Sequence[Run]:
-        """The runs of which something is to be recorded, as was seen since the last call."""
+        """The runs observed since the last call with something to record."""
         runs, self._due = list(self._due.values()), {}
         return runs
 

@@ -270,7 +270,7 @@ class SlurmRunner(Runner):
                 self.runs.conclude(run, failed_with("ClusterNotFound", reason))
 
     def fail_waiting(self, runs: Sequence[Run], predecessor: Run) -> None:
-        """Ends those of the runs that still wait for a predecessor, which is about to be deleted."""
+        """Ends the runs that still wait for a predecessor that is about to be deleted."""
         for run in runs:
             self.runs.fail_waiting(run, predecessor)
 

@@ -244,7 +244,7 @@ def delete(context: Context, arguments: Namespace, kind: BucketKind) -> dict[str
 
 
 def _file(context: Context, arguments: Namespace, kind: BucketKind) -> tuple[Bucket, str]:
-    """The share with the path of a file, or the container with that of a blob, as the line names them."""
+    """The share and the path of a file, or the container and the name of a blob, from the line."""
     if kind is BucketKind.SHARE:
         bucket = open_bucket(context, arguments, kind, arguments.share_name)
         return bucket, relative_path(arguments.path, "--path", place="share")

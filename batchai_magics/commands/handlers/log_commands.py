@@ -83,7 +83,7 @@ def _with_own_paths(parts: StreamParts, job: JobResource) -> StreamParts:
 
 
 def _files(backend: Backend, shown: JobResource, path: str) -> Sequence[str]:
-    """The logs to print: both streams or the one asked for; those of a preparation that failed first."""
+    """The logs to print: both streams or the one asked for, after the logs of a failed preparation."""
     wanted = [path] if path else list(FILES)
     if path not in ("", OUT, ERR) or not shown.has_failed or shown.ranks:
         return wanted

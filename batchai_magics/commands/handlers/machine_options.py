@@ -224,7 +224,7 @@ SHARE_MOUNT, CONTAINER_MOUNT = "autoafs", "autobfs"
 
 
 def with_mounts(volumes: Any, arguments: Namespace, account: AccountKey, *, owner: ResourceId) -> Any:
-    """The volumes of the file and those of the options; None without any."""
+    """The volumes of the file and of the options; None without any."""
     added: dict[str, list[dict[str, Any]]] = {}
     if arguments.afs_name:
         _check(account, arguments.afs_mount_path, "Azure File share")

@@ -81,7 +81,7 @@ def files(context: Context, arguments: Namespace) -> ValueWithNotes:
 
 
 def download_results(context: Context, arguments: Namespace) -> Operation:
-    """Copies all files of a job, those of a folder, or one."""
+    """Copies all files of a job, a folder's files, or one file."""
     job = Job(context.backend, resource_commands.show_job(context, arguments).id)
     files = [file for file in job.files() if file.is_file]
     paths = list(zip(files, places_of(files), strict=True))

@@ -171,7 +171,7 @@ def _has_piped_input() -> bool:
 
 
 def run_options(declared: Iterable[BackendOption] = ()) -> tuple[Option, ...]:
-    """The options of the command: those of a cell's job, but for what only a cell has."""
+    """The options of the command: a cell's job options except the ones that only a cell has."""
     shared = (option for option in cell_options(tuple(declared)) if option.flags[0] not in _NOT_HERE)
     return (_SPEC, _MODULE, _PARAMETER, _DETACH, _FORMAT, _DEBUG, *shared)
 
@@ -390,7 +390,7 @@ def _number(options: Sequence[str], flag: str) -> int:
 
 
 def _translated(line: LauncherLine, options: Sequence[str]) -> list[str]:
-    """The launcher's options as those of the job, which come first: the job's own win."""
+    """The launcher's options as job options, before the job's own, which take precedence."""
     words = [f"{flag}={value}" for flag, value in line.options.items()]
     variables = {name: f"--env={name}={value}" for name, value in line.env.items()}
     variables |= {name: f"--env={name}" for name in line.passed}

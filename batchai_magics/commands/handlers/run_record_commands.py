@@ -47,7 +47,7 @@ def profile(context: Context, arguments: Namespace) -> ReportResult:
 
 
 def diff(context: Context, arguments: Namespace) -> ReportResult:
-    """Compares two runs; the table has all differences but those of the code."""
+    """Compares two runs; the table has all differences except the code's."""
     if len(arguments.run) != 2:
         raise UsageError(
             f"expected two runs, got {len(arguments.run)}", hint="For example: batchai job diff A B"
@@ -94,7 +94,7 @@ def provenance(context: Context, arguments: Namespace) -> ReportResult:
 
 
 def test(context: Context, arguments: Namespace) -> TableResult:
-    """Sends a test to the channels of `--notify`, else those of the settings, once each.
+    """Sends a test to the channels of `--notify`, or of the settings if there are none, once each.
 
     Raises:
         UsageError: No channel is given, or one is invalid.

@@ -98,7 +98,7 @@ def resume_command(id: ResourceId, command: str) -> str:
     """The command line that resumes watching the job; it leaves out what a shell's settings choose anyway."""
     from batchai_magics.backends.base.backend_registry import load_settings  # slow
 
-    settings = load_settings()  # not those of `%batchai use`, which a shell does not know
+    settings = load_settings()  # without `%batchai use`, which a shell does not know
     scope = (
         ("-e", id.experiment, settings.experiment),
         ("-w", id.workspace, settings.workspace),

@@ -32,7 +32,7 @@ MAX_NOTE = 40  # characters of a note
 
 
 class JobList(list[JobResource]):
-    """Jobs, oldest first. Logs are read only for the table, and only those of the newest jobs.
+    """Jobs, oldest first. Only the table reads logs, and only of the newest jobs.
 
     Args:
         jobs: The jobs.
@@ -106,7 +106,7 @@ class JobList(list[JobResource]):
         return self._models[job.id.key]
 
     def to_table(self) -> Table:
-        """The columns of `az`, and those of metrics, parameters, tags and progress that have content."""
+        """The columns of `az`, and metrics, parameters, tags and progress if they have content."""
         from batchai_magics.commands.output.table_columns import columns_of, table_of
         from batchai_magics.commands.output.text_table import Table
 
@@ -206,7 +206,7 @@ class NewestFirst(JobList):
     """Jobs that are shown the newest first, with the curve of the headline metric."""
 
     def _metrics(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Also the curve; that of a rate stands above zero."""
+        """Also the curve; a rate's curve starts at zero."""
         yield from super()._metrics()
         from batchai_magics.metrics.runs.metric_summary import sparkline
         from batchai_magics.metrics.runs.metric_traits import MetricKind

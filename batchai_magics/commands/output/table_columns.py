@@ -47,7 +47,7 @@ def by_type_name(table: Mapping[str, Entry], value: object) -> Entry | None:
 
 
 def extra_columns(items: Sequence[Any]) -> Sequence[Column]:
-    """Extra columns of a single job beyond those of `az`, where they have content."""
+    """Columns of a single job that `az` lacks, where they have content."""
     job = items[0] if len(items) == 1 else None
     return [column for column in _EXTRA_COLUMNS if column[1](job)] if isinstance(job, JobResource) else ()
 

@@ -1,4 +1,4 @@
-"""Translates command lines of 2017, before there were workspaces, to those of 2018. Pure.
+"""Translates command lines of 2017, before there were workspaces, to the 2018 syntax. Pure.
 
 `job stream-file --job-name J --name stdout.txt` is `job file stream --job J --file-name stdout.txt`.
 """

@@ -1,6 +1,6 @@
 """Completion in shells: the script for each, and the candidates that it asks this program for.
 
-The scripts hold no words of their own: they pass the words of the line on, as those of kubectl and gh do. So
+The scripts hold no words of their own: like kubectl's and gh's, they pass the words of the line on. So
 live names complete too, and a script fits every later version.
 """
 

@@ -214,7 +214,7 @@ class _Drawing:
 
 
 def _charts(metrics: RunMetrics, asked: Collection[str]) -> list[Chart]:
-    """The first charts with a finite value, and those of the metrics of the user's patterns."""
+    """The first charts with a finite value, and the charts of the user's patterns."""
     every: list[Chart] = [chart for chart in metrics.charts if _is_finite(chart)]
     default = [chart for chart in every if is_default([metric.traits for metric in chart])][:MAX_PANELS]
     own = [chart for chart in every if any(metric.name in asked for metric in chart)]
@@ -260,7 +260,7 @@ def shade_warm_up(ax: Axes, cut: int | None) -> None:
 
 
 def _line_styles(chart: Chart) -> Iterator[tuple[str, str]]:
-    """Line and colour of each metric: those of its phase, and a further colour for another of that phase."""
+    """Line and colour of each metric, by its phase; a second metric of a phase gets another colour."""
     further, seen = iter(PALETTE[len(_STYLES) :]), set[str]()
     for metric in chart:
         line, colour = _STYLES[metric.traits.phase]

@@ -76,7 +76,7 @@ class Run:
 
     @property
     def process_count(self) -> int:
-        """Its processes: as its log tells, or those of the job where only rank 0 prints; 0 if unknown.
+        """The number of its processes, from its log, or from the job if only rank 0 prints; 0 if unknown.
 
         While a job runs whose processes each print their own rate, those count that have printed it.
         """
@@ -144,7 +144,7 @@ def aligned(runs: Sequence[Run]) -> tuple[Run, ...]:
 
 
 def run_names(sources: Sequence[Comparable]) -> list[str]:
-    """The names of runs: those of their jobs, or the distinguishing parts of their log paths."""
+    """The names of runs: their jobs' names, or the distinguishing parts of their log paths."""
     paths = [Path(source) for source in sources if isinstance(source, (str, os.PathLike))]
     names = []
     for place, source in enumerate(sources, 1):

@@ -88,7 +88,7 @@ class Comparison:
 
     @property
     def metric_names(self) -> tuple[str, ...]:
-        """The columns of metrics besides COLUMNS, those of the headline first."""
+        """The columns of metrics besides COLUMNS, the headline's first."""
         told = {name for run in self.runs for name in _metric_cells(run)}
         names = (name for traits in self.traits for name in (traits.name, f"best_{traits.name}"))
         return tuple(name for name in dict.fromkeys(names) if name in told)
@@ -133,7 +133,7 @@ class Comparison:
 
     @property
     def traits(self) -> list[MetricTraits]:
-        """The metrics of all runs, those of the headline first."""
+        """The metrics of all runs, the headline first."""
         return ordered(dict.fromkeys(each for run in self.runs for each in run.traits), self.preferences)
 
     def best_run(self, metric: MetricTraits) -> int | None:

@@ -23,7 +23,7 @@ class FitHeadings:
     """Numbers the fits of a run by the headings above, as records come.
 
     Attributes:
-        names: The name of each fit, with those of outer headings.
+        names: The name of each fit, preceded by its outer headings.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class FitHeadings:
         self._latest = NO_FIT
 
     def marked(self, table: MeasurementTable) -> MeasurementTable:
-        """The next lines of the run with the fits of their ranks; those of any rank, if theirs has none."""
+        """The next lines of the run with the fits of their ranks, or of any rank if theirs has none."""
         of_any: list[_Change] = [(-1, self._latest)]
         of_ranks = {rank: [(-1, fit)] for rank, fit in self._fits.items()}
         for row, fact in table.facts:

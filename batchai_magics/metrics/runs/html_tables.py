@@ -157,7 +157,7 @@ def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _line(tags: Sequence[str], texts: Sequence[str]) -> str:
-    """Cells, the first of which is a label; the second line of a text is in a muted colour."""
+    """Cells: first a label, then texts whose second line is in a muted colour."""
     cells = []
     for place, (tag, text) in enumerate(zip(tags, texts, strict=True)):
         style = (_SHORT if len(text) <= _MOST_SHORT else _LONG) if place else _LABEL

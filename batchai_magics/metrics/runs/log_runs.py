@@ -67,7 +67,7 @@ def continues(attempt: MeasurementTable, previous: MeasurementTable) -> bool:
 
 
 def continued(attempt: MeasurementTable, previous: MeasurementTable) -> MeasurementTable:
-    """The previous records without the steps that the attempt repeats, then those of the attempt."""
+    """The previous records without the steps that the attempt repeats, then the attempt's."""
     first = _first_positions(attempt)
     kept = [
         lines.take(

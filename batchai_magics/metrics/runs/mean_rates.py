@@ -62,7 +62,7 @@ MEAN_RATES = ("images_per_sec", "uncertainty", "jitter")
 
 
 def has_mean_rates(run: MeasurementTable) -> bool:
-    """Whether lines tell the mean rate of all steps so far, as those of tf_cnn_benchmarks do."""
+    """Whether lines tell the mean rate of all steps so far, as tf_cnn_benchmarks does."""
     return bool(_lines_with_mean_rates(run))
 
 
@@ -124,7 +124,7 @@ class ProcessNumbers:
         return self.are_several and not self._are_numbered
 
     def begin_run(self) -> None:
-        """Steps may come again: they are those of another run."""
+        """Another run begins, whose steps may be the same."""
         self._latest: int | None = None  # step
         self._repetitions: defaultdict[int | None, int] = defaultdict(int)
 
@@ -144,7 +144,7 @@ class ProcessNumbers:
         return lines
 
     def _numbered(self, lines: MeasurementTable, parts: Sequence[LineColumns]) -> MeasurementTable:
-        """The lines, of which those in some parts may lack ranks, with ranks."""
+        """The lines with ranks, which some parts may lack."""
         ranks: list[list[int]] = [[] for _ in parts]
         for place, step, rank in _in_order(parts):
             ranks[place].append(self._repetitions[step] if rank is None else rank)

@@ -123,7 +123,7 @@ class MetricPreferences:
         headline: The metric that comes first.
         rising: Names of metrics of which higher values are better.
         falling: Names of metrics of which lower values are better.
-        asked: Names of metrics that are always drawn: those of the user's patterns.
+        asked: Names of metrics that are always drawn: the user's patterns.
     """
 
     headline: str = ""
@@ -175,7 +175,7 @@ def ordered(
 
     The headline is the user's choice, else a reward or mAP, else a loss or another measure of quality on
     validation data, else on test data, else in training, else a rate. Timers come last and are never the
-    headline, unless the user has chosen one. Where nothing else decides, the order is that of the log.
+    headline, unless the user has chosen one. Where nothing else decides, the order of the log counts.
     """
     given = list(metrics)
     chosen = _chosen(given, preferences)
@@ -229,7 +229,7 @@ def shared_traits(runs: Iterable[Iterable[MetricTraits]]) -> list[dict[str, Metr
 
 
 def _same_metric(traits: MetricTraits, others: Mapping[str, MetricTraits]) -> str:
-    """The name of this metric among those of other runs; empty if they lack it."""
+    """The name of this metric in other runs; empty if they lack it."""
     spellings = spellings_of(traits.name)
     similar = (name for name in others if spellings & spellings_of(name))
     measure = (traits.quantity, traits.phase)
@@ -249,7 +249,7 @@ def charts_of(
 
 
 def is_default(chart: Sequence[MetricTraits]) -> bool:
-    """Whether a chart may be shown without being asked for: not those of timers."""
+    """Whether a chart may be shown without being asked for; timers' charts may not."""
     return chart[0].kind is not MetricKind.TIMER
 
 

@@ -116,7 +116,7 @@ def _dense(name: str, pieces: _Pieces, size: int) -> Any:
 
 
 def _sparse(pieces: _Pieces, size: int) -> Any:
-    """A column with values at some places, of which the others take no memory."""
+    """A column with values at some places; the others take no memory."""
     import numpy as np
     import pandas as pd
 

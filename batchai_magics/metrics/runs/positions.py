@@ -25,7 +25,7 @@ _MAX_EPOCH = 1 << 53  # what is beyond is no epoch that anybody counts to
 class Positions:
     """Gives each value of a run the number at which it stands, as values come.
 
-    1. A step: that of the timeline, which continues a counter that starts again with each epoch.
+    1. A step on the timeline, which continues a counter that starts again with each epoch.
     2. An epoch, but no step: the epoch (a fraction is rounded up), alike for all metrics of a rank. Further
        values of a metric in that epoch are counted on, and later epochs are behind them: values of the epochs
        3, 4, 4, 5 stand at 3, 4, 5, 6. Where epochs go back, as with another fit, so do the numbers. Another
@@ -44,7 +44,7 @@ class Positions:
         return next(iter(self._kinds)) if len(self._kinds) == 1 else AXES[0]
 
     def begin_run(self) -> None:
-        """The next lines are those of another run, which may tell other positions."""
+        """Another run begins, whose lines may tell other positions."""
         self._kinds.clear()
 
     def of(self, table: MeasurementTable) -> MeasurementTable:
@@ -79,7 +79,7 @@ class Positions:
     def _completed(
         self, run: LineRun, steps: Sequence[Sequence[int | None]]
     ) -> Sequence[Sequence[int | None]]:
-        """The steps of each metric of some lines of a run, of which it has all or none."""
+        """The steps of each metric of some lines of a run, which all have steps or none."""
         names = [metric.name for metric, own in zip(run.lines.metrics, steps, strict=True) if own[0] is None]
         count = len(steps[0])
         firsts: Sequence[int]

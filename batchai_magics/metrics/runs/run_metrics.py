@@ -99,7 +99,7 @@ def _known(places: Sequence[float | None], axis: str, start: float) -> Sequence[
 
 
 class Curve(NamedTuple):
-    """Values by position, which never falls; the name of its segment: that of its heading, or its number."""
+    """Values by position, which never falls; the segment is named by its heading, or its number."""
 
     positions: Sequence[float]
     values: Sequence[float]
@@ -122,7 +122,7 @@ class Metric:
         ranks: Its points by rank.
         is_summed: Whether each rank prints its own share, so that ranks add up.
         total: What the program printed of all ranks at the end: `total images/sec`.
-        share: What scales its figures to all processes, of which some may not be in the log.
+        share: What scales its figures to all processes, including any that the log lacks.
         steady: Its mean over the run, if the program printed cumulative means.
         axis: The x axis that suits its run: steps, epochs where the log tells no step, else ORDER.
     """
@@ -275,7 +275,7 @@ class RunMetrics(Mapping[str, Metric]):
         return {traits.name: found[traits.name] for traits in order}
 
     def _of_all_processes(self, rate: Metric) -> Metric:
-        """The images/sec, of which each process may tell its own mean up to each step."""
+        """The images/sec; each process may print its own mean up to each step."""
         total = None if self.total is None else float(self.total.value)
         if total is not None and self.speeds.is_of_one_rank(total):
             total = None

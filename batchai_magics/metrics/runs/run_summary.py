@@ -54,7 +54,7 @@ class Summary(RunHeader):
         images_per_sec: The same including the warm-up.
         total_images_per_sec: What the program printed at the end.
         is_total_of_one_rank: Whether that is what one of several ranks did alone.
-        total_rank: The rank whose total it is; None if it is that of all, or the rank is unknown.
+        total_rank: The rank whose total it is; None if it covers all ranks, or the rank is unknown.
         per_process: `steady` divided by the processes. A rate that one of a job's processes alone prints is
             that of all; None while the job runs, as others may still print theirs.
         per_device: `steady` divided by the devices.
@@ -94,7 +94,7 @@ class Summary(RunHeader):
 
     @property
     def total_of(self) -> str:
-        """Whose the printed total is: `rank 3`, or `one rank` if unknown; empty if it is that of all."""
+        """Whose the printed total is: `rank 3`, or `one rank` if unknown; empty if it covers all ranks."""
         if not self.is_total_of_one_rank:
             return ""
         return "one rank" if self.total_rank is None else f"rank {self.total_rank}"
@@ -188,7 +188,7 @@ def summarize(
 
 
 def _shared_by_job(found: Summary, nodes: Mapping[int, str], processes: int, *, is_running: bool) -> Summary:
-    """The summary of a job of which one process has printed a rate: that of all, if no other one follows."""
+    """The summary of a job where one process printed a rate: the whole job's, unless others print theirs."""
     if is_running:
         return replace(_shared_out(found, nodes, found.ranks), ranks=processes, per_process=None)
     shared = _shared_out(replace(found, ranks=processes, rates={}), nodes, processes)

@@ -108,7 +108,7 @@ class RankHistory:
 def steady_speed(history: RankHistory, cut: int | None) -> Speed | None:
     """The speed of one process after step `cut`, or over all steps if `cut` is 0 or None.
 
-    The standard error is the printed one, or that of the intervals after the cut. None if no line has a rate.
+    The standard error is printed, or computed from the intervals after the cut. None if no line has a rate.
     """
     last = history.last_rated
     if last is None:

@@ -68,7 +68,7 @@ def _pace(histories: Mapping[int, RankHistory], cut: int) -> dict[int, list[floa
 
 
 def _edges(histories: Mapping[int, RankHistory], cut: int) -> list[int]:
-    """The steps that delimit the segments: those of the rank with the fewest lines."""
+    """The steps that delimit the segments, taken from the rank with the fewest lines."""
     known = [[step for step in history.steps if step >= cut] for history in histories.values()]
     if not all(known):
         return []

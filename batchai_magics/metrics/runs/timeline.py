@@ -46,7 +46,7 @@ def in_time_order(parts: Iterable[Iterable[Record]]) -> MeasurementTable:
 
 
 def _times(table: MeasurementTable) -> Iterator[tuple[int, float]]:
-    """Each row and the time up to which it was written; one without a time has that of the row before."""
+    """Each row and the time up to which it was written; without a time of its own, the row before's."""
     times = {row: fact.wall_time for row, fact in table.facts}
     for lines in table.lines:
         times.update(zip(lines.rows, lines.times, strict=True))
@@ -111,7 +111,7 @@ class LineRun(NamedTuple):
 
 
 def line_runs(table: MeasurementTable) -> Iterator[LineRun]:
-    """The lines of a table, those of each rank in file order; with the same metrics together if in a row."""
+    """The lines of a table, each rank's in file order; neighbours with the same metrics are together."""
     by_rank: defaultdict[Rank, list[tuple[LineColumns, Sequence[int]]]] = defaultdict(list)
     for lines in table.lines:
         for rank, indices in indices_by_rank(lines.ranks).items():
@@ -333,7 +333,7 @@ class _RankTimeline:
 
     @property
     def _is_trained(self) -> bool:
-        """Whether a number of training has a step; until then, steps of validation are those of the run."""
+        """Whether a number of training has a step; until then, steps of validation count for the run."""
         return bool(self._epochs or self._training_rounds)
 
     def learn(self, run: LineRun) -> None:

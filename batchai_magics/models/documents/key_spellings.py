@@ -1,4 +1,4 @@
-"""Converts specs with legacy or differently cased keys to those of the 2018-05-01 API.
+"""Converts legacy or differently cased keys of specs to the keys of the 2018-05-01 API.
 
 Keys match case-insensitively, as in the old clients; LEGACY_KEYS lists renamed and dropped ones. Values keep
 their case, except those of enums.
@@ -48,7 +48,7 @@ def _priority(value: Any) -> str:
     return "low" if value < 0 else "high" if value > 0 else "normal"
 
 
-# Keys allowed beside `properties`: those of job files, ARM templates and service responses.
+# Keys allowed beside `properties`, as in job files, ARM templates and service responses.
 ENVELOPE = (
     "$schema",
     "apiVersion",
@@ -129,7 +129,7 @@ class KeyConverter:
         self.unknown_count = 0
 
     def object(self, data: Mapping[Any, Any], model: type[BaseModel], path: str) -> dict[str, Any]:
-        """Converts an object of a model, at any depth; `path` is that of the object.
+        """Converts an object of a model, at any depth; `path` is the object's.
 
         One with too many keys becomes empty; unless unknown keys are reported, a legacy key whose value
         cannot be converted is kept.

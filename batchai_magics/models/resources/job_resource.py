@@ -89,7 +89,7 @@ class JobResource:
         return self._with(notes=tuple(notes))
 
     def _with(self, **fields: object) -> JobResource:
-        made = copy(self)  # reads no field, of which a listed job reads some when they are asked for
+        made = copy(self)  # reads no field: a listed job reads some of them on demand
         vars(made).update(fields)
         return made
 

@@ -34,7 +34,7 @@ class Labels(NamedTuple):
         return {name: value for name, value in data.items() if value}
 
     def with_parameters(self, more: Mapping[str, Parameter]) -> Labels:
-        """The labels with further parameters, which take the place of those of the same name."""
+        """The labels with further parameters, which replace parameters of the same name."""
         return self._replace(parameters=bounded({**self.parameters, **more})) if more else self
 
     def facts(self) -> Iterator[tuple[str, str]]:

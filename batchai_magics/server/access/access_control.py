@@ -24,7 +24,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class Authenticator:
-    """Checks host names and bearer tokens: the administrator's, and those of users.
+    """Checks host names and bearer tokens: the administrator's and users'.
 
     `users` returns the users' token digests with their names. It is called for every request, so removing
     a user takes effect at once.

@@ -156,7 +156,7 @@ _SCOPES: Mapping[str, tuple[str, str]] = {"file": ("f", "s"), "blob": ("b", "c")
 class SasRule:
     """The authorization that an operation requires."""
 
-    any_of: str  # permissions of which one suffices
+    any_of: str  # permissions; one of them suffices
     resource_type: str  # the resource type an account SAS must have in `srt`: s, c or o
     scopes: str = ""  # the values of `sr` that suffice in a service SAS
     to_replace: str = ""  # permissions that are all required to overwrite an existing file

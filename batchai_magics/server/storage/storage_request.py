@@ -21,7 +21,7 @@ from batchai_magics.server.storage.unfinished_uploads import UnfinishedUploads
 _MATCH, _NONE_MATCH = "if-match", "if-none-match"
 _MODIFIED, _UNMODIFIED = "if-modified-since", "if-unmodified-since"
 _TAGS = {"x-ms-if-tags", "x-ms-source-if-tags"}
-# A write may have one condition, or one of these pairs, of which the first takes precedence.
+# A write may have one condition, or one of these pairs; the first of a pair takes precedence.
 _PAIRS = ({_NONE_MATCH, _MODIFIED}, {_MATCH, _UNMODIFIED})
 
 

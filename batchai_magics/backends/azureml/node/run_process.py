@@ -40,7 +40,7 @@ from batchai_magics.records.record_files import WATCH
 STOPPED_CODE = 143
 _READ_SIZE = 1 << 16
 _ENDLESS = 1 << 62  # bytes
-_OF_NODE = (TMPDIR, "BATCHAI_ARTIFACT_DIR")  # variables that programs look for among those of a node
+_OF_NODE = (TMPDIR, "BATCHAI_ARTIFACT_DIR")  # variables that programs expect on each node
 
 
 def run(folder: str, arguments: Sequence[str]) -> int:
@@ -120,7 +120,7 @@ def _prepare(
 
 
 class RankFiles(JobLayout):
-    """The private files of one rank on its node, as those of a run of its own."""
+    """The private files of one rank on its node, laid out like a run of its own."""
 
     output = RunEntry("stdout.txt")  # what its process prints
 

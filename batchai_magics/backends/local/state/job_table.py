@@ -75,7 +75,7 @@ class JobRow(NamedTuple):
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> JobRow:
-        """The row as a value; its columns are those of `COLUMNS`."""
+        """The row as a value; its columns are `COLUMNS`."""
         values = [*row]
         for index, read in _READERS:
             values[index] = read(values[index])
@@ -354,7 +354,7 @@ def next_job(db: sqlite3.Connection, cluster: str) -> JobRow | None:
 def queue_of(db: sqlite3.Connection, cluster: str) -> list[str]:
     """The keys of a cluster's queued jobs in the order in which they start, if running ones go on.
 
-    A user's jobs take turns with those of others: each one that starts adds to its user's nodes.
+    Users take turns: each job that starts adds to its user's nodes.
     """
     query = f"SELECT key, priority, owner, node_count FROM job WHERE {_QUEUED} ORDER BY priority DESC, rowid"
     rows = db.execute(query, (cluster, ExecutionState.QUEUED.value)).fetchall()

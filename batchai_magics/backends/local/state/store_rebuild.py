@@ -1,6 +1,6 @@
 """Rebuilds a lost database from the backups in job folders.
 
-When a job is created, its folder gets a copy of its row and those of its workspace, experiment and cluster.
+When a job is created, its folder gets copies of its row and of its workspace's, experiment's and cluster's.
 Its outcome is in the files that its supervisor writes beside that.
 """
 

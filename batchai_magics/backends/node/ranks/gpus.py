@@ -63,7 +63,7 @@ class _Process(ctypes.Structure):
 class GpuSample(NamedTuple):
     """Index, utilization in percent (if known) and memory in bytes of each GPU, and memory by process.
 
-    For a GPU partitioned into instances, the memory is that of the job's instances.
+    For a GPU partitioned into instances, the memory counts the job's instances.
     """
 
     devices: list[list[int | None]]

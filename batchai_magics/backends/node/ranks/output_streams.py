@@ -261,7 +261,7 @@ class ProcessStream:
             self._pending, self._pending_size = [rest[cut:]], len(rest) - cut
 
     def discard(self, count: int) -> None:
-        """Counts bytes that will not be read, and those of an unfinished line, as lost."""
+        """Counts bytes that will not be read, and an unfinished line, as lost."""
         count += sum(map(len, self._pending))
         self._pending, self._pending_size = [], 0
         for writer in filter(None, (self.writer, self._own)):

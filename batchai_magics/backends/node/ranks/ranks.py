@@ -74,7 +74,7 @@ class Ranks:
         self._recording: int | None = None  # the pid of the program that records this machine
 
     def start(self, *, node: int | None = None, manager: type[ProcessManager] | None = None) -> None:
-        """Starts all processes, or those of one node, and serves MPI's ranks as their process manager.
+        """Starts all processes, or one node's, and serves MPI's ranks as their process manager.
 
         A `manager` of its own kind serves ranks that are on other nodes too.
         """

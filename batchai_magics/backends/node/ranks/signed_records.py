@@ -66,7 +66,7 @@ def exit_record(folder: str, rank: int) -> SignedRecord:
 
 
 def exits_in(folder: Path) -> list[ProcessExit]:
-    """The complete records in a folder: those of the processes that have ended."""
+    """The complete records in a folder: one for each process that has ended."""
     found: list[ProcessExit] = []
     for file in folder.iterdir():
         with contextlib.suppress(OSError, ValueError):  # incomplete, or another program has replaced it

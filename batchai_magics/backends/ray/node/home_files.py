@@ -165,7 +165,7 @@ class HomeFiles:
             return False
 
     def forget(self, logs: str) -> None:
-        """Removes the files of the run, and with those of the last one all but the programs."""
+        """Removes the files of the run; with the last run, everything but the programs."""
         with contextlib.suppress(FileNotFoundError), locked(self._root, fcntl.LOCK_EX):
             if not self._is_copy():
                 return

@@ -21,7 +21,7 @@ ERRORS_S = 1.0  # how long the errors of an ended program may take to arrive
 
 
 class NodeFacts(NamedTuple):
-    """What the supervising actor needs to know of a node; `gpus` are those of its bundle."""
+    """What the supervising actor needs to know of a node; `gpus` are its bundle's."""
 
     id: str
     address: str

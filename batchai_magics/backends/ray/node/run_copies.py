@@ -338,7 +338,7 @@ class _CollectedLog:
     def append(self, block: LogBlock) -> None:
         """Appends a block, in place of one whose writing was interrupted."""
         log, offset = self.log, block.offset
-        private_files.make_folder(Path(log.path).parent)  # nodes make that of telemetry
+        private_files.make_folder(Path(log.path).parent)  # nodes make the telemetry folder
         descriptor = os.open(
             log.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, private_files.FILE
         )

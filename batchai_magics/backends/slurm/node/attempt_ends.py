@@ -193,7 +193,7 @@ def oom_kills(counters: Path = Path("/proc/vmstat")) -> int:
 
 
 def orphaned(outcome: Outcome, plan: Plan, ranks: Sequence[int]) -> Outcome:
-    """The outcome of processes some of which were left without their slurmstepd."""
+    """The outcome of processes where some lost their slurmstepd."""
     nodes = dict.fromkeys(plan.node_of(plan.processes[rank]).id for rank in ranks)
     text = f"slurmstepd, which runs the job's processes on {', '.join(nodes)}, was killed"
     details = {"failedRank": ranks[0], "failedNode": next(iter(nodes))}

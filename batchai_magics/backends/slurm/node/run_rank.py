@@ -105,7 +105,7 @@ def is_over(files: RunFiles, plan: Plan) -> bool:
 class RankWarning:
     """Forwards the warning of the attempt's end to the processes of a rank, once.
 
-    Plans without a warning, such as that of a setup task, need not name its file.
+    Plans without a warning, such as a setup task's, need not name its file.
     """
 
     def __init__(self, plan: Plan) -> None:

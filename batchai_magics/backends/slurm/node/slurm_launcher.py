@@ -80,7 +80,7 @@ SIGNAL_DELAY_S = 1.0
 
 
 class SlurmLauncher(Launcher):
-    """Starts processes on the nodes of an allocation, the first of which runs this program.
+    """Starts processes on the nodes of an allocation; the first node runs this program.
 
     Those of a single node are its children, others run below srun. `report` is the attempt's `Report`.
     """
