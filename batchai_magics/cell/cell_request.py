@@ -80,7 +80,7 @@ class CellRequest(SubmitOptions):
     `uploads` maps paths on the share of the settings to the content to upload before the job is created.
     """
 
-    id: ResourceId  # the name is that of its runs, unless `is_exact`
+    id: ResourceId  # named after its runs, unless `is_exact`
     spec: JobSpec
     uploads: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     is_exact: bool = False  # the job has just this name, and what it is to be created in exists
@@ -285,7 +285,7 @@ def describe(request: CellRequest) -> str:
 
 
 def _job_id(options: CellOptions, settings: Settings, notebook: Notebook) -> ResourceId:
-    """The id of the job, whose name is that of its runs."""
+    """The id of the job, named after its runs."""
     if options.is_new and options.is_same:
         raise UsageError("--new and --same are both given", hint="keep one of them")
     of_file = name_after(_file(options.file, notebook.folder)) if options.file else notebook.job_name

@@ -23,7 +23,7 @@ def redacted_logs(backend: Backend, job: ResourceId) -> ReadLog:
 
 
 def last_output(read: ReadLog, file: str, *, rank: int | None = None) -> LastOutput:
-    """The last lines of a log, or those of one rank, as a terminal shows them."""
+    """The last lines of a log, or of one rank's output in it, as a terminal shows them."""
     lines = last_lines(read, file, READ_LINES, rank=rank)
     return LastOutput(file, tuple(strip_controls(visible_text(line)) for line in lines))
 
@@ -31,7 +31,7 @@ def last_output(read: ReadLog, file: str, *, rank: int | None = None) -> LastOut
 def last_lines(read: ReadLog, file: str, count: int, *, rank: int | None = None) -> tuple[str, ...]:
     """The last `count` lines within the last 64 KiB of a log, of a rank within the last 4 MiB.
 
-    Where it is not known which rank wrote what, those of all count.
+    Where it is not known which rank wrote what, all lines count.
     """
     size = 0
     while (found := read(file, size, 1).size) > size:

@@ -208,7 +208,7 @@ class ConnectionLost:
 
     @property
     def sentence(self) -> str:
-        """What is told of it."""
+        """The sentence for users."""
         return f"Warning: {self.reason}. Trying again; the job continues."
 
 

@@ -89,7 +89,7 @@ class _FileParser:
 class MetricStreams:
     """The parsers of a job's stdout and stderr, and of what its trainer logs to files.
 
-    1. Each file has its own parser, so that lines of one do not change what those of the other mean.
+    1. Each file has its own parser, so that lines of one do not change the meaning of another's.
     2. A number that both files have counts once; so does a name and step that a file of the trainer has.
     3. Numbers without a step, whose bar may be in the other file, come at a later `flush`: when what the bar
        showed around their time has been read, or a second has passed.
@@ -100,7 +100,7 @@ class MetricStreams:
         self._clock = clock
         self._streams = {file: _FileParser(patterns) for file in METRICS_FILES}
         self._numbers = PrintedNumbers()
-        self.has_trainer_files = False  # printed numbers are compared with those of files
+        self.has_trainer_files = False  # printed numbers are compared with the files'
         self._delayed: list[_DelayedNumbers] = []
         self._steps = BarSteps()
 

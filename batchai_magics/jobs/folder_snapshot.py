@@ -510,7 +510,7 @@ def _walk(folder: Path, prefix: str, rules: Sequence[_Rules] | None, unsent: _Un
 
 
 def _is_ignored(path: Path, rules: Sequence[_Rules], *, is_folder: bool) -> bool:
-    """Whether the last pattern that matches excludes it; those of deeper folders come last."""
+    """Whether the last pattern that matches excludes it; patterns of deeper folders come last."""
     for rule in reversed(rules):
         name = path.relative_to(rule.base).as_posix() + "/" * is_folder
         included = rule.patterns.check_file(name).include

@@ -24,7 +24,7 @@ class JobCosts:
     """The costs of a backend's jobs. Each cluster is looked up once for jobs of the same options."""
 
     def __init__(self, backend: Backend, settings: Settings | None = None) -> None:
-        """The settings are by default those of this process, read once a price is looked up."""
+        """Without settings, this process's are read once a price is looked up."""
         self._backend, self._given = backend, settings
         self._by_nodes: dict[tuple[object, ...], Price | None] = {}
 

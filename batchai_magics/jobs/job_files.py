@@ -67,7 +67,7 @@ def origin_of(file: OutputFile, sent: Collection[str]) -> Origin:
 
 
 def in_order(files: Iterable[OutputFile], sent: Collection[str]) -> list[OutputFile]:
-    """The files, those of most interest first; those of one origin as they are."""
+    """The files, the most interesting origin first; each origin's in their order."""
     return sorted(files, key=lambda file: origin_of(file, sent))
 
 

@@ -250,7 +250,7 @@ class Job:
             One row per line with numbers: step, rank and epoch, as far as any line has them, then the numbers
             by name.
             With `tidy`: step, rank, metric, value, unit, wall_time (UTC) and offset (bytes); that table has
-            all numbers, including totals, evaluations and those of `--metric`.
+            all numbers, including totals, evaluations and `--metric`'s.
 
         Warns:
             MetricsWarning: The log has numbers that were not read, or a `--metric` matched what is not a
@@ -267,7 +267,7 @@ class Job:
     def summary(self) -> Summary:
         """A summary of the run so far: the last and best values of every metric, speed, stragglers, ….
 
-        `summary.metrics` has the figures of each metric, `summary.metric("val_loss")` those of one.
+        `summary.metrics` has the figures of all metrics, `summary.metric("val_loss")` of one.
         """
         job = self.show()
         summary = summarize(
@@ -322,7 +322,7 @@ class Job:
 
         Returns:
             One row per sample of a rank, GPU or machine: `time` (UTC), `node`, `rank`, `gpu` and these
-            columns; those of the others are NaN.
+            columns; other metrics' are NaN.
 
         Raises:
             CapabilityError: The backend samples nothing.

@@ -33,11 +33,11 @@ TAIL_BYTES = 1 << 16
 class LogSelection:
     """The part of a log that a line asks for."""
 
-    rank: int | None = None  # only what this rank wrote; bytes of unknown origin count as those of rank 0
+    rank: int | None = None  # only what this rank wrote; bytes of unknown origin count as rank 0's
     since: float | None = None  # only what was written from this time on, in seconds since 1970; None for all
 
     def of(self, chunk: Chunk) -> bytes:
-        """The selected bytes of a chunk; those of an unknown time are selected."""
+        """The selected bytes of a chunk, including bytes of an unknown time."""
         start = self._start(chunk)
         spans = chunk.spans or (Span(chunk.offset, chunk.end, 0),)
         wanted = [span for span in spans if self.rank in (None, span.rank)]

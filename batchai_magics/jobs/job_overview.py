@@ -27,7 +27,7 @@ from batchai_magics.models.states import ExecutionState, NodeState
 from batchai_magics.records.job_error import JobError
 
 MODEL_BYTES = 1 << 18  # of each log, with many lines of log()
-READ_LINES = 500  # of which LAST_LINES are shown, once lines of log() are folded
+READ_LINES = 500  # LAST_LINES of them are shown, once lines of log() are folded
 LAST_LINES = 20
 MOST_RATES = 8
 MOST_METRICS = 10  # with their figures …

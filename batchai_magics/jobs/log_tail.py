@@ -166,7 +166,7 @@ MAX_LINE_LENGTH = 300
 
 
 def recent_lines(lines: tuple[str, ...], count: int) -> tuple[str, ...]:
-    """The last lines, with those of log() as one, without what is empty behind the last line's end."""
+    """The last lines, with lines of log() folded into one, without empty ones at the end."""
     folded: list[str] = []
     whole = lines[:-1] if lines and not lines[-1] else lines
     for is_record, group in groupby(whole, lambda line: LOG_RECORD.match(line) is not None):

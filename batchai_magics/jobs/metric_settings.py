@@ -10,7 +10,7 @@ from batchai_magics.metrics.runs.metric_traits import MetricPreferences
 
 
 def metric_preferences(settings: Settings | None = None, patterns: Iterable[str] = ()) -> MetricPreferences:
-    """The headline metric and the directions that the settings name, by default those of this process.
+    """The headline metric and the directions that the settings name, by default this process's settings.
 
     `patterns` are the names of the user's own.
 

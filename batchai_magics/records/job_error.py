@@ -88,7 +88,7 @@ class SourcePaths(NamedTuple):
 
     folder: str = ""  # the name of the folder with the copy that was sent; empty without one
     run: str = ""  # the name of the run's folder, in which working directories are
-    script: str = ""  # the file name of a cell's script, whose lines are those of the cell; else empty
+    script: str = ""  # the file name of a cell's script, whose lines are the cell's; else empty
 
     def with_user_paths(self, line: str) -> str:
         """The line with paths in the copy as the user's own."""

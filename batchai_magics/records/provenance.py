@@ -18,7 +18,7 @@ VERSION = 1
 
 
 class MachineRecord(NamedTuple):
-    """A machine of a run: `python` and `packages` are those of the job's interpreter."""
+    """A machine of a run: `python` and `packages` describe the job's interpreter."""
 
     name: str
     system: str = ""

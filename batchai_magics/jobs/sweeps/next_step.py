@@ -24,7 +24,7 @@ from batchai_magics.untrusted_files import read_file
 def main() -> None:
     """Takes the step; nothing is left to do of a sweep that was deleted."""
     home, guid, job = sys.argv[1:4]
-    sys.stdin.readline()  # secrets, of which there are none
+    sys.stdin.readline()  # secrets: there are none
     record = TrialRecord.from_text(read_file(Layout(Path(home)).job(guid).records / TRIAL))
     os.environ |= {"BATCHAI_HOME": home, "BATCHAI_BACKEND": "local"}
     with contextlib.closing(open_backend(load_settings())) as backend:

@@ -314,7 +314,7 @@ class Sweep:
     def _results_of(
         self, trials: Sequence[Trial], definition: SweepDefinition
     ) -> list[tuple[Trial, TrialResult]]:
-        """The result of each trial; those of ended runs are read once."""
+        """The result of each trial; an ended run's is read once."""
         goal, preferences = definition.options.goal, preferences_of(definition.options.goal)
         patterns = definition.template["patterns"] if definition.template else None
         results = []

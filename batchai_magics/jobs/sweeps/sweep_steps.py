@@ -100,7 +100,7 @@ def _take(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequence[Tri
 
 
 def _due_jobs(definition: SweepDefinition, trials: Sequence[Trial]) -> list[Due]:
-    """The jobs of known trials that are due: first ones that were never made, then those of retries."""
+    """The jobs of known trials that are due: first ones that were never made, then retries."""
     known = definition.trials  # whoever submitted the sweep may have been interrupted before it made all jobs
     missing = [trial for trial in trials if not trial.runs and trial.number <= len(known)]
     failed = [trial for trial in trials if trial.has_failed and definition.repeats(len(trial.runs))]

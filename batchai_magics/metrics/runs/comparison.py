@@ -155,7 +155,7 @@ class Comparison:
         tag `baseline`, else with the best one. Only jobs that have succeeded count.
 
         Args:
-            has_succeeded: Tells that of a run by its index; by default its job is asked.
+            has_succeeded: Whether the run of an index has succeeded; by default its job is asked.
         """
         metric = self.headline
         if metric is None or not any(SEED in run.labels.parameters for run in self.runs):

@@ -195,7 +195,7 @@ class Speeds:
         )
 
     def is_of_one_rank(self, total: float) -> bool:
-        """Whether a printed total is closer to the speed of one of several ranks than to that of all.
+        """Whether a printed total is closer to the speed of one of several ranks than to the speed of all.
 
         Ranks that do not train together each print their own; others print the same one, except for the last
         digit.

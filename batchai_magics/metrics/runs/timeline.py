@@ -318,7 +318,7 @@ class _RankTimeline:
         self._epochs = _Epochs()
         self._training_rounds: defaultdict[str, _StepRounds] = defaultdict(_StepRounds)
         self._evaluation_rounds: defaultdict[str, _StepRounds] = defaultdict(_StepRounds)
-        self._visits: list[float] = []  # whole epochs of lines without a step, in turn
+        self._visits: list[float] = []  # whole epochs of lines without a step, in order
         self._visited_fit = 0  # of the last visit
         self._seen: dict[str, int] = {}  # the last visit of a metric
         self._repeated: set[str] = set()  # metrics with several values in one visit

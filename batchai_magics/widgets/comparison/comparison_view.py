@@ -167,7 +167,7 @@ class ComparisonModel(FigureModel):
                 self._has_news = True
 
     def _set_state(self, index: int, state: str, processes: int = 0) -> None:
-        """Sets the state of a run; `processes` are those of its job once it has ended."""
+        """Sets the state of a run; `processes` is the number of its job's once it has ended."""
         self.states[index] = state
         run = self.runs[index]
         is_running = state not in FINAL_STATES

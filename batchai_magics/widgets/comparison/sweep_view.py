@@ -360,7 +360,7 @@ class _SweepReader:
         return SweepUpdate(*head, rows=tuple(rows), is_over=is_over)
 
     def _read_results(self, trials: Sequence[Trial]) -> bool:
-        """Reads the metrics of some trials; returns whether those of all are known, of running ones any."""
+        """Reads the metrics of some trials; whether all are known, if only from before for running ones."""
         until = self._clock() + READ_S
         due = sorted(filter(self._is_due, trials), key=lambda trial: self._read_at.get(trial.number, 0.0))
         for count, trial in enumerate(due):

@@ -57,7 +57,7 @@ class LiveView(ViewStream, anywidget.AnyWidget):
         self.comm.__dict__.pop("_reply_subshell_id", None)
 
     def close(self) -> None:
-        """Closes the widget and that of its layout, which would stay open."""
+        """Closes the widget and its layout's widget, which would stay open."""
         if self.comm is not None:
             self.layout.close()
         anywidget.AnyWidget.close(self)

@@ -75,7 +75,7 @@ class Publisher:
         self._tasks.put(task)
 
     def outputs(self, key: str | None = None) -> list[PublishedOutput]:
-        """The outputs that are not frozen: all, or those of one key."""
+        """The outputs that are not frozen: all, or one key's."""
         with self._changed:
             return [s for s in self._outputs if key is None or s.key == key]
 

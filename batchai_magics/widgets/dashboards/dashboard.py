@@ -69,7 +69,7 @@ class DashboardModel(ABC):
         """What the dashboard lists."""
 
     def jobs_named(self, names: Sequence[str]) -> list[Job]:
-        """The handles of listed jobs by their names; those of jobs that are no more are missing."""
+        """The handles of listed jobs by their names, without jobs that no longer exist."""
         return []
 
     @abstractmethod

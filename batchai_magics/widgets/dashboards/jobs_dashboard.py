@@ -171,7 +171,7 @@ class JobsModel(DashboardModel):
         return {name: progress for name, progress in known if progress}
 
     def jobs_named(self, names: Sequence[str]) -> list[Job]:
-        """The handles of listed jobs by their names; those of jobs that are no more are missing."""
+        """The handles of listed jobs by their names, without jobs that no longer exist."""
         return [Job(self.backend, self._named[name].id) for name in names if name in self._named]
 
     @property

@@ -53,7 +53,7 @@ widget().render({{ model, el: document.getElementById("view") }});
 
 
 def open_job(job: Job, *, is_read_only: bool = False) -> PageServer:
-    """Serves a job's live view, and those of the other jobs of its backend, until the server is closed."""
+    """Serves the live views of a job and of its backend's other jobs until the server is closed."""
     job.show()  # raises NotFoundError for a deleted job
     views = OpenedViews(job.backend, job.id.parent, is_read_only=is_read_only)
     return views.serve(f"/job/{quote(views.jobs.name_of(job.id), safe='')}")

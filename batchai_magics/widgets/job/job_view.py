@@ -284,7 +284,7 @@ class Cursor:
             batch.buffers.append(model.use.to_json(model.records))
 
     def _add_values(self, batch: Batch, model: JobModel, limit_bytes: int) -> None:
-        """Adds values of each metric; those of one line have their positions once."""
+        """Adds values of each metric; values of one line share their positions."""
         if self._generation != model.points.generation:
             self._generation, self._values = model.points.generation, {}
         batch.content["generation"] = self._generation

@@ -295,7 +295,7 @@ def _lines_of(page: RankPage) -> list[str]:
 
 
 def _with_user_paths(report: PageData, paths: SourcePaths) -> PageData:
-    """The report with paths in the job's copy as the user's own; the page links those of the cell."""
+    """The report with paths in the job's copy as the user's own; the page links the cell's."""
     shown = dict(report)
     for name in {"lines", "before"} & shown.keys():
         shown[name] = list(map(paths.with_user_paths, shown[name]))
