@@ -194,7 +194,7 @@ def test_the_file_says_the_cluster_when_the_line_does_not():
     assert cell("r --spec", body).cluster.name == "c2"
 
 
-def test_an_image_replaces_that_of_the_file_and_nothing_else():
+def test_image_option_replaces_only_the_image_of_the_file():
     body = JOB_JSON + (
         "  containerSettings:\n    shmSize: 1g\n"
         "    imageSourceRegistry: {serverUrl: me.io, image: old, credentials: {username: u, password: p}}\n"

@@ -33,7 +33,7 @@ def test_a_warning_of_the_compiler_is_left_to_the_run():
     ("body", "line"),
     [("(", 2), ("x = 1\nreturn x", 3), ("\n\n  x = 1", 4), ("if 1:\n", 2), ("a\r\nb c\r\n", 3)],
 )
-def test_the_line_is_that_of_the_cell(body, line):
+def test_line_number_counts_within_the_cell(body, line):
     error = refused(body)
     assert error.line == line
     assert f"at line {line} of the cell" in error.message

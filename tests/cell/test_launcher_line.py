@@ -67,7 +67,7 @@ def options_of(line, counts=None):
         ("train.py", ""),
     ],
 )
-def test_counts_of_a_launcher_become_those_of_the_job(line, options):
+def test_counts_of_a_launcher_become_the_jobs(line, options):
     read = translated(f"{line} --lr 0.1")
     assert options_of(line) == options
     assert (read.script, read.args) == ("train.py", ("--lr", "0.1"))
@@ -188,7 +188,7 @@ def test_launchers_that_pass_the_local_rank_as_an_option_still_do():
     assert not translated("torchrun train.py").rank_option
 
 
-def test_variables_before_a_launcher_are_those_of_the_job():
+def test_variables_before_a_launcher_become_the_jobs():
     read = translated("env A=1 B='two words' torchrun train.py")
     assert read.env == {"A": "1", "B": "two words"}
     assert translated("A=1 python -O train.py").env == {"A": "1", "PYTHONOPTIMIZE": "1"}

@@ -41,7 +41,7 @@ def test_a_mount_without_a_key_carries_no_empty_one():
     assert share["credentials"] == {}
 
 
-def test_a_mount_comes_beside_those_of_a_job_json():
+def test_mount_option_is_added_to_the_mounts_of_a_job_json():
     share = "accountName: a, azureFileUrl: 'https://a.file.core.windows.net/s', credentials: {accountKey: k}"
     volumes = f"  mountVolumes: {{azureFileShares: [{{{share}, relativeMountPath: s}}]}}\n"
     shares = fields("r --spec --mount data", JOB_JSON + volumes, env={})["mountVolumes"]["azureFileShares"]

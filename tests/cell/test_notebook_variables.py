@@ -44,7 +44,7 @@ def test_variables_go_beside_the_script():
     assert settings.command_line_args == "$AZ_BATCHAI_INPUT_SCRIPT/r.py"
 
 
-def test_arguments_stay_those_of_the_script():
+def test_arguments_stay_the_scripts():
     request = cell("r --use lr --args '-v 1' --toolkit custom", lr=0.1)
     folder = "$AZ_BATCHAI_INPUT_SCRIPT"
     assert request.spec.settings.command_line == f"python {folder}/{RUN_CELL} {folder}/r.py -v 1"

@@ -45,7 +45,7 @@ def test_the_source_of_a_function_and_a_class_is_found(main):
     assert inspect.getsource(names["Net"].forward) == "    def forward(self):\n        return load({})\n"
 
 
-def test_code_without_a_place_is_that_of_the_script():
+def test_code_without_a_file_is_shown_as_the_scripts():
     code = compile_placed(b"def f(): pass\n", "train_call.py", "exec")
     names = {}
     exec(code, names)

@@ -36,7 +36,7 @@ def run(folder, *words):
 @pytest.mark.parametrize(
     "words", [("pkg.train", "--lr", "1"), ("pkg.train", "fail"), ("pkg.none",), ("none",)]
 )
-def test_output_and_exit_code_are_those_of_python(project, words):
+def test_output_and_exit_code_equal_pythons(project, words):
     ours, python = run(project, RUN_MODULE, *words), run(project, "-m", *words)
     assert (ours.stdout, ours.returncode) == (python.stdout, python.returncode)
     assert ours.stderr.splitlines()[-1:] == python.stderr.splitlines()[-1:]

@@ -40,7 +40,7 @@ def test_jobs_are_created_together_and_identical_ones_are_found(place: Place) ->
 
 
 @pytest.mark.sample
-def test_jobs_are_terminated_together_also_those_that_are_gone(place: Place) -> None:
+def test_jobs_are_terminated_together_including_deleted_ones(place: Place) -> None:
     jobs = [NewJob(place.job(f"ended-{n}"), place.spec("sleep 600")) for n in range(3)]
     done = place.run("echo done").id
     place.backend.create_jobs(jobs)

@@ -125,7 +125,7 @@ def test_it_is_reported_again_after_new_output(poller, clock, job):
     assert until(lambda: poller.poll(job))
 
 
-def test_the_time_of_the_last_output_counts_not_that_of_reading_it(poller, clock, job):
+def test_standstill_counts_from_the_last_output_not_from_its_reading(poller, clock, job):
     clock.now += 2 * MINUTE_S
     poller.printed(Chunk(b"x", 0, 1, is_complete=False, times=(WriteTime(0, clock.now - MINUTE_S),)))
     assert until(lambda: poller.poll(job))

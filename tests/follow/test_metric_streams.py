@@ -54,7 +54,7 @@ def test_a_number_that_both_have_counts_once(job):
     assert rows(job.write(ERR, "INFO step 3: loss 0.5\nINFO step 5: loss 0.4\n")) == [("loss", 0.4, 5, None)]
 
 
-def test_lines_of_one_do_not_move_those_of_the_other(job):
+def test_lines_of_one_log_do_not_move_lines_of_the_other(job):
     job.write(OUT, "Epoch 3\n")
     assert rows(job.write(ERR, "Validation loss: 0.5\n")) == [("val_loss", 0.5, None, None)]
 

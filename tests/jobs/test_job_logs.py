@@ -61,7 +61,7 @@ def test_the_last_lines_of_a_rank_are_found_also_in_a_long_log(backend):
     assert last_lines(redacted_logs(backend, JOB), STDOUT.path, 1, rank=1) == ("7 of 1",)
 
 
-def test_records_of_stderr_follow_those_of_stdout_where_no_times_are_known(backend):
+def test_records_of_stderr_follow_stdout_if_no_times_are_known(backend):
     backend.read_bytes = 40  # several pieces, and the last line has no end
     backend.write(step_line(3, rank=1).removesuffix("\n"), "stderr.txt")
     backend.write(step_line(1))

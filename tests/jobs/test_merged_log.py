@@ -89,7 +89,7 @@ def test_nothing_overtakes_a_log_that_is_far_behind(logs):
     assert b"last" not in b"".join(seen[:3])
 
 
-def test_of_lines_of_the_same_time_those_of_stdout_come_first(logs):
+def test_lines_of_stdout_precede_stderr_at_the_same_time(logs):
     for file, text in ((ERR, b"2\n"), (OUT, b"1\n")):
         logs.write(file, text)
         logs.now -= 1

@@ -262,7 +262,7 @@ def test_a_job_that_is_not_there_lists_no_guess_when_none_is_near(tmp_path):
     assert (caught.value.code, caught.value.hint) == ("JobNotFound", "Look elsewhere.")
 
 
-def test_the_quota_is_that_of_the_settings(tmp_path):
+def test_quota_comes_from_the_settings(tmp_path):
     settings = Settings(sections={"local": LocalSettings(home=tmp_path / "home", core_quota=3)})
     backend = open_backend(settings)
     with pytest.raises(ConflictError, match="Maximum allowed: 3"):

@@ -193,7 +193,7 @@ def test_processes_meet_at_the_address_of_the_node_that_they_are_on() -> None:
     assert tasks == [("master", 0), ("worker", 0), ("ps", 0), ("ps", 1)]
 
 
-def test_the_mount_commands_and_the_time_limit_are_those_of_the_job() -> None:
+def test_plan_has_mount_commands_and_time_limit_of_the_job() -> None:
     volumes = {"unmanagedFileSystems": [{"mountCommand": "m", "relativeMountPath": "p"}]}
     asked = spec(
         customToolkitSettings={"commandLine": "x"},
@@ -225,7 +225,7 @@ def test_a_job_that_says_how_many_threads_it_wants_gets_them() -> None:
     assert [env[name] for name in THREADS] == ["7,2", "5", "7", "7", "7"]
 
 
-def test_variables_and_secrets_of_the_job_go_before_those_of_its_processes() -> None:
+def test_variables_and_secrets_of_the_job_override_its_processes() -> None:
     variables = [{"name": "ROLE_NAME", "value": "mine"}]
     given = spec(pyTorchSettings=SCRIPT, environmentVariables=variables, secrets=[{"name": "MASTER_PORT"}])
     made = plan(given, plan_nodes(), site())

@@ -116,7 +116,7 @@ def test_good_names_are_given_back_and_bad_ones_refused(check):
             check(name)
 
 
-def test_a_workspace_is_that_of_the_settings_or_the_one_that_is_named():
+def test_workspace_is_the_named_one_or_the_settings():
     names = SimpleNamespace(subscription="s", resource_group="g", workspace="w")
     assert workspace_id(names) == WORKSPACE
     assert workspace_id(names, "other").workspace == "other"

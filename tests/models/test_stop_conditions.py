@@ -64,6 +64,6 @@ def test_a_line_names_the_one_that_is_wrong():
         conditions_of(["loss is nan", "loss"])
 
 
-def test_conditions_join_those_of_the_file_with_the_patterns_that_they_name():
+def test_conditions_are_added_to_the_files_with_their_patterns():
     body = with_conditions({"batchaiStopIf": ["a > 1"]}, ["gap > 3"], {"gap": r"gap=(\d+)", "other": "(x)"})
     assert body == {"batchaiStopIf": ["a > 1", "gap > 3"], "batchaiPatterns": {"gap": r"gap=(\d+)"}}

@@ -104,7 +104,7 @@ def test_a_committed_notebook_is_valid_and_holds_no_output():
 
 
 @pytest.mark.parametrize("model", ["lenet", "small_resnet"])
-def test_the_networks_gradients_are_those_of_finite_differences(script, model):
+def test_gradients_equal_finite_differences(script, model):
     pairs = json.loads(run(sys.executable, "-c", GRADIENTS, script, model))
     assert len(pairs) >= 6
     assert all(ours == pytest.approx(measured, rel=1e-4, abs=1e-8) for ours, measured in pairs)

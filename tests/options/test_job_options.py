@@ -104,7 +104,7 @@ def test_leaving_out_bad_nodes_means_looking_for_them(options: str, preflight: s
     assert values(*options.split()).properties.get("batchaiPreflight") == preflight
 
 
-def test_a_variable_without_a_value_has_that_of_this_process():
+def test_variable_without_a_value_is_inherited():
     options = values("--env", "DATA_DIR", "--env", "LR=0.1", env={"DATA_DIR": "/data"})
     assert options.env == {"DATA_DIR": "/data", "LR": "0.1"}
 

@@ -39,7 +39,7 @@ def test_a_line_gives_the_places_that_pythons_own_search_gives(source, line, ign
 
 
 @given(sources, st.lists(lines, min_size=1, max_size=5))
-def test_the_lines_found_in_a_text_are_those_in_which_it_is_found(source, texts):
+def test_search_finds_the_lines_that_contain_the_text(source, texts):
     expression = compiled(source)
     data = b"".join(line + b"\n" for line in texts)
     starts = [sum(len(line) + 1 for line in texts[:place]) for place in range(len(texts))]

@@ -136,7 +136,7 @@ def test_what_python_ignores_does_not_count():
     assert raised_in(lines(text)).exception == "KeyError: 'labels'"
 
 
-def test_an_exception_of_a_worker_is_that_of_the_users_code():
+def test_exception_of_a_worker_names_the_users_code():
     text = f"{TRACE}RuntimeError: Caught KeyError in DataLoader worker process 0.\nOriginal {TRACE}"
     assert raised_in(lines(text)) == RaisedError("KeyError: 'labels'", f"{COPY}/train.py", 10)
 

@@ -123,7 +123,7 @@ def forms_passed(action: Callable[[], object]) -> dict[type, object]:
     return forms
 
 
-def test_the_forms_of_a_submitted_job_are_those_of_the_table(tmp_path: Path) -> None:
+def test_forms_of_a_submitted_job_match_the_table(tmp_path: Path) -> None:
     settings = current_settings()
     backend = open_backend(settings)
     ensure_defaults(backend, settings)

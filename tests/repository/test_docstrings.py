@@ -75,7 +75,7 @@ def is_error(name: str, module: ast.Module) -> bool:
     return is_known or name in own | {alias.name for alias in imported}
 
 
-def test_described_arguments_are_those_of_the_function() -> None:
+def test_described_arguments_match_the_signature() -> None:
     wrong = [
         f"{each.place}: {name}"
         for each in documented()
@@ -85,7 +85,7 @@ def test_described_arguments_are_those_of_the_function() -> None:
     assert wrong == []
 
 
-def test_described_attributes_are_those_of_the_class() -> None:
+def test_described_attributes_match_the_class() -> None:
     wrong = [
         f"{each.place}: {name}"
         for each in documented()

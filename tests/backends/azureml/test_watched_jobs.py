@@ -128,7 +128,7 @@ def test_a_serverless_job_says_what_the_quota_lacks(azure, backend, start):
     assert "1 × DS3_v2, 0 of 100 cores free: will queue" in shown(backend, start(status="Queued")).waiting
 
 
-def test_the_nodes_of_a_job_are_those_that_run_it(azure, backend, start):
+def test_nodes_of_a_job_are_the_nodes_that_run_it(azure, backend, start):
     azure.computes.preparation_s = 0
     cluster = azure.computes.add("gpus", minimum=2)
     id = start(computeId=f"{ROOT}/computes/gpus", resources={"instanceCount": 1})
@@ -139,7 +139,7 @@ def test_the_nodes_of_a_job_are_those_that_run_it(azure, backend, start):
     assert [node.job for node in nodes] == [None, id]
 
 
-def test_the_logs_are_listed_with_those_of_processes_and_of_the_service(azure, backend, start):
+def test_logs_are_listed_with_logs_of_processes_and_of_the_service(azure, backend, start):
     id = start()
     for rank in range(2):
         azure.write_log("resnet", f"user_logs/std_log_process_{rank}.txt", b"hello\n")

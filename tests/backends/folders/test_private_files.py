@@ -18,7 +18,7 @@ from tests.backends.local.namespace import scene, tell
 IMPOSSIBLE = Path("/proc/nope/home")
 
 
-def test_a_folder_is_made_with_those_above_it(tmp_path):
+def test_folder_is_made_with_its_parents(tmp_path):
     folder = tmp_path / "a" / "b" / "c"
     private_files.make_folder(folder)
     private_files.make_folder(folder)

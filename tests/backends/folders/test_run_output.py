@@ -42,7 +42,7 @@ def test_a_file_without_parameters_has_none(tmp_path, text):
     assert rank_files.logged_in(file) == {}
 
 
-def test_logged_parameters_take_the_place_of_those_on_the_command_line(still):
+def test_logged_parameters_replace_the_command_lines(still):
     still.cluster()
     job = still.job()
     context = still.context()

@@ -116,7 +116,7 @@ def ready(still: Still, count: int = 2) -> tuple[ResourceId, list[str]]:
 
 
 @pytest.mark.parametrize("change", ["state = 'unusable', since = since + 100", "since = since - 100"])
-def test_unusable_nodes_go_first_and_then_those_that_were_idle_longest(still: Still, change: str) -> None:
+def test_unusable_nodes_go_first_and_then_the_longest_idle(still: Still, change: str) -> None:
     cluster, (first, second) = ready(still)
     still.change(f"UPDATE node SET {change} WHERE id = ?", first)
     still.resize(cluster, 1)

@@ -71,7 +71,7 @@ def test_a_login_that_never_ends_is_named(own_sshd, monkeypatch):
         own_sshd.channel().request("hello")
 
 
-def test_the_environment_is_that_of_a_login(own_sshd):
+def test_remote_environment_is_a_login_shells(own_sshd):
     (own_sshd.home / ".profile").write_text('export MODULES=loaded; PATH="$HOME/bin:$PATH"')
     machine = SshMachine(own_sshd.channel())
     assert machine.environ["MODULES"] == "loaded"

@@ -202,7 +202,7 @@ def test_the_mpirun_named_after_open_mpi_goes_before_any_other(tmp_path, monkeyp
 # -- MPI -----------------------------------------------------------------------
 
 
-def test_ranks_share_memory_and_those_in_containers_a_loopback_connection():
+def test_ranks_use_shared_memory_and_in_containers_loopback():
     boxed = plan("x")._replace(containers=Containers(Image("tf"), ("docker",)))
     assert mpi_launchers.transport(boxed)["FI_PROVIDER"] == "tcp"
     assert mpi_launchers.transport(boxed)["FI_TCP_IFACE"].startswith("lo")

@@ -57,7 +57,7 @@ def test_an_epoch_alone_is_the_place():
     assert "step" not in json.loads(printed(epoch=3, loss=0.5))
 
 
-def test_the_rank_is_that_of_the_launcher(monkeypatch, job_module):
+def test_rank_is_the_launchers(monkeypatch, job_module):
     monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "3")
     (record,) = Parser().feed(printed(step=1, loss=0.5, by=job_module.log).encode(), rank=0)
     assert record.rank == 3

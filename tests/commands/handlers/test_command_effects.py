@@ -70,7 +70,7 @@ def test_jobs_are_waited_for_read_and_ended_by_id_and_place(do, tmp_path):
     assert do(f"job list {place}").data == []
 
 
-def test_the_subscription_of_the_line_is_that_of_the_id(do):
+def test_subscription_of_the_line_is_used_in_the_id(do):
     made = do("workspace create -n w --subscription 11111111-1111-1111-1111-111111111111")
     assert made.data["id"].startswith("/subscriptions/11111111-1111-1111-1111-111111111111/")
 

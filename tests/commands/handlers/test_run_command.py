@@ -314,7 +314,7 @@ def test_uv_run_means_the_environment_of_the_project(preview, tmp_path, monkeypa
 
 
 @pytest.mark.slow
-def test_a_variable_of_the_jobs_own_wins_over_that_of_the_launcher(preview, monkeypatch):
+def test_variable_of_the_job_takes_precedence_over_the_launchers(preview, monkeypatch):
     text = preview("--env A=2 -- env A=1 B=3 python src/train.py")
     assert '"name": "A",\n        "value": "2"' in text
     assert '"value": "3"' in text

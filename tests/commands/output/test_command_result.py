@@ -78,7 +78,7 @@ JSON_DATA = st.recursive(
 
 
 @given(JSON_DATA)
-def test_indented_json_is_that_of_the_standard_library(data):
+def test_indented_json_equals_the_standard_librarys(data):
     assert indented_json(data) == json.dumps(data, indent=2, ensure_ascii=False)
 
 

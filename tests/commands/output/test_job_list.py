@@ -70,7 +70,7 @@ def test_a_table_that_is_too_long_keeps_its_first_rows() -> None:
 KERAS = "".join(f"epoch={n} loss={3 - n} accuracy=0.{n}\nepoch={n} val_loss={4 - n}\n" for n in (1, 2))
 
 
-def test_a_run_is_listed_with_its_headline_metric_or_that_of_the_settings(
+def test_run_is_listed_with_its_headline_metric_or_the_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert listed(tmp_path, KERAS)["Metric"] == "val_loss 2"

@@ -169,7 +169,7 @@ def test_names_of_all_kinds_come_from_the_backend(context, do, text, offered):
     assert offered in live_names_of(context, expected.live, expected.arguments)
 
 
-def test_nodes_are_those_of_the_cluster_named(context, do):
+def test_nodes_of_the_named_cluster_are_listed(context, do):
     do("cluster create -n small -s Standard_D2 -t 1")
     expected = expected_in_line(["cluster", "node", "exec", "-c", "small", "-n"])
     node = do("cluster node list -c small").value[0].id

@@ -76,7 +76,7 @@ def test_what_the_line_names_is_where_it_takes_place():
     )
 
 
-def test_help_of_an_old_command_is_that_of_the_new_one():
+def test_help_of_an_old_command_shows_the_new_one():
     assert parse(["job", "stream-file", "-h"]).startswith("Command\n    batchai job file stream")
 
 

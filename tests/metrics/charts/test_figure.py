@@ -66,7 +66,7 @@ def records(text=RANKS):
     return Parser().feed(text.encode())
 
 
-def test_the_colours_of_ranks_are_those_of_the_live_view():
+def test_colours_of_ranks_match_the_live_view():
     live = re.findall(r"--ba-rank-(\d): (#[0-9a-f]{6});", CSS)
     assert live == [(str(rank), colour) for rank, colour in enumerate(RANK_COLOURS)]
 
@@ -78,7 +78,7 @@ def test_a_rank_keeps_its_colour_in_every_panel():
         assert colours == [RANK_COLOURS[1], RANK_COLOURS[3], PALETTE[0]]
 
 
-def test_a_mean_is_that_of_the_ranks_that_have_the_step():
+def test_mean_covers_the_ranks_that_have_the_step():
     *_, mean = plot(records()).figure.axes[0].get_lines()
     assert mean.get_ydata().tolist() == [3, 4, 4]
 

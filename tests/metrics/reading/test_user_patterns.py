@@ -74,7 +74,7 @@ def test_a_pattern_that_cannot_work_is_refused_by_name(regex, reason):
     assert "accuracy" in str(caught.value)
 
 
-def test_lines_between_those_of_a_pattern_are_read_as_without_it():
+def test_lines_between_matches_of_a_pattern_are_read_as_usual():
     step = "{}\timages/sec: 1.0 +/- 0.0 (jitter = 2.5)\t7.000\n"
     log = "".join(f"{step.format(n)}noise\n" + "loss=3\n" * (n % 7 == 0) for n in range(10, 900, 10))
     log = f'Model:       lenet\n{log}step=1 acc=0.5\n{{"step": 2, "acc": 1}}\n'.encode()

@@ -78,7 +78,7 @@ def big_log(ranks=(0, 1, None)):
 
 
 @pytest.mark.parametrize("ranks", [(None,), (None, 0, 5)])
-def test_the_summary_of_columns_is_that_of_their_records(ranks):
+def test_summary_of_columns_equals_the_summary_of_their_records(ranks):
     metrics = read_metrics(big_log(ranks))
     assert "records" not in vars(metrics)
     assert repr(metrics.summary()) == repr(summarize(Parser().feed(big_log(ranks))))

@@ -87,7 +87,7 @@ def test_a_few_lines_tell_no_warm_up():
     assert RunMetrics(read_metrics(run(ranks=2).encode()).records).speeds.warm_up_steps is None
 
 
-def test_the_common_warm_up_is_that_of_half_of_the_ranks():
+def test_common_warm_up_is_the_warm_up_of_half_of_the_ranks():
     series = {
         0: printed_steps([1] * 20),
         1: printed_steps([5, 5, *[1] * 18]),

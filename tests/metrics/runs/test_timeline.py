@@ -163,7 +163,7 @@ def placed_one_by_one(numbers):
     return [each.step for each in placed]
 
 
-def test_epochs_between_whole_ones_move_those_behind_them():
+def test_fractional_epochs_move_later_ones():
     run = [number(step, epoch) for epoch in (0.5, 2.5, 1.5) for step in (1, 2)]
     assert placed_one_by_one(run) == steps(*run) == [1, 2, 5, 6, 3, 4]
 
@@ -243,7 +243,7 @@ def test_an_attempt_that_resumes_an_epoch_continues_the_run():
     assert losses_of(text) == [[1.1, 2.2, 2.3]]
 
 
-def test_an_attempt_without_a_number_yet_keeps_those_before():
+def test_attempt_without_numbers_yet_keeps_earlier_ones():
     assert losses_of(logged(1, 2, attempt=1) + logged(attempt=2)) == [[1.1, 1.2]]
 
 

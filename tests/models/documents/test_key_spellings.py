@@ -47,7 +47,7 @@ def test_an_impossible_priority_of_2017_is_told_under_its_own_name(number):
     assert list(refused(job_body(schedulingPriority=None, priority=number))) == ["properties.priority"]
 
 
-def test_todays_priority_wins_over_that_of_2017():
+def test_todays_priority_takes_precedence_over_2017s():
     assert JobSpec.from_wire(job_body(priority=-5)).scheduling_priority is JobPriority.HIGH
 
 

@@ -80,7 +80,7 @@ def test_a_whole_read_reads_each_running_trial_once(followed):
     assert sorted(followed.sweep.reads) == [1, 2, 3, 4, 5, 6]
 
 
-def test_the_metrics_of_an_ended_trial_are_read_once_and_those_of_a_running_one_at_intervals(followed):
+def test_metrics_of_ended_trials_are_read_once_and_of_running_ones_at_intervals(followed):
     followed.sweep.run(followed.sweep.trials[0])
     followed.sweep.trials[1].become(ExecutionState.RUNNING, loss=3.0)
     for _ in range(4):
@@ -216,7 +216,7 @@ def test_an_error_of_the_read_is_raised_by_the_poll_and_the_next_read_goes_on(fo
     assert followed.poll() == [1, 2, 3, 4, 5, 6]
 
 
-def test_the_cost_is_that_of_all_trials(tmp_path, clock):
+def test_cost_covers_all_trials(tmp_path, clock):
     followed = Followed(tmp_path, clock, prices="Standard_NC6=3600")
     first, second = followed.sweep.trials[:2]
     for trial in (first, second):

@@ -21,7 +21,7 @@ def reader(tmp_path, text, **options):
     return JobRates(backend, backend.job, clock=lambda: 0.0, cpu_time=lambda: 0.0, **options)
 
 
-def test_the_values_of_a_job_are_those_of_its_headline_metric(tmp_path):
+def test_values_of_a_job_are_its_headline_metrics(tmp_path):
     rates = reader(tmp_path, "".join(f"epoch={n} loss=9\nepoch={n} val_loss={3 - n}\n" for n in (1, 2)))
     assert rates.advance(resource())
     assert (rates.label, rates.values) == ("val_loss", [2, 1])

@@ -127,7 +127,7 @@ def test_a_thousand_jobs_are_listed_and_a_change_of_one_sends_its_values_only(gr
     assert list(received(connection, "rates")["rates"]) == ["last"]
 
 
-def test_a_page_is_sent_all_rows_once_and_then_those_that_have_changed(group, opened):
+def test_page_is_sent_all_rows_once_and_then_changed_ones(group, opened):
     connection = opened().connect("/")
     states = (header(data).get("state", {}) for data in connection.frames())
     rows = next(state["rows"] for state in states if state.get("rows"))

@@ -109,7 +109,7 @@ def log_of(data, *spans, size=None):
     return read
 
 
-def test_the_size_is_that_of_the_file():
+def test_size_is_the_files():
     read = log_of(b"a\n", Span(0, 2, 0))
     assert rank_page(read, 0, -1, is_backward=True).size == 2
     assert tail_page(read).size == 2

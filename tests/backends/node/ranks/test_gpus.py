@@ -179,7 +179,7 @@ def test_gpus_and_instances_are_found_by_what_cuda_calls_them(driver, visible, d
     assert gpus_of(driver, plan(visible)).sample().devices == devices
 
 
-def test_where_the_plan_names_no_gpu_those_of_the_scheduler_count(driver, monkeypatch):
+def test_gpus_of_the_scheduler_count_if_the_plan_names_none(driver, monkeypatch):
     compiled(driver)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     assert gpus_of(driver, plan(None)).sample().devices == [[1, 3, 5 << 30]]

@@ -138,7 +138,7 @@ def test_all_is_read_that_a_rank_has_sent_before_its_end_although_a_helper_keeps
     assert connections.manager.abort == Abort(0, 42, "out of luck")
 
 
-def test_ranks_that_ended_are_missed_by_those_that_wait():
+def test_ended_rank_is_missed_once_another_one_waits():
     to = manager(3)
     for rank in range(3):
         replies_to(to, INIT, rank=rank)

@@ -148,7 +148,7 @@ def test_with_a_resource_goes_what_is_inside_and_nothing_else(records: Repositor
 # -- open jobs, snapshots
 
 
-def test_open_jobs_are_those_whose_runs_have_not_ended(home: Home, records: Repository) -> None:
+def test_jobs_are_open_until_their_runs_have_ended(home: Home, records: Repository) -> None:
     ids = [job_named("b"), job_named("a"), job_named("ended"), job_named("deleted")]
     jobs = insert(records, *ids, **{CLUSTER_GUID: "1"})
     (other,) = insert(records, job_named("other"), **{CLUSTER_GUID: "2"})

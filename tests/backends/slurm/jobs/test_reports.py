@@ -27,7 +27,7 @@ def any_place(own_slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
         yield place
 
 
-def test_a_cluster_of_any_nodes_counts_those_that_jobs_cannot_get(any_place, own_slurm):
+def test_cluster_of_any_nodes_counts_unavailable_ones(any_place, own_slurm):
     own_slurm.ask("scontrol", "update", "nodename=node2", "state=drain", "reason=new disks")
     until(lambda: any_place.backend.show(any_place.cluster).node_states.unusable_node_count == 1)
     cluster = any_place.backend.show(any_place.cluster)

@@ -100,7 +100,7 @@ def here(tmp_path: Path, slurm_client: ScriptedClient) -> Host:
 
 
 @either_way
-def test_the_clock_is_that_of_the_files(tmp_path, off_s):
+def test_clock_follows_the_file_system(tmp_path, off_s):
     clock = FileClock(tmp_path / "clock")
     before = time.time()
     with clock_off(off_s):
