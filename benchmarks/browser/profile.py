@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -27,15 +26,15 @@ class Profile:
         self._samples: list[int] = profile["samples"]
         self._in_views = _below_views({node["id"]: node for node in profile["nodes"]})
 
-    def with_views(self, tasks: Iterable[LongTask], navigation_s: float) -> list[LongTask]:
-        """The tasks in which a sample has a frame of a view, given when the page was navigated to."""
-        return [task for task in tasks if self._is_in_view(task, navigation_s * 1e6)]
+    def view_samples(self, task: LongTask, navigation_s: float) -> int:
+        """How many samples of a task have a frame of a view, given when the page was navigated to.
 
-    def _is_in_view(self, task: LongTask, navigation_us: float) -> bool:
-        start_us = navigation_us + task.start_ms * 1000
+        No samples are taken while the thread waits for a processor, as it does for much of a task under load.
+        """
+        start_us = navigation_s * 1e6 + task.start_ms * 1000
         first = bisect_left(self._times_us, start_us)
         last = bisect_left(self._times_us, start_us + task.duration_ms * 1000)
-        return not self._in_views.isdisjoint(self._samples[first:last])
+        return sum(sample in self._in_views for sample in self._samples[first:last])
 
 
 def _below_views(nodes: dict[int, dict[str, Any]]) -> set[int]:

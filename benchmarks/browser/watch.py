@@ -35,7 +35,7 @@ class Seen:
     shown: list[tuple[float, int]] = field(default_factory=list)  # when, up to which line
     ended_at: float = 0.0
     long_tasks: list[LongTask] = field(default_factory=list)
-    with_ours: list[LongTask] = field(default_factory=list)  # those in which code of a view ran
+    view_ms: list[float] = field(default_factory=list)  # for how long code of a view ran in each
     messages: int = 0
     received_mb: float = 0.0
     kernel_mb: float = 0.0  # from the first line on
@@ -107,7 +107,9 @@ class Watch:
         seen, self.seen = self.seen, Seen()  # what comes now is of the looking
         if self.answers():
             profile = Profile(self._devtools.send("Profiler.stop")["profile"])
-            seen.with_ours = profile.with_views(seen.long_tasks, self._metrics()["NavigationStart"])
+            navigation_s = self._metrics()["NavigationStart"]
+            samples = [profile.view_samples(task, navigation_s) for task in seen.long_tasks]
+            seen.view_ms = [count * SAMPLE_US / 1000 for count in samples]
             self._look(seen, way, stream, before)
         return seen
 
