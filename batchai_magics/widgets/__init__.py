@@ -184,16 +184,17 @@ def _live_output(
 
 def _embed_job(job: Job) -> str:
     """Creates a job's live view for embedding in another one; returns its widget's id."""
-    import uuid
-
     from batchai_magics.widgets.core.cell_output import EmbeddedOutput
-    from batchai_magics.widgets.job.job_view import JobView
+    from batchai_magics.widgets.core.flow_control import main_loop_scheduler
+    from batchai_magics.widgets.core.kernel_widget import KernelWidget
+    from batchai_magics.widgets.job.job_view import JobStream
 
     publisher, model = _publisher(), _job_model(job)
-    work, view_id = publisher.run_in_background, uuid.uuid4().hex
-    view = JobView(job, model, view_id=view_id, work=work, open_job=_embed_job)
+    work, schedule = publisher.run_in_background, main_loop_scheduler()
+    view = JobStream(job, model, work=work, schedule=schedule, open_job=_embed_job)
+    widget = KernelWidget(view)
     publisher.add(EmbeddedOutput(job.id.key, model, view))
-    return str(view.model_id)
+    return str(widget.model_id)
 
 
 def _embed_jobs(*jobs: Job) -> str:

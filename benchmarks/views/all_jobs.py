@@ -6,8 +6,8 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-from batchai_magics.widgets.dashboards.jobs_dashboard import AllJobsModel
-from batchai_magics.widgets.hosts.opened_pages import PageOfJobs
+from batchai_magics.widgets.dashboards.jobs_dashboard import AllJobsModel, JobsStream
+from batchai_magics.widgets.hosts.page_server import PageConnection
 from benchmarks.row import Row, table
 from benchmarks.views.compare import UPDATES, first_messages, measured
 from tests.widgets.scripted_cluster import EXPERIMENT, ExecutionState, ScriptedCluster, ScriptedLabels
@@ -43,7 +43,8 @@ def times_ms(folder: str, jobs: int, updates: int) -> dict[str, float]:
     model = AllJobsModel(place, EXPERIMENT, clock=lambda: now_s)
     while model.poll() or model.is_behind:
         pass
-    stream = PageOfJobs(model, work=lambda task: task(), clock=time.monotonic)
+    stream = JobsStream(model, work=lambda task: task(), clock=time.monotonic)
+    PageConnection(stream)
     messages = first_messages(stream)
     began = time.process_time()
     for number in range(updates):

@@ -23,7 +23,8 @@ from batchai_magics.metrics.measurement import Record, lines_of
 from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.metrics.runs.log_records import records_in
 from batchai_magics.models.resource_ids import Kind, workspace_id
-from batchai_magics.widgets.job.job_view import JobView
+from batchai_magics.widgets.core.kernel_widget import KernelWidget
+from batchai_magics.widgets.job.job_view import JobStream
 from benchmarks.row import Row, table
 from benchmarks.views.counting import page
 
@@ -97,7 +98,8 @@ def live_view() -> Callable[[Records], None]:
     """Appends the records to a live view and sends what its page lacks."""
     settings, model = Settings(), JobModel()
     id = workspace_id(settings).child(Kind.EXPERIMENT, "default").child(Kind.JOB, "chart")
-    view = JobView(Job(open_backend(settings), id), model, view_id="chart", work=lambda task: task())
+    view = JobStream(Job(open_backend(settings), id), model, work=lambda task: task())
+    KernelWidget(view)
     page.say_ready()
 
     def update(records: Records) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from batchai_magics.metrics import Comparison, compare, read_metrics
 from batchai_magics.metrics.charts.figure import figure_png
-from batchai_magics.widgets.comparison.comparison_view import ComparisonModel, ComparisonView
+from batchai_magics.widgets.comparison.comparison_view import ComparisonModel, ComparisonStream
 from batchai_magics.widgets.core import pages
 from batchai_magics.widgets.core.polled_model import PageData
 from batchai_magics.widgets.core.view_stream import ViewStream
@@ -97,8 +97,8 @@ def runs(count: int, points: int) -> Comparison:
 def in_page(value: Comparison, updates: int) -> dict[str, Any]:
     """What the page measured."""
     model = ComparisonModel(value.runs)
-    view = ComparisonView(model, work=lambda task: task(), clock=time.monotonic)
-    state = {"facts": view.facts, "rows": view.rows, "view_id": "bench"}
+    view = ComparisonStream(model, work=lambda task: task(), clock=time.monotonic)
+    state = {**view.state, "view_id": "bench"}
     messages = first_messages(view)
     update = {"kind": "lines", "runs": [messages[0]["runs"][0]]}
     found = measured("comparison_view", state, messages, update, CHANGE, updates=updates)

@@ -10,8 +10,8 @@ from batchai_magics.jobs.job_costs import JobCosts
 from batchai_magics.metrics.runs.metric_traits import Direction
 from batchai_magics.widgets.comparison.sweep_view import (
     SweepModel,
+    SweepStream,
     SweepUpdate,
-    SweepView,
     TrialMetric,
     TrialRow,
     curve_of,
@@ -39,7 +39,7 @@ def times_ms(count: int, updates: int) -> dict[str, float]:
     """What a change of one trial takes in the kernel and in the page, and the first paint there."""
     model = SweepModel(_NoSweep(), JobCosts(None, Settings()))
     model.take(update_of([trial(n, 1 / n) for n in range(1, count + 1)]))
-    view = SweepView(model, work=lambda task: task(), clock=time.monotonic, open_jobs=lambda *_: "")
+    view = SweepStream(model, work=lambda task: task(), clock=time.monotonic, open_jobs=lambda *_: "")
     messages = first_messages(view)
     began = time.process_time()
     for n in range(1, updates + 1):

@@ -9,15 +9,16 @@ from batchai_magics.jobs.job_handle import Job
 from batchai_magics.metrics import Comparison, Scaling
 from batchai_magics.widgets.comparison.comparison_view import (
     ComparisonModel,
-    ComparisonView,
+    ComparisonStream,
     FigureModel,
     ScalingModel,
 )
 from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.cell_output import EmbeddedOutput, WaitFor
 from batchai_magics.widgets.core.display import Bundle
+from batchai_magics.widgets.core.kernel_widget import KernelWidget
 from batchai_magics.widgets.core.view_stream import Clock
-from batchai_magics.widgets.dashboards.dashboard import DashboardView
+from batchai_magics.widgets.dashboards.dashboard import DashboardStream
 from batchai_magics.widgets.dashboards.dashboard_output import IDLE_S, DashboardOutput, LiveDashboard
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def show(value: Comparison | Scaling, publisher: Publisher, *, ui: str) -> None:
 
 
 def show_figure(
-    key: str, model: FigureModel, make_view: Callable[[], DashboardView], publisher: Publisher, *, ui: str
+    key: str, model: FigureModel, make_view: Callable[[], DashboardStream], publisher: Publisher, *, ui: str
 ) -> None:
     """Shows a model beneath the cell until everything in it has ended.
 
@@ -54,8 +55,9 @@ def embed(value: Comparison, publisher: Publisher) -> str:
     """Creates a live view for embedding in another one; returns its widget's id."""
     key, model = shared_model(value, publisher)
     view = _view(model, publisher)
+    widget = KernelWidget(view)
     publisher.add(EmbeddedOutput(key, model, view))
-    return str(view.model_id)
+    return str(widget.model_id)
 
 
 def shared_model(value: Comparison | Scaling, publisher: Publisher) -> tuple[str, ComparisonModel]:
@@ -70,8 +72,8 @@ def shared_model(value: Comparison | Scaling, publisher: Publisher) -> tuple[str
     return key, publisher.model(key, lambda: model)
 
 
-def _view(model: ComparisonModel, publisher: Publisher) -> ComparisonView:
-    return ComparisonView(model, work=publisher.run_in_background, clock=publisher.clock)
+def _view(model: ComparisonModel, publisher: Publisher) -> ComparisonStream:
+    return ComparisonStream(model, work=publisher.run_in_background, clock=publisher.clock)
 
 
 def show_static(value: Comparison | Scaling, *, ui: str) -> None:
@@ -139,7 +141,7 @@ class LiveComparison(LiveDashboard):
 
     model: FigureModel
 
-    def __init__(self, key: str, view: DashboardView, model: FigureModel, *, clock: Clock) -> None:
+    def __init__(self, key: str, view: DashboardStream, model: FigureModel, *, clock: Clock) -> None:
         super().__init__(key, view, model, clock=clock)
         self._has_figure_place = display.is_asked_by_page()  # else nothing keeps the view, nor its snapshot
         self._is_final = False  # the table and the figure beside the view are the final ones

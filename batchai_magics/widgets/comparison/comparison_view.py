@@ -1,4 +1,4 @@
-"""Compared runs as they are now: their model, which all views share, and the view."""
+"""Compared runs as they are now: their model, which all views share, and what a view is sent."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from batchai_magics.models.states import CANCELLED, STOPPED
 from batchai_magics.widgets.core.display import Bundle, figure
 from batchai_magics.widgets.core.polled_model import PageData
 from batchai_magics.widgets.core.view_stream import Batch
-from batchai_magics.widgets.dashboards.dashboard import DashboardModel, DashboardStream, DashboardView
+from batchai_magics.widgets.dashboards.dashboard import DashboardModel, DashboardStream
 from batchai_magics.widgets.job.job_header import chart_fields, progress_fields
 
 POLL_S = 1.0  # poll interval of the jobs
@@ -384,6 +384,7 @@ class ComparisonStream(DashboardStream):
     A page that says hello is sent all lines again.
     """
 
+    script = "comparison_view"
     _model: ComparisonModel
 
     _sent: dict[tuple[int, str], int]  # versions of lines by run and metric
@@ -420,12 +421,6 @@ class ComparisonStream(DashboardStream):
         """The metrics of the first charts, which a page shows unless it says otherwise."""
         charts = [chart for chart in self.state["facts"]["charts"] if chart["is_default"]][:FIRST_CHARTS]
         return tuple(line["name"] for chart in charts for line in chart["lines"])
-
-
-class ComparisonView(ComparisonStream, DashboardView):
-    """The comparison in a notebook."""
-
-    script = "comparison_view"
 
 
 def max_points(runs: int) -> int:

@@ -1,4 +1,4 @@
-"""A sweep as it is now: its model, which all views share, and the view."""
+"""A sweep as it is now: its model, which all views share, and what a view is sent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from batchai_magics.widgets.comparison.comparison_view import FigureModel, json_
 from batchai_magics.widgets.core.display import Bundle, figure
 from batchai_magics.widgets.core.polled_model import PageData, milliseconds
 from batchai_magics.widgets.core.view_stream import Batch, RunInBackground
-from batchai_magics.widgets.dashboards.dashboard import DashboardStream, DashboardView, OpenJobs
+from batchai_magics.widgets.dashboards.dashboard import DashboardStream, OpenJobs
 from batchai_magics.widgets.job.job_header import progress_fields
 
 if TYPE_CHECKING:
@@ -446,6 +446,7 @@ def _in_thread(task: Callable[[], None]) -> None:
 class SweepStream(DashboardStream):
     """Trials as rows, sent when they change."""
 
+    script = "sweep_view"
     _model: SweepModel
 
     _sent_version: int
@@ -471,19 +472,13 @@ class SweepStream(DashboardStream):
         return Batch({"kind": "trials", "rows": [self._model.trials[number] for number in numbers]})
 
 
-class SweepView(SweepStream, DashboardView):
-    """The sweep in a notebook."""
-
-    script = "sweep_view"
-
-
 def show(sweep: Sweep, publisher: Publisher, open_jobs: OpenJobs, *, ui: str) -> None:
     """Shows a sweep beneath the cell, and takes its steps until it has ended; `ui` as for a comparison."""
     key, model = shared_model(sweep, publisher, is_whole=ui == "text")
 
-    def make_view() -> SweepView:
+    def make_view() -> SweepStream:
         work = publisher.run_in_background
-        return SweepView(model, work=work, clock=publisher.clock, open_jobs=open_jobs)
+        return SweepStream(model, work=work, clock=publisher.clock, open_jobs=open_jobs)
 
     show_figure(key, model, make_view, publisher, ui=ui)
 

@@ -6,16 +6,13 @@ import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.display import Bundle, bundle_bytes
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
+from batchai_magics.widgets.core.kernel_widget import KernelWidget
 from batchai_magics.widgets.core.polled_model import PolledModel
 from batchai_magics.widgets.core.view_stream import Clock, ViewStream
-
-if TYPE_CHECKING:
-    from batchai_magics.widgets.core.live_view import LiveView
 
 SNAPSHOT_INTERVAL_S = 30.0  # between updates of the snapshot beside a live view
 REFRESH_INTERVAL_S = 2.0  # between updates where no page shows a live view
@@ -77,7 +74,7 @@ class EmbeddedOutput(PublishedOutput):
 
     def send_next(self, limit_bytes: int) -> int:
         """Sends the next message, if one is due; returns its size in bytes."""
-        if self.view.is_gone:
+        if self.view.carrier.is_gone:
             self.close()
             return 0
         return self.view.send_next(limit_bytes)
@@ -90,7 +87,7 @@ class EmbeddedOutput(PublishedOutput):
         with self._freezing:
             was_closed, self.is_closed, self.is_frozen = self.is_closed, True, True
         if not was_closed:
-            self.view.close()
+            self.view.carrier.close()
 
 
 class CellOutput(PublishedOutput):
@@ -158,11 +155,12 @@ class CellOutput(PublishedOutput):
 class LiveOutput(CellOutput):
     """An output with a live view, and beside it a snapshot for the saved notebook, which the view hides."""
 
-    view: LiveView
+    view: ViewStream
+    widget: KernelWidget
 
-    def _attach(self, view: LiveView, *, is_kept: bool) -> None:
-        """Sets the view. With `is_kept`, it stays live after the last change."""
-        self.view = view
+    def _attach(self, view: ViewStream, *, is_kept: bool) -> None:
+        """Sets the view, and makes its widget. With `is_kept`, it stays live after the last change."""
+        self.view, self.widget = view, KernelWidget(view, self.id)
         self._is_kept = is_kept
         self._hello_deadline = display.hello_deadline(self._clock())
         self._refreshed_pages = 1  # pages whose snapshot is up to date: the first one had it from the cell
@@ -193,7 +191,9 @@ class LiveOutput(CellOutput):
         outputs = self._outputs_below()
         sent = sum(self._update(bundle, id) for id, bundle in outputs.items())
         self._refreshed_pages = max(1, self.view.page_count)
-        return sent + (self.view.replace_outputs(None, *outputs.values()) if self._refreshed_pages > 1 else 0)
+        if self._refreshed_pages > 1:
+            sent += self.widget.replace_outputs(None, *outputs.values())
+        return sent
 
     def _outputs_below(self) -> dict[str, Bundle]:
         """The outputs below the view, by display id."""
@@ -216,7 +216,7 @@ class LiveOutput(CellOutput):
         """Freezes the output and closes the view."""
         self.is_closed = True
         super().close()
-        self.view.close()
+        self.widget.close()
 
     @property
     def _is_hello_pending(self) -> bool:
@@ -227,7 +227,7 @@ class LiveOutput(CellOutput):
         return display.snapshot_for(self.id, self._render())
 
     def _show_view(self, show: Callable[[Bundle, str], None]) -> None:
-        bundle, _ = self.view._repr_mimebundle_() or ({}, {})
+        bundle, _ = self.widget._repr_mimebundle_() or ({}, {})
         # A text-only front end shows a title in place of the view; the snapshot has the rest.
         title = self._render()["text/plain"].partition("\n")[0]
         show({**bundle, "text/plain": title}, self.id)

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from batchai_magics.errors import BatchAIError
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
@@ -43,13 +43,33 @@ def reply_to(content: PageData, *buffers: bytes, **fields: object) -> Batch:
     return Batch({"kind": "reply", "id": content.get("id", ""), **fields}, list(buffers))
 
 
-class ViewStream:
-    """What one view is sent: its state by name, and messages.
+class Carrier(Protocol):
+    """Brings the state and the messages of a view to its page."""
 
-    A subclass carries both. The publisher's thread calls `send_next`; messages from the page arrive in any
-    thread at `receive`. `work` schedules a function on a thread that may block; no method here blocks but
-    `respond`, which is called there.
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing more is to be sent."""
+
+    def transmit(self, message: Batch) -> None:
+        """Sends a message to the page."""
+
+    def publish_state(self, state: PageData) -> None:
+        """Replaces the state that the page has, by name."""
+
+    def close(self) -> None:
+        """Ends the view."""
+
+
+class ViewStream:
+    """What one view is sent: its state by name, and messages; its carrier brings them to the page.
+
+    The publisher's thread calls `send_next`; messages from the page arrive in any thread at `receive`. `work`
+    schedules a function on a thread that may block; no method here blocks but `respond`, which is called
+    there. `script` is the ES module that draws the view.
     """
+
+    script: ClassVar[str]
+    carrier: Carrier  # names itself here when it is made
 
     def __init__(self, model: PolledModel | JobModel, *, work: RunInBackground, clock: Clock) -> None:
         self._model, self._work, self._clock = model, work, clock
@@ -63,20 +83,6 @@ class ViewStream:
         self._is_in_use = False
         self.has_page = False  # a page has said hello
         self.is_removed = False  # the page has removed the view
-
-    # -- what the carrier does
-
-    @abstractmethod
-    def transmit(self, message: Batch) -> None:
-        """Sends a message to the page."""
-
-    @abstractmethod
-    def publish_state(self, state: PageData) -> None:
-        """Replaces the state that the page has, by name."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Ends the view."""
 
     # -- what the view sends, and how it responds
 
@@ -129,7 +135,7 @@ class ViewStream:
         if self._version != self._model.version:
             self._version = self._model.version
             self.state = self.current_state()
-            self.publish_state(self.state)
+            self.carrier.publish_state(self.state)
             return OVERHEAD_BYTES + ROW_BYTES * len(self.state.get("rows", ()))
         if not self.has_page:
             return 0
@@ -138,7 +144,7 @@ class ViewStream:
         message = reply or self.next_message(limit_bytes)
         if message is None:
             return 0
-        self.transmit(message)
+        self.carrier.transmit(message)
         return message.size_bytes + len(str(message.content))
 
     def receive(self, content: PageData) -> None:

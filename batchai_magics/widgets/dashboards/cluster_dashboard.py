@@ -1,4 +1,4 @@
-"""The dashboard of a cluster: its model, which all views share, and the view, which can resize it."""
+"""The dashboard of a cluster: its model, which all views share, and what a view is sent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from batchai_magics.models.states import AllocationState, NodeState
 from batchai_magics.widgets.core.display import Bundle
 from batchai_magics.widgets.core.polled_model import PageData, milliseconds
 from batchai_magics.widgets.core.view_stream import Batch, reply_to
-from batchai_magics.widgets.dashboards.dashboard import DashboardModel, DashboardView
+from batchai_magics.widgets.dashboards.dashboard import DashboardModel, DashboardStream
 
 NODES_TTL_S = 4.0  # cache TTL of the node list: two nodes that swap states change no count
 
@@ -118,7 +118,7 @@ class ClusterModel(DashboardModel):
         return {"text/html": to_html(card), "text/plain": table_card_text(card)}
 
 
-class ClusterView(DashboardView):
+class ClusterStream(DashboardStream):
     """Nodes as tiles; the request `scale` resizes the cluster or turns auto-scale on."""
 
     script = "cluster_dashboard"

@@ -1,16 +1,12 @@
-"""What all dashboards share: the model that polls a backend for them, what a view is sent, and the widget."""
+"""What all dashboards share: the model that polls a backend for them, and what a view is sent."""
 
 from __future__ import annotations
 
-import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar
-
-import traitlets
+from typing import TYPE_CHECKING
 
 from batchai_magics.widgets.core.display import Bundle
-from batchai_magics.widgets.core.live_view import LiveView
 from batchai_magics.widgets.core.polled_model import PageData
 from batchai_magics.widgets.core.view_stream import Batch, Clock, RunInBackground, ViewStream, reply_to
 
@@ -78,9 +74,23 @@ class DashboardModel(ABC):
 
 
 class DashboardStream(ViewStream):
-    """What one view of a dashboard is sent: header and rows as its state, and messages."""
+    """What one view of a dashboard is sent: header and rows as its state, and messages.
+
+    With `open_jobs`, the request `open` embeds a view of some of its jobs.
+    """
 
     _model: DashboardModel
+
+    def __init__(
+        self,
+        model: DashboardModel,
+        *,
+        work: RunInBackground,
+        clock: Clock,
+        open_jobs: OpenJobs | None = None,
+    ) -> None:
+        super().__init__(model, work=work, clock=clock)
+        self._open_jobs = open_jobs
 
     def current_state(self) -> PageData:
         """The header and the rows."""
@@ -93,27 +103,6 @@ class DashboardStream(ViewStream):
     def on_hello(self, content: PageData) -> None:
         """Welcomes a page; it has the header and rows, but no messages."""
         self._replies.append(Batch({"kind": "welcome"}))
-
-
-class DashboardView(DashboardStream, LiveView):
-    """The dashboard in a notebook; with `open_jobs`, the request `open` embeds a view of some of its jobs."""
-
-    script: ClassVar[str]
-
-    facts = traitlets.Dict().tag(sync=True)
-    rows: traitlets.List[PageData] = traitlets.List().tag(sync=True)
-
-    def __init__(
-        self,
-        model: DashboardModel,
-        *,
-        work: RunInBackground,
-        clock: Clock,
-        open_jobs: OpenJobs | None = None,
-    ) -> None:
-        DashboardStream.__init__(self, model, work=work, clock=clock)
-        self._open_jobs = open_jobs
-        self.open_model(self.script, uuid.uuid4().hex)
 
     def respond(self, content: PageData) -> Batch:
         """Creates the live view of the jobs `content["names"]`."""

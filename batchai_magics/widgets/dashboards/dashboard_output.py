@@ -12,9 +12,9 @@ from batchai_magics.widgets.core.cell_output import CellOutput, LiveOutput, Wait
 from batchai_magics.widgets.core.display import EMPTY, Bundle, bundle_bytes
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
 from batchai_magics.widgets.core.view_stream import Clock
-from batchai_magics.widgets.dashboards.cluster_dashboard import ClusterModel, ClusterView
-from batchai_magics.widgets.dashboards.dashboard import DashboardModel, DashboardView, OpenJobs
-from batchai_magics.widgets.dashboards.jobs_dashboard import JobsModel, JobsView
+from batchai_magics.widgets.dashboards.cluster_dashboard import ClusterModel, ClusterStream
+from batchai_magics.widgets.dashboards.dashboard import DashboardModel, DashboardStream, OpenJobs
+from batchai_magics.widgets.dashboards.jobs_dashboard import JobsModel, JobsStream
 
 if TYPE_CHECKING:
     from batchai_magics.commands.output.command_result import LiveResult
@@ -58,12 +58,12 @@ class DashboardOutput(CellOutput):
 class LiveDashboard(LiveOutput, DashboardOutput):
     """A live view, with a snapshot for the saved notebook; polling pauses while no page shows it."""
 
-    view: DashboardView
+    view: DashboardStream
 
     def __init__(
-        self, key: str, view: DashboardView, model: DashboardModel, *, clock: Clock, is_kept: bool = False
+        self, key: str, view: DashboardStream, model: DashboardModel, *, clock: Clock, is_kept: bool = False
     ) -> None:
-        super().__init__(key, model, clock=clock, id=view.view_id)
+        super().__init__(key, model, clock=clock)
         self._attach(view, is_kept=is_kept)
         self._is_awaiting_page = False  # frozen until a page says hello
 
@@ -102,7 +102,7 @@ class LiveDashboard(LiveOutput, DashboardOutput):
 
     def _freeze(self) -> int:
         outputs = self._last_outputs()
-        sent = self.view.replace_outputs(*outputs.values())
+        sent = self.widget.replace_outputs(*outputs.values())
         self.view.has_page = False
         for id, bundle in outputs.items():
             display.update(bundle, id)
@@ -126,11 +126,11 @@ def show(subject: LiveResult, publisher: Publisher, open_jobs: OpenJobs, *, ui: 
     clock, work = publisher.clock, publisher.run_in_background
     output = DashboardOutput(key, model, clock=clock)
     if ui != "html":
-        view: DashboardView
+        view: DashboardStream
         if isinstance(model, ClusterModel):
-            view = ClusterView(model, work=work, clock=clock)
+            view = ClusterStream(model, work=work, clock=clock)
         else:
-            view = JobsView(model, work=work, clock=clock, open_jobs=open_jobs)
+            view = JobsStream(model, work=work, clock=clock, open_jobs=open_jobs)
         output = LiveDashboard(key, view, model, clock=clock, is_kept=ui == "widget")
     output.open()
     publisher.add(output)

@@ -1,4 +1,4 @@
-"""The dashboard of jobs, of an experiment or of all: their model, which all views share, and the view."""
+"""The dashboard of jobs, of an experiment or of all: their model, and what a view of it is sent."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from batchai_magics.models.runs.labels import Labels, varying_parameters
 from batchai_magics.widgets.core.display import Bundle
 from batchai_magics.widgets.core.polled_model import PageData
 from batchai_magics.widgets.core.view_stream import Batch
-from batchai_magics.widgets.dashboards.dashboard import DashboardModel, DashboardStream, DashboardView
+from batchai_magics.widgets.dashboards.dashboard import DashboardModel, DashboardStream
 from batchai_magics.widgets.job.job_header import execution_of, progress_fields
 
 if TYPE_CHECKING:
@@ -386,6 +386,7 @@ RATES_PER_MESSAGE = 20
 class JobsStream(DashboardStream):
     """Jobs as rows, each with its headline metric."""
 
+    script = "jobs_dashboard"
     _model: JobsModel
 
     _sent: dict[str, tuple[str, int]]  # the runs and versions of rates, by the name of the job
@@ -416,9 +417,3 @@ class JobsStream(DashboardStream):
             for name in names
         }
         return Batch({"kind": "rates", "rates": rates})
-
-
-class JobsView(JobsStream, DashboardView):
-    """The jobs in a notebook."""
-
-    script = "jobs_dashboard"

@@ -24,8 +24,9 @@ from batchai_magics.widgets.core.cell_output import EmbeddedOutput
 from batchai_magics.widgets.core.flow_control import Budget
 from batchai_magics.widgets.core.polled_model import PolledModel
 from batchai_magics.widgets.core.publisher import Publisher
+from batchai_magics.widgets.core.view_stream import ViewStream
 from batchai_magics.widgets.dashboards.jobs_dashboard import AllJobsModel, JobsStream
-from batchai_magics.widgets.hosts.page_server import PageServer, PageStream
+from batchai_magics.widgets.hosts.page_server import PageConnection, PageServer
 from batchai_magics.widgets.hosts.recorder import BYTES_PER_S, MESSAGES_PER_S, record, settings_report
 from batchai_magics.widgets.hosts.recording_file import check_recording, read_recording
 from batchai_magics.widgets.job.job_view import JobStream, followed_job
@@ -115,7 +116,7 @@ class OpenedViews:
         self._publisher.start()
         return PageServer(connect=self.connect, address=address, on_close=self._publisher.close).start()
 
-    def connect(self, address: str) -> PageStream:
+    def connect(self, address: str) -> PageConnection:
         """The view at `/`, `/job/NAME`, `/compare/NAME/NAME` or `/sweep/NAME`; names are percent-encoded.
 
         Raises:
@@ -126,49 +127,33 @@ class OpenedViews:
         if not kind and not names:
             key = f"jobs {self.jobs.id.key}"
             jobs = self._publisher.model(key, lambda: self.jobs)
-            return self._add(key, jobs, PageOfJobs(jobs, work=work, clock=clock))
+            return self._add(key, jobs, JobsStream(jobs, work=work, clock=clock))
         if kind == "compare" and names:
             runs = [Job(self._backend, self.jobs.id_of(name)) for name in names]
             comparison = compare(runs, preferences=metric_preferences())
             key, model = comparison_output.shared_model(comparison, self._publisher)
-            return self._add(key, model, PageOfComparison(model, work=work, clock=clock))
+            return self._add(key, model, ComparisonStream(model, work=work, clock=clock))
         if kind == "job" and len(names) == 1:
             job = Job(self._backend, self.jobs.id_of(names[0]))
             followed = self._publisher.model(job.id.key, lambda: followed_job(job))
-            page = PageOfJob(
+            view = JobStream(
                 job,
                 followed,
                 work=work,
-                schedule=lambda call: call(),
                 open_job=lambda submitted: self.jobs.name_of(submitted.id),
                 is_read_only=self._is_read_only,
             )
-            return self._add(job.id.key, followed, page)
+            return self._add(job.id.key, followed, view)
         if kind == "sweep" and len(names) == 1:
             id = self.jobs.id_of(names[0])
             inside = replace(load_settings(), subscription=id.subscription, resource_group=id.group)
             inside = replace(inside, workspace=id.workspace, experiment=id.experiment)
             found = Sweep.find(self._backend, id.name, inside)
             key, sweep = sweep_view.shared_model(found, self._publisher, takes_steps=not self._is_read_only)
-            return self._add(key, sweep, PageOfSweep(sweep, work=work, clock=clock))
+            return self._add(key, sweep, SweepStream(sweep, work=work, clock=clock))
         raise NotFoundError(f"There is no page {address}.")
 
-    def _add(self, key: str, model: PolledModel, view: PageStream) -> PageStream:
+    def _add(self, key: str, model: PolledModel, view: ViewStream) -> PageConnection:
+        connection = PageConnection(view)
         self._publisher.add(EmbeddedOutput(key, model, view))
-        return view
-
-
-class PageOfJobs(PageStream, JobsStream):
-    """The list of jobs in a page."""
-
-
-class PageOfJob(PageStream, JobStream):
-    """A job in a page."""
-
-
-class PageOfComparison(PageStream, ComparisonStream):
-    """A comparison in a page."""
-
-
-class PageOfSweep(PageStream, SweepStream):
-    """A sweep in a page."""
+        return connection

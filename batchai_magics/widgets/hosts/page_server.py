@@ -65,15 +65,16 @@ widget().render({ model, el: document.getElementById("view") });
 IDLE_S = 5.0  # without a message, after which an empty one shows whether the page is still there
 
 
-class PageStream(ViewStream):
-    """A stream that one page is sent. `frames` ends with `close`."""
+class PageConnection:
+    """Carries a view to a page. `frames` ends with `close`, when it `is_gone`."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, view: ViewStream) -> None:
+        self.view = view
+        view.carrier = self
+        self.is_gone = False
         self._frames: SimpleQueue[bytes | None] = SimpleQueue()
         self._known: PageData = {}  # the state that the page has
-        self._is_closed = False
-        super().__init__(*args, **options)
-        self.publish_state({**self.state, "is_first": True})
+        self.publish_state({**view.state, "is_first": True})
 
     def transmit(self, message: Batch) -> None:
         """Queues a message for the page."""
@@ -88,14 +89,9 @@ class PageStream(ViewStream):
             new["changed_rows"] = [(i, row) for i, (old, row) in pairs if row is not old and row != old]
         self._frames.put(frame({"state": {"is_first": False, **new}}))
 
-    @property
-    def is_gone(self) -> bool:
-        """Whether the page is gone."""
-        return self._is_closed
-
     def close(self) -> None:
         """Ends `frames`."""
-        self._is_closed = True
+        self.is_gone = True
         self._frames.put(None)
 
     def frames(self) -> Iterator[bytes]:
@@ -126,7 +122,7 @@ class PageServer:
     def __init__(
         self,
         *,
-        connect: Callable[[str], PageStream] | None = None,
+        connect: Callable[[str], PageConnection] | None = None,
         address: str = "/",
         recording: bytes = b"",
         on_close: Callable[[], None] = lambda: None,
@@ -135,7 +131,7 @@ class PageServer:
         self._address = address
         self._on_close = on_close
         self._token = secrets.token_urlsafe(32)
-        self._connections: dict[str, PageStream] = {}
+        self._connections: dict[str, PageConnection] = {}
 
         class PageRequestHandler(_Handler):
             page_server = self
@@ -186,7 +182,7 @@ class PageServer:
         """The type and content of a file of the front end, which is the same for everyone."""
         return self._files.get(path)
 
-    def open(self, page: str, address: str) -> PageStream:
+    def open(self, page: str, address: str) -> PageConnection:
         """A new connection of a page to the view at an address, in place of an earlier one.
 
         Raises:
@@ -199,7 +195,7 @@ class PageServer:
         connection = self._connections[page] = self._connect(address)
         return connection
 
-    def leave(self, page: str, connection: PageStream) -> None:
+    def leave(self, page: str, connection: PageConnection) -> None:
         """Ends a connection."""
         connection.close()
         if self._connections.get(page) is connection:
@@ -209,7 +205,7 @@ class PageServer:
         """Takes a message of a page; returns whether the page is known."""
         connection = self._connections.get(page)
         if connection:
-            connection.receive(content)
+            connection.view.receive(content)
         return connection is not None
 
 

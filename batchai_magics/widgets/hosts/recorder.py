@@ -36,6 +36,7 @@ from batchai_magics.widgets.job.job_view import EventSource, JobStream, followed
 if TYPE_CHECKING:
     from batchai_magics.jobs.job_handle import Job
 
+_PAGE = {"page": "recording", "turn": 1}
 REPLIES = ("failure", "record")  # requests whose answers are recorded
 MESSAGES_PER_S = 20
 BYTES_PER_S = 4_000_000
@@ -62,11 +63,11 @@ def record(job: Job, path: Path, *, extra: Mapping[str, Any] = {}) -> Path:
         budget = Budget(messages_per_s=MESSAGES_PER_S, bytes_per_s=BYTES_PER_S)
         with closing(Publisher(budget=budget)) as publisher:
             publisher.model(job.id.key, lambda: model)
-            stream = _RecordedStream(job, model, file)
-            publisher.add(EmbeddedOutput(job.id.key, model, stream))
+            page = _RecordedPage(job, model, file)
+            publisher.add(EmbeddedOutput(job.id.key, model, page.view))
             with suppress(KeyboardInterrupt):
                 publisher.start()
-                while not publisher.wait_for(lambda: stream.is_closed or bool(file.failure), 3600):
+                while not publisher.wait_for(lambda: page.is_closed or bool(file.failure), 3600):
                     pass
     return path
 
@@ -85,14 +86,14 @@ def _record_past(job: Job, path: Path, header: PageData) -> None:
     file = RecordingFile(path, header, mask=mask, clock=clock)
     with _discarding_on_error(file):
         _take(model, first)
-        stream = _RecordedStream(job, model, file)
+        page = _RecordedPage(job, model, file)
         for moment in moments:
             clock.now = moment.time
             _take(model, moment)
-            _send_all(stream)
+            _send_all(page.view)
         model.end()
-        _send_all(stream)
-        stream.close()
+        _send_all(page.view)
+        page.close()
 
 
 class _Clock:
@@ -131,25 +132,26 @@ def environment_mask() -> SecretMask:
     return SecretMask(value for name, value in os.environ.items() if is_secret_name(name))
 
 
-class _RecordedStream(JobStream):
-    """Writes to a file what a page would be sent."""
+class _RecordedPage:
+    """Carries the view of a job to a file: what a page would be sent."""
 
     def __init__(self, job: Job, model: JobModel, file: RecordingFile) -> None:
-        super().__init__(job, model, work=lambda task: task(), schedule=lambda call: call())
+        self.view = JobStream(job, model, work=lambda task: task())
+        self.view.carrier = self
         self.is_closed = False
-        self._file = file
-        self.publish_state(self.state)
-        self.receive({"kind": "ready", "page": "recording", "turn": 1})
+        self._model, self._file = model, file
+        self.publish_state(self.view.state)
+        self.view.receive({"kind": "ready", **_PAGE})
 
     @property
     def is_gone(self) -> bool:
         """Whether the job has ended and everything was recorded."""
-        return self._model.is_over and self.is_up_to_date
+        return self._model.is_over and self.view.is_up_to_date
 
     def transmit(self, message: Batch) -> None:
         """Records a message, which counts as acknowledged."""
         self._file.add_message(message)
-        self._ack_window.acknowledge()
+        self.view.receive({"kind": "alive", **_PAGE, "seq": message.content.get("seq", 0)})
 
     def publish_state(self, state: PageData) -> None:
         """Records the state."""
@@ -159,7 +161,7 @@ class _RecordedStream(JobStream):
         """Records the answers to what a view asks at the end."""
         for kind in REPLIES:
             with suppress(BatchAIError):
-                self._file.add_reply(kind, self._requests.handle({"kind": kind, "id": kind}))
+                self._file.add_reply(kind, self.view.respond({"kind": kind, "id": kind}))
         self.is_closed = True
 
 

@@ -20,8 +20,9 @@ from batchai_magics.widgets.core.cell_output import (
     WaitFor,
 )
 from batchai_magics.widgets.core.display import EMPTY, Bundle, bundle_bytes, figure
+from batchai_magics.widgets.core.flow_control import main_loop_scheduler
 from batchai_magics.widgets.core.view_stream import Clock, RunInBackground
-from batchai_magics.widgets.job.job_view import FollowedJob, JobView
+from batchai_magics.widgets.job.job_view import FollowedJob, JobStream
 from batchai_magics.widgets.job.page_requests import OpenJob
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class LiveJobOutput(LiveOutput, JobCardOutput):
     An open page keeps the live view after that: its log can still be searched, and its requests are answered.
     """
 
-    view: JobView
+    view: JobStream
 
     def __init__(
         self,
@@ -123,7 +124,7 @@ class LiveJobOutput(LiveOutput, JobCardOutput):
         id: str = "",
     ) -> None:
         super().__init__(job, model, clock=clock, id=id)
-        view = JobView(job, model, view_id=self.id, work=work, open_job=open_job)
+        view = JobStream(job, model, work=work, schedule=main_loop_scheduler(), open_job=open_job)
         self._attach(view, is_kept=is_kept)
         self._over_at: float | None = None
         self._has_card = False  # in place of the view
@@ -171,10 +172,7 @@ class LiveJobOutput(LiveOutput, JobCardOutput):
         if self.is_closed or self.view.is_detached:
             return self._show_end(card, chart)
         self.view.keep()
-        return self._show_end(card, chart) + self.view.replace_outputs(card, chart)
-
-    def _title(self) -> str:
-        return f"job {self.job.name}"
+        return self._show_end(card, chart) + self.widget.replace_outputs(card, chart)
 
     def _is_over(self) -> bool:
         """Whether the job has ended, the page has everything and the view is not in use."""

@@ -1,4 +1,4 @@
-"""The live view of a job: the model that follows it, what one view is sent, and the view in a notebook."""
+"""The live view of a job: the model that follows it, and what one view is sent."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import traitlets
-
 from batchai_magics.follow import MAX_DELAY_S, Event, Follower, StateChanged
 from batchai_magics.jobs.job_handle import Job, processes_of
 from batchai_magics.jobs.job_model import JobModel
@@ -16,8 +14,7 @@ from batchai_magics.jobs.log_numbers import VALUE_BYTES
 from batchai_magics.jobs.log_tail import LogTail
 from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.jobs.watch_records import stalled_s
-from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES, AckWindow, Schedule, main_loop_scheduler
-from batchai_magics.widgets.core.live_view import LiveView
+from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES, AckWindow, Schedule
 from batchai_magics.widgets.core.polled_model import PageData
 from batchai_magics.widgets.core.view_stream import Batch, RunInBackground, ViewStream, reply_to
 from batchai_magics.widgets.job.job_header import (
@@ -94,6 +91,7 @@ def follower_of(job: Job) -> Follower:
 class JobStream(ViewStream):
     """What one view of a job is sent: what header and tabs show as its state, log and points as messages."""
 
+    script = "job_view"
     _model: JobModel
 
     def __init__(
@@ -102,7 +100,7 @@ class JobStream(ViewStream):
         model: JobModel,
         *,
         work: RunInBackground,
-        schedule: Schedule,
+        schedule: Schedule = lambda call: call(),
         open_job: OpenJob | None = None,
         is_read_only: bool = False,
     ) -> None:
@@ -117,7 +115,7 @@ class JobStream(ViewStream):
         self._hello: PageData | None = None
         self.is_hello_new = False  # a page has said hello, which has not been handled yet
         self.is_detached = False
-        ViewStream.__init__(self, model, work=work, clock=time.monotonic)
+        super().__init__(model, work=work, clock=time.monotonic)
 
     @property
     def is_gone(self) -> bool:
@@ -183,29 +181,7 @@ class JobStream(ViewStream):
 
     def keep(self) -> None:
         """Tells the page to keep the view although its output is about to be frozen."""
-        self.transmit(Batch({"kind": "keep"}))
-
-
-class JobView(JobStream, LiveView):
-    """The live view in a notebook: the kernel carries what it is sent."""
-
-    facts = traitlets.Dict().tag(sync=True)
-    counts = traitlets.Dict().tag(sync=True)
-    history: traitlets.List[Any] = traitlets.List().tag(sync=True)
-    files: traitlets.List[str] = traitlets.List().tag(sync=True)
-    profile = traitlets.Dict().tag(sync=True)
-
-    def __init__(
-        self,
-        job: Job,
-        model: JobModel,
-        *,
-        view_id: str,
-        work: RunInBackground,
-        open_job: OpenJob | None = None,
-    ) -> None:
-        JobStream.__init__(self, job, model, work=work, schedule=main_loop_scheduler(), open_job=open_job)
-        self.open_model("job_view", view_id)
+        self.carrier.transmit(Batch({"kind": "keep"}))
 
 
 @dataclass

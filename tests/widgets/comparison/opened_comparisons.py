@@ -20,7 +20,7 @@ def opened(publisher, place, page, kind="compare", *, ui="auto"):
     comparisons.show(WAYS[kind](jobs(place)), publisher, ui=ui)
     shown = publisher.outputs()[-1]
     if hasattr(shown, "view"):
-        page.listen(shown.view)
+        page.listen(shown)
         say(shown, kind="ready")
     return shown
 

@@ -62,7 +62,7 @@ def test_a_page_keeps_the_live_view_with_the_final_table_and_figure_beside_it(
     assert WIDGET in page.shown[shown.id]
     assert "160.0" in page.shown[shown.second_id]["text/html"]
     assert "image/png" in page.shown[shown.figure_id]
-    assert shown.view.facts["going"] == 0
+    assert shown.view.state["facts"]["going"] == 0
     updates = page.updates
     turns(publisher, clock, 5)
     assert page.updates == updates
@@ -116,10 +116,10 @@ def test_runs_that_have_ended_are_shown_live_to_a_page_that_asks(publisher, cloc
     monkeypatch.setattr(widgets, "_publisher", lambda: publisher)
     widgets.show_comparison(compare(jobs(place)))
     (shown,) = publisher.outputs()
-    page.listen(shown.view)
+    page.listen(shown)
     say(shown, kind="ready")
     turns(publisher, clock, 1)
-    assert (not shown.is_frozen, shown.view.facts["going"]) == (True, 0)
+    assert (not shown.is_frozen, shown.view.state["facts"]["going"]) == (True, 0)
 
 
 @pytest.mark.parametrize("kind", WAYS)
@@ -148,8 +148,8 @@ def test_a_deleted_job_ends_alone(publisher, clock, place, page):
     turns(publisher, clock, 2)
     del place.jobs["one"]
     turns(publisher, clock, 2)
-    assert [row["state"] for row in shown.view.rows] == ["deleted", "queued"]
-    assert shown.view.rows[0]["images_per_sec"] == 130
+    assert [row["state"] for row in shown.view.state["rows"]] == ["deleted", "queued"]
+    assert shown.view.state["rows"][0]["images_per_sec"] == 130
     end(place, "two")
     close_page(shown, clock)
     turns(publisher, clock, 3)
@@ -176,8 +176,8 @@ def test_cancelled_job_counts_as_ended(publisher, clock, place, page):
     job = dataclasses.replace(place.jobs["one"], state=ExecutionState.FAILED, execution=execution)
     place.jobs["one"] = job
     turns(publisher, clock, 2)
-    assert shown.view.rows[0]["state"] == "cancelled"
-    assert shown.view.facts["going"] == 1
+    assert shown.view.state["rows"][0]["state"] == "cancelled"
+    assert shown.view.state["facts"]["going"] == 1
 
 
 def test_without_a_page_the_figure_comes_with_the_cell_in_which_the_jobs_end(publisher, clock, place, page):

@@ -18,7 +18,7 @@ from batchai_magics.widgets.comparison.comparison_view import (
     MAX_INTERVAL_S,
     MAX_POINTS,
     ComparisonModel,
-    ComparisonView,
+    ComparisonStream,
     line_columns,
 )
 from tests.widgets.comparison.opened_comparisons import WAYS, WIDGET, end, jobs, lines, opened
@@ -80,7 +80,7 @@ def test_the_axis_suits_the_positions_that_the_logs_tell(publisher, clock, place
         place.tell(name, text)
     shown = opened(publisher, place, page)
     turns(publisher, clock, 1)
-    assert shown.view.facts["axis"] == axis
+    assert shown.view.state["facts"]["axis"] == axis
 
 
 def test_a_page_is_sent_the_metrics_that_it_draws_beside_the_first_ones(publisher, clock, place, page):
@@ -104,10 +104,10 @@ def test_a_line_takes_the_name_of_the_metric_in_an_earlier_run_once_that_prints_
     place.tell("two", "step 5/10 train/acc 0.5\n")
     turns(publisher, clock, 3)
     ((name, _),) = [metric for told in lines(page) for metric in told["metrics"].items() if metric[1]]
-    assert name in shown.view.rows[1]["values"]
+    assert name in shown.view.state["rows"][1]["values"]
     place.tell("one", "step 5/10 acc 0.6\n")
     turns(publisher, clock, 3)
-    assert shown.view.rows[1]["values"] == {"acc": [0.5, 0.5, None]}
+    assert shown.view.state["rows"][1]["values"] == {"acc": [0.5, 0.5, None]}
     assert {told["run"]: told["metrics"]["acc"] for told in lines(page) if "acc" in told["metrics"]} == {
         0: [["", [5], [0.6], {}]],
         1: [["", [5], [0.5], {}]],
@@ -127,26 +127,26 @@ def test_rows_have_the_metrics_the_progress_and_the_labels_of_runs(publisher, cl
     for number, name in enumerate(("one", "two"), 1):
         place.tell(name, f"step 5/10 loss {number} val_loss {number / 2} tok/s 70\n")
     turns(publisher, clock, 3)
-    first, second = shown.view.rows
+    first, second = shown.view.state["rows"]
     assert (first["parameters"], second["parameters"]) == ({"rate": 0.1}, {"rate": 0.5})
     assert (second["values"]["val_loss"][0], second["progress"]["fraction"]) == (1, 0.5)
-    assert shown.view.facts["metrics"][0] == {
+    assert shown.view.state["facts"]["metrics"][0] == {
         "name": "val_loss", "label": "val_loss", "direction": "falls", "best": 0
     }  # fmt: skip
     labels["two"] = Labels(("baseline",), parameters={"rate": 0.5})
     turns(publisher, clock, LABELS_INTERVAL_S + 3)
-    assert (shown.view.facts["baseline"], shown.view.rows[1]["tags"]) == (1, ["baseline"])
+    assert (shown.view.state["facts"]["baseline"], shown.view.state["rows"][1]["tags"]) == (1, ["baseline"])
 
 
 def test_the_table_tells_states_and_speeds_as_they_change(publisher, clock, place, page):
     shown = opened(publisher, place, page)
-    assert [row["state"] for row in shown.view.rows] == ["running", "queued"]
+    assert [row["state"] for row in shown.view.state["rows"]] == ["running", "queued"]
     end(place, "two", state=ExecutionState.RUNNING)
     place.tell("two", step_line(10, 0, 75))
     turns(publisher, clock, 3)
-    first, second = shown.view.rows
+    first, second = shown.view.state["rows"]
     assert (second["state"], second["images_per_sec"], second["speedup"]) == ("running", 75, 0.576923)
-    assert (first["workers"], shown.view.facts["going"]) == (2, 2)
+    assert (first["workers"], shown.view.state["facts"]["going"]) == (2, 2)
 
 
 def test_a_page_that_comes_back_gets_all_lines_anew(publisher, clock, place, page):
@@ -189,20 +189,20 @@ def test_truncated_log_drops_its_earlier_records(publisher, clock, place, page):
     turns(publisher, clock, 2)
     (place.folder / "one" / "stdout.txt").write_text(step_line(10, 0, 5))
     turns(publisher, clock, 3)
-    assert (shown.view.rows[0]["images_per_sec"], shown.view.rows[0]["steps"]) == (5, 10)
+    assert (shown.view.state["rows"][0]["images_per_sec"], shown.view.state["rows"][0]["steps"]) == (5, 10)
 
 
 def test_a_scaling_study_grows_from_nothing(publisher, clock, place, page):
     place.run("one", ExecutionState.QUEUED)
     shown = opened(publisher, place, page, "scaling")
-    assert shown.view.facts["curves"] == []
+    assert shown.view.state["facts"]["curves"] == []
     place.tell("one", step_line(10, 0, 50))
     place.tell("two", step_line(10, 0, 40) + step_line(10, 1, 40))
     turns(publisher, clock, 3)
-    (curve,) = shown.view.facts["curves"]
+    (curve,) = shown.view.state["facts"]["curves"]
     assert (curve["processes"], curve["rates"], curve["ideals"]) == ([1, 2], [50, 80], [50, 100])
     assert curve["percents"] == [100, 80]
-    assert [row["curve"] for row in shown.view.rows] == [0, 0]
+    assert [row["curve"] for row in shown.view.state["rows"]] == [0, 0]
 
 
 def test_logs_and_ended_jobs_stand_beside_running_ones(publisher, clock, place, page):
@@ -222,7 +222,7 @@ def test_no_text_of_any_log_is_in_the_widget(publisher, clock, place, page):
     shown = opened(publisher, place, page)
     place.tell("one", "the password is swordfish\n")
     turns(publisher, clock, 3)
-    assert "swordfish" not in json.dumps(shown.view.get_state(["facts", "rows"])) + str(page.messages)
+    assert "swordfish" not in json.dumps(shown.view.state) + str(page.messages)
 
 
 def test_shared_polls_read_each_log_at_most_once_a_second(publisher, clock, place, page):
@@ -267,7 +267,7 @@ def test_many_runs_are_sent_in_few_messages(publisher, clock, place, page):
         place.run(name, rates=[100] * 50)
     comparisons.show(compare(jobs(place, *names)), publisher, ui="auto")
     shown = publisher.outputs()[-1]
-    page.listen(shown.view)
+    page.listen(shown)
     say(shown, kind="ready")
     turns(publisher, clock, 1)
     assert len(lines(page)) == 40
@@ -277,7 +277,7 @@ def test_many_runs_are_sent_in_few_messages(publisher, clock, place, page):
 def test_two_cells_that_show_the_same_runs_follow_them_once(publisher, clock, place, page):
     first, second = opened(publisher, place, page), opened(publisher, place, page)
     assert first.model is second.model
-    assert isinstance(first.view, ComparisonView)
+    assert isinstance(first.view, ComparisonStream)
     older, newer = opened(publisher, place, page, ui="html"), opened(publisher, place, page, ui="html")
     assert (older.is_closed, newer.is_closed) == (True, False)
 

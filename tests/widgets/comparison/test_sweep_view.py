@@ -19,7 +19,7 @@ from batchai_magics.widgets.comparison.sweep_view import (
     ROWS_PER_MESSAGE,
     RUNNING_INTERVAL_S,
     SweepModel,
-    SweepView,
+    SweepStream,
     curve_of,
 )
 from tests.jobs.sweeps.lab import SweepLab
@@ -250,7 +250,7 @@ def test_a_read_only_sweep_is_read_without_taking_its_steps(followed, takes_step
 
 
 def view(followed):
-    made = SweepView(
+    made = SweepStream(
         followed.model,
         work=lambda task: task(),
         clock=followed.clock,

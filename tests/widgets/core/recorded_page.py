@@ -31,15 +31,15 @@ class Page:
         self.updates += 1
         self.shown[display_id] = dict(data)
 
-    def listen(self, view):
-        view.send = lambda content, buffers=None: self.messages.append((content, buffers))
+    def listen(self, output):
+        output.widget.send = lambda content, buffers=None: self.messages.append((content, buffers))
 
 
 def live(publisher, backend, page, clock):
     job = Job(backend, JOB)
     model = publisher.model(JOB.key, lambda: FollowedJob(Follower(backend, JOB), processes=4))
     output = LiveJobOutput(job, model, work=lambda task: task(), clock=clock)
-    page.listen(output.view)
+    page.listen(output)
     publisher.step()
     output.open()
     publisher.add(output)
@@ -53,4 +53,4 @@ def turns(publisher, clock, seconds):
 
 
 def say(output, **content):
-    output.view._handle_custom_msg(content, [])
+    output.widget._handle_custom_msg(content, [])

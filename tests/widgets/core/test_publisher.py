@@ -46,7 +46,7 @@ def test_views_that_always_have_more_to_send_take_turns(publisher, backend, page
     views = [live(publisher, backend, page, clock) for _ in range(25)]
     heard = set()
     for view in views:
-        view.view.send = lambda content, buffers=None, id=view.id: heard.add(id)
+        view.widget.send = lambda content, buffers=None, id=view.id: heard.add(id)
         say(view, kind="ready", have={})
     for _ in range(80):
         backend.write("x" * 99 + "\n")
@@ -66,7 +66,7 @@ def test_a_page_can_read_any_bytes_and_cancel(publisher, backend, page, clock):
     assert replies["a"][1] == [b"3456"]
     assert (replies["b"][0]["offset"], replies["b"][1]) == (8, [b"89"])
     assert backend.job.state is ExecutionState.FAILED
-    assert output.view.facts["state"] == "cancelled"
+    assert output.view.state["facts"]["state"] == "cancelled"
 
 
 def test_republished_outputs_spend_the_budget(publisher, backend, page, clock, budget):

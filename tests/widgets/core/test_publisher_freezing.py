@@ -71,7 +71,7 @@ def test_a_page_that_was_loaded_again_is_sent_what_replaces_its_outputs(publishe
     contents = [content for content, _ in page.messages]
     card, chart = page.shown[output.id], page.shown[output.second_id]
     assert [content for content in contents if content["kind"] == "outputs"] == [
-        {"kind": "outputs", "model_id": output.view.model_id, "outputs": [card, chart]}
+        {"kind": "outputs", "model_id": output.widget.model_id, "outputs": [card, chart]}
     ]
     assert [content["kind"] for content in contents].index("keep") == 0
     assert "[succeeded]" in card["text/plain"]
@@ -147,7 +147,7 @@ def test_a_page_gets_time_to_say_hello_to_the_view_of_the_next_run(publisher, ba
     backend.finish()
     turns(publisher, clock, 4)
     following = LiveJobOutput(old.job, old.model, work=lambda task: task(), clock=clock, id=old.id)
-    page.listen(following.view)
+    page.listen(following)
     following.replace(old)
     publisher.add(following)
     turns(publisher, clock, HELLO_S - 1)

@@ -35,7 +35,7 @@ def opened(publisher, place, page, kind, *, ui="auto"):
     )
     shown = publisher.outputs()[-1]
     if isinstance(shown, LiveDashboard):
-        page.listen(shown.view)
+        page.listen(shown)
     return shown
 
 

@@ -29,6 +29,11 @@ def test_a_live_view_comes_with_a_snapshot_for_the_saved_notebook(publisher, pla
     assert f'data-batchai-snapshot="{shown.id}"' in snapshot["text/html"]
 
 
+def test_views_of_two_kinds_have_style_sheets_of_their_own_in_one_page(publisher, place, page):
+    ids = [opened(publisher, place, page, kind).widget._anywidget_id for kind in (*KINDS, *KINDS)]
+    assert (ids[:2] == ids[2:], len({*ids})) == (True, 2)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_page_that_is_loaded_again_is_sent_the_snapshot(publisher, clock, place, page, kind):
     shown = opened(publisher, place, page, kind)
@@ -38,7 +43,7 @@ def test_a_page_that_is_loaded_again_is_sent_the_snapshot(publisher, clock, plac
     say(shown, kind="ready", page="loaded again", turn=1)
     turns(publisher, clock, 1)
     (content,) = sent(page, "outputs")
-    assert content["model_id"] == shown.view.model_id
+    assert content["model_id"] == shown.widget.model_id
     assert content["outputs"] == [None, page.shown[shown.second_id]]
 
 
@@ -133,7 +138,7 @@ def test_page_resizes_the_cluster_and_is_sent_errors(publisher, clock, place, pa
     assert [not answers[id]["text"] for id in "abc"] == [True, False, False]
     assert "quota" in answers["c"]["text"]
     assert [patch["manual"]["targetNodeCount"] for patch in place.patches] == [7]
-    assert shown.view.facts["target"] == 7
+    assert shown.view.state["facts"]["target"] == 7
 
 
 def test_page_opens_existing_jobs_only(publisher, clock, place, page):

@@ -66,7 +66,7 @@ def opened(group):
 
 def received(connection, kind):
     """The next message of this kind, once the page has said hello."""
-    connection.receive({"kind": "ready", "page": "p", "turn": 1})
+    connection.view.receive({"kind": "ready", "page": "p", "turn": 1})
     for data in connection.frames():
         content = header(data).get("content", {})
         if content.get("kind") == kind:
@@ -121,7 +121,7 @@ def test_a_thousand_jobs_are_listed_and_a_change_of_one_sends_its_values_only(gr
     connection = opened().connect("/")
     rates = received(connection, "rates")["rates"]
     assert {name: one["values"] for name, one in rates.items()} == {"last": [1, 2]}
-    facts, rows = connection.state["facts"], connection.state["rows"]
+    facts, rows = connection.view.state["facts"], connection.view.state["rows"]
     assert (facts["total"], len(rows), rows[0]["name"]) == (1201, 1000, "last")
     group.tell("last", "30\timages/sec: 3.0 +/- 0.0 (jitter = 0.0)\t1.000\n")
     assert list(received(connection, "rates")["rates"]) == ["last"]
@@ -132,7 +132,7 @@ def test_page_is_sent_all_rows_once_and_then_changed_ones(group, opened):
     states = (header(data).get("state", {}) for data in connection.frames())
     rows = next(state["rows"] for state in states if state.get("rows"))
     assert sorted(row["name"] for row in rows) == ["here", "lab/far/beyond", "other/there"]
-    connection.receive({"kind": "ready", "page": "p", "turn": 1})
+    connection.view.receive({"kind": "ready", "page": "p", "turn": 1})
     group.jobs["here"] = dataclasses.replace(group.jobs["here"], state=ExecutionState.FAILED)
     changed = next(state["changed_rows"] for state in states if state.get("changed_rows"))
     assert [(rows[place]["name"], row["state"]) for place, row in changed] == [("here", "failed")]
@@ -168,10 +168,10 @@ def test_logs_that_were_read_for_the_list_are_not_read_again_on_the_way_back(ope
 def test_a_read_only_page_changes_nothing_whatever_it_is_sent(group, opened, kind):
     group.run("going", rates=[1])
     connection = opened(is_read_only=True).connect("/job/going")
-    assert connection.state["facts"]["is_read_only"]
-    assert not connection.state["facts"]["can_profile"]
-    assert not connection.state["facts"]["can_again"]
-    connection.receive({"kind": kind, "id": "asked"})
+    assert connection.view.state["facts"]["is_read_only"]
+    assert not connection.view.state["facts"]["can_profile"]
+    assert not connection.view.state["facts"]["can_again"]
+    connection.view.receive({"kind": kind, "id": "asked"})
     assert received(connection, "reply")["text"] == "This page is read-only."
     assert group.jobs["going"].state is ExecutionState.RUNNING
 
@@ -180,12 +180,12 @@ def test_jobs_of_the_same_name_in_two_experiments_are_told_apart(group, opened):
     there = EXPERIMENTS[1].child(Kind.JOB, "here")
     group.jobs["other"] = dataclasses.replace(group.jobs["here"], id=there, state=ExecutionState.FAILED)
     views = opened()
-    shown = [views.connect(f"/compare/{name}").state["rows"] for name in ("here", "other%2Fhere")]
+    shown = [views.connect(f"/compare/{name}").view.state["rows"] for name in ("here", "other%2Fhere")]
     assert [row["state"] for (row,) in shown] == ["succeeded", "failed"]
 
 
 def test_a_job_is_compared_and_opened_under_its_name(opened):
     views = opened()
     connection = views.connect("/compare/here/other%2Fthere")
-    assert [row["name"] for row in connection.state["rows"]] == ["here", "there"]
-    assert views.connect("/job/lab%2Ffar%2Fbeyond").state["facts"]["experiment"] == "far"
+    assert [row["name"] for row in connection.view.state["rows"]] == ["here", "there"]
+    assert views.connect("/job/lab%2Ffar%2Fbeyond").view.state["facts"]["experiment"] == "far"
