@@ -6,13 +6,14 @@ import contextlib
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from batchai_magics.backends.base import Backend, Chunk, FileRef, fault_text
 from batchai_magics.errors import BatchAIError
 from batchai_magics.follow import (
+    MAX_DELAY_S,
     METRICS_FILES,
     Event,
     JobFailed,
@@ -73,23 +74,42 @@ _STARTING = "starting "
 _MOMENT = re.compile(r"^\S+Z ")
 
 
+class EventSource(Protocol):
+    """What a model follows, such as a `Follower`."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no event will follow."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is more to read immediately."""
+
+    def poll(self) -> Sequence[Event]:
+        """Returns the events since the last poll; does not block."""
+
+
 class JobModel:
     """A job's latest state, node counts, log tails, records and chart points.
 
-    `version` increases with every change except of log, points and progress, and with each new metric.
-    `is_over`: no event will follow. `problem` explains why updates have stopped.
+    It polls `source` for its events, or is given them. `version` increases with every change except of log,
+    points and progress, and with each new metric. `is_over`: no event will follow. `problem` explains why
+    updates have stopped.
     """
 
     noun = "job"
+    max_interval_s = MAX_DELAY_S  # between two polls
 
     def __init__(
         self,
+        source: EventSource | None = None,
         *,
         processes: int = 0,
         patterns: Mapping[str, str] = MappingProxyType({}),
         preferences: MetricPreferences = NO_PREFERENCES,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        self._source = source
         self.problem, self.is_over, self.version = "", False, 0
         self.processes = processes
         self.patterns = patterns
@@ -116,6 +136,22 @@ class JobModel:
         self.profile_fault, self.is_profiling = "", False  # … why there is none; one is being taken
         self._start = LogStart()  # of its output
         self.is_whole = True  # its logs have been read from their beginnings: best values are known
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is more to read immediately."""
+        return self._source is not None and self._source.is_behind and not self.is_over
+
+    def poll(self) -> bool:
+        """Applies the events since the last poll, and returns whether there were any; does not block."""
+        source = self._source
+        events = source.poll() if source else ()
+        for event in events:
+            self.take(event)
+        self.poll_ended()
+        if source and source.is_over:
+            self.end()
+        return bool(events)
 
     def take(self, event: Event) -> None:
         """Applies the next event of the job."""

@@ -15,11 +15,11 @@ from batchai_magics.errors import UsageError, did_you_mean
 if TYPE_CHECKING:
     from batchai_magics.commands.output.command_result import LiveResult
     from batchai_magics.jobs.job_handle import Job
+    from batchai_magics.jobs.job_model import JobModel
     from batchai_magics.jobs.sweeps.sweep_handle import Sweep
     from batchai_magics.metrics import Comparison, Scaling
     from batchai_magics.widgets.core.publisher import Publisher
     from batchai_magics.widgets.job.job_output import LiveJobOutput
-    from batchai_magics.widgets.job.job_view import FollowedJob
 
 TIERS = ("auto", "widget", "html", "text")
 
@@ -154,7 +154,7 @@ def _publisher() -> Publisher:
     return Publisher().start()
 
 
-def _job_model(job: Job) -> FollowedJob:
+def _job_model(job: Job) -> JobModel:
     """The model of a job that all its views share."""
     from batchai_magics.widgets.job.job_view import followed_job
 
@@ -162,7 +162,7 @@ def _job_model(job: Job) -> FollowedJob:
 
 
 def _live_output(
-    job: Job, model: FollowedJob, names: Sequence[str], *, is_kept: bool, id: str = ""
+    job: Job, model: JobModel, names: Sequence[str], *, is_kept: bool, id: str = ""
 ) -> LiveJobOutput:
     """The live output of a job, in which its next run takes its place when it is run again."""
     from batchai_magics.widgets.core import display

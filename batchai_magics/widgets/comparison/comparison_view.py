@@ -12,7 +12,7 @@ from typing import Any
 
 from batchai_magics.backends.base import FileRef
 from batchai_magics.errors import BatchAIError, NotFoundError
-from batchai_magics.follow import METRICS_FILES, Follower, LogBytes, MetricsAdded, StateChanged
+from batchai_magics.follow import METRICS_FILES, Follower
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.jobs.log_numbers import MAX_SEGMENTS
@@ -100,60 +100,54 @@ class ComparisonModel(FigureModel):
         self._clock, self._cpu_time = clock, cpu_time
         self._poll_due_at = self._summary_due_at = clock()
         self._labels_due_at = clock() + LABELS_INTERVAL_S
-        self._followers = {
-            index: Follower(
-                job.backend, job.id, [FileRef(job.id, file) for file in METRICS_FILES], job.patterns
-            )
-            for index, job in self.jobs.items()
-        }
-        self._models = {index: JobModel() for index in self.jobs}
+        self._models = {index: JobModel(_follower(job)) for index, job in self.jobs.items()}
         self._changed: set[int] = set()  # runs with new records
         self._has_news = False  # of progress or labels
 
     @property
     def is_behind(self) -> bool:
         """Whether there is more to read immediately."""
-        return any(follower.is_behind for follower in self._followers.values())
+        return any(model.is_behind for model in self._models.values())
 
     def poll(self) -> bool:
         """Follows the jobs, at most once per second; returns whether there was anything new."""
         is_news = False
         if self.is_behind or self._clock() >= self._poll_due_at:
             self._poll_due_at = self._clock() + POLL_S
-            for index in self._followers:
+            for index in self._open_runs:
                 is_news |= self._poll_run(index)
             self._poll_labels()
         if (self._changed or self._has_news) and self._clock() >= self._summary_due_at:
             self._summarize()
-        if all(follower.is_over for follower in self._followers.values()):
+        if not self._open_runs:
             self.end()
         return is_news
 
+    @property
+    def _open_runs(self) -> list[int]:
+        """The runs whose jobs have not ended."""
+        return [index for index, model in self._models.items() if not model.is_over]
+
     def _poll_run(self, index: int) -> bool:
-        follower, model = self._followers[index], self._models[index]
+        model = self._models[index]
+        job, progress, numbers = model.job, model.progress, (model.points.generation, len(model.records))
         try:
-            events = follower.poll()
+            is_news = model.poll()
         except NotFoundError:
-            follower.is_over = True
+            model.end()
             self._set_state(index, DELETED)
             return True
-        progress = model.progress
-        for event in events:
-            model.take(event)
-            if isinstance(event, StateChanged):
-                self._set_state(index, event.job.word, len(event.job.ranks))
-            elif isinstance(event, MetricsAdded) or (isinstance(event, LogBytes) and event.restarted):
-                self._changed.add(index)
-        if events:
-            model.poll_ended()
+        if model.job and model.job is not job:
+            self._set_state(index, model.job.word, len(model.job.ranks))
+        if numbers != (model.points.generation, len(model.records)):
+            self._changed.add(index)
         self._has_news |= model.progress != progress
-        return bool(events)
+        return is_news
 
     def _poll_labels(self) -> None:
         """Reads the labels of the jobs, with one request, at intervals and once more at the end."""
         records = next((job.backend.records for job in self.jobs.values()), None)
-        is_last = all(follower.is_over for follower in self._followers.values())
-        if records is None or (self._clock() < self._labels_due_at and not is_last):
+        if records is None or (self._clock() < self._labels_due_at and self._open_runs):
             return
         self._labels_due_at = self._clock() + LABELS_INTERVAL_S
         try:
@@ -303,6 +297,11 @@ class ComparisonModel(FigureModel):
     def _draw(self, index: int) -> None:
         self.lines[index] = overlay(self.runs[index])
         self.line_versions[index] += 1
+
+
+def _follower(job: Job) -> Follower:
+    """What reads the metrics of a job, and its state."""
+    return Follower(job.backend, job.id, [FileRef(job.id, file) for file in METRICS_FILES], job.patterns)
 
 
 class ScalingModel(ComparisonModel):

@@ -15,7 +15,6 @@ from batchai_magics.widgets.core.pages import PAGE_TIMEOUT_S, Pages
 from batchai_magics.widgets.core.polled_model import PageData
 
 if TYPE_CHECKING:
-    from batchai_magics.jobs.job_model import JobModel
     from batchai_magics.widgets.core.polled_model import PolledModel
 
 ROW_BYTES = 220  # of a row in the state
@@ -71,7 +70,7 @@ class ViewStream:
     script: ClassVar[str]
     carrier: Carrier  # names itself here when it is made
 
-    def __init__(self, model: PolledModel | JobModel, *, work: RunInBackground, clock: Clock) -> None:
+    def __init__(self, model: PolledModel, *, work: RunInBackground, clock: Clock) -> None:
         self._model, self._work, self._clock = model, work, clock
         self._lock = threading.Lock()
         self._replies: deque[Batch] = deque()

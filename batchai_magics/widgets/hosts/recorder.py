@@ -18,7 +18,7 @@ from batchai_magics.backends.base import Chunk
 from batchai_magics.errors import BatchAIError
 from batchai_magics.follow import Event, LogBytes, MetricsAdded, NodesChanged, StateChanged, UsageSampled
 from batchai_magics.follow.metric_streams import METRICS_FILES, MetricStreams
-from batchai_magics.jobs.job_model import JobModel
+from batchai_magics.jobs.job_model import EventSource, JobModel
 from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.resources import JobResource
@@ -31,7 +31,7 @@ from batchai_magics.widgets.core.polled_model import PageData
 from batchai_magics.widgets.core.publisher import Publisher
 from batchai_magics.widgets.core.view_stream import Batch
 from batchai_magics.widgets.hosts.recording_file import RecordingFile
-from batchai_magics.widgets.job.job_view import EventSource, JobStream, followed_job, follower_of
+from batchai_magics.widgets.job.job_view import JobStream, followed_job, follower_of
 
 if TYPE_CHECKING:
     from batchai_magics.jobs.job_handle import Job

@@ -22,7 +22,7 @@ from batchai_magics.widgets.core.cell_output import (
 from batchai_magics.widgets.core.display import EMPTY, Bundle, bundle_bytes, figure
 from batchai_magics.widgets.core.flow_control import main_loop_scheduler
 from batchai_magics.widgets.core.view_stream import Clock, RunInBackground
-from batchai_magics.widgets.job.job_view import FollowedJob, JobStream
+from batchai_magics.widgets.job.job_view import JobStream
 from batchai_magics.widgets.job.page_requests import OpenJob
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ KEPT_VIEW_MESSAGES = 64  # per step
 class JobCardOutput(CellOutput):
     """A refreshed card, finally with a chart. The job is followed to its end, with or without a page."""
 
-    model: FollowedJob
+    model: JobModel
 
-    def __init__(self, job: Job, model: FollowedJob, *, clock: Clock = time.monotonic, id: str = "") -> None:
+    def __init__(self, job: Job, model: JobModel, *, clock: Clock = time.monotonic, id: str = "") -> None:
         super().__init__(job.id.key, model, clock=clock, id=id)
         self.job = job
 
@@ -115,7 +115,7 @@ class LiveJobOutput(LiveOutput, JobCardOutput):
     def __init__(
         self,
         job: Job,
-        model: FollowedJob,
+        model: JobModel,
         *,
         work: RunInBackground,
         is_kept: bool = False,

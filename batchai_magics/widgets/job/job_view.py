@@ -1,15 +1,14 @@
-"""The live view of a job: the model that follows it, and what one view is sent."""
+"""The live view of a job: the model of a job that is followed, and what one view is sent."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
 
-from batchai_magics.follow import MAX_DELAY_S, Event, Follower, StateChanged
+from batchai_magics.follow import Follower, StateChanged
 from batchai_magics.jobs.job_handle import Job, processes_of
-from batchai_magics.jobs.job_model import JobModel
+from batchai_magics.jobs.job_model import EventSource, JobModel
 from batchai_magics.jobs.log_numbers import VALUE_BYTES
 from batchai_magics.jobs.log_tail import LogTail
 from batchai_magics.jobs.metric_settings import metric_preferences
@@ -30,50 +29,10 @@ LOG_BYTES = 1 << 15  # per message while following
 REPLAY_BYTES = 1 << 17  # in the first message
 
 
-class EventSource(Protocol):
-    """What a model follows, such as a `Follower`."""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether no event will follow."""
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether there is more to read immediately."""
-
-    def poll(self) -> Sequence[Event]:
-        """Returns the events since the last poll; does not block."""
-
-
-class FollowedJob(JobModel):
-    """The model of a job that polls for its events."""
-
-    max_interval_s = MAX_DELAY_S
-
-    def __init__(self, source: EventSource, **options: Any) -> None:
-        super().__init__(**options)
-        self._source = source
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether there is more to read immediately."""
-        return self._source.is_behind
-
-    def poll(self) -> bool:
-        """Applies the events since the last poll, and returns whether there were any; does not block."""
-        events = self._source.poll()
-        for event in events:
-            self.take(event)
-        self.poll_ended()
-        if self._source.is_over:
-            self.end()
-        return bool(events)
-
-
-def followed_job(job: Job, source: EventSource | None = None) -> FollowedJob:
+def followed_job(job: Job, source: EventSource | None = None) -> JobModel:
     """The model of a job with its current state; it follows `source`, by default all of the job's events."""
     shown = job.show()
-    model = FollowedJob(
+    model = JobModel(
         source or follower_of(job),
         processes=processes_of(job.backend, shown),
         patterns=job.patterns,

@@ -2,9 +2,9 @@
 
 from batchai_magics.follow import Follower
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.widgets.core import display, pages
 from batchai_magics.widgets.job.job_output import LiveJobOutput
-from batchai_magics.widgets.job.job_view import FollowedJob
 from tests.widgets.scripted_job import JOB
 
 
@@ -37,7 +37,7 @@ class Page:
 
 def live(publisher, backend, page, clock):
     job = Job(backend, JOB)
-    model = publisher.model(JOB.key, lambda: FollowedJob(Follower(backend, JOB), processes=4))
+    model = publisher.model(JOB.key, lambda: JobModel(Follower(backend, JOB), processes=4))
     output = LiveJobOutput(job, model, work=lambda task: task(), clock=clock)
     page.listen(output)
     publisher.step()

@@ -4,8 +4,8 @@ import pytest
 
 from batchai_magics.errors import BatchAIError, UnreachableError
 from batchai_magics.follow import StateChanged
+from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.widgets.core.polled_model import ModelPoller
-from batchai_magics.widgets.job.job_view import FollowedJob
 from tests.widgets.core.recorded_page import turns
 from tests.widgets.scripted_job import resource
 
@@ -34,7 +34,7 @@ def asked_within(source, poller, times):
 
 def test_polls_back_off_until_something_changes():
     source = Scripted()
-    model = FollowedJob(source)
+    model = JobModel(source)
     model.max_interval_s = 2.0
     poller = ModelPoller(model)
     assert asked_within(source, poller, [i / 10 for i in range(200)]) < 30
@@ -56,28 +56,28 @@ def test_polls_that_cost_much_come_less_often(cost_s, count):
         return [StateChanged(resource())]
 
     source.poll = poll
-    poller = ModelPoller(FollowedJob(source), spent=lambda: spent_s[0])
+    poller = ModelPoller(JobModel(source), spent=lambda: spent_s[0])
     assert asked_within(source, poller, [i / 10 + 0.001 * i for i in range(100)]) == count
 
 
 def test_model_that_is_behind_is_polled_again_immediately():
     source = Scripted()
     source.is_behind = True
-    poller = ModelPoller(FollowedJob(source))
+    poller = ModelPoller(JobModel(source))
     assert asked_within(source, poller, [1.0, 1.0, 1.0]) == 3
 
 
 def test_ended_model_is_not_polled():
     source = Scripted()
     source.is_over = True
-    poller = ModelPoller(FollowedJob(source))
+    poller = ModelPoller(JobModel(source))
     assert asked_within(source, poller, [1.0, 9.0, 99.0]) == 1
     assert poller.model.is_over
 
 
 def test_problem_is_cleared_by_the_next_successful_poll():
     source = Scripted()
-    poller = ModelPoller(FollowedJob(source))
+    poller = ModelPoller(JobModel(source))
     source.poll = lambda: (_ for _ in ()).throw(BatchAIError("no disk"))
     poller.poll(1.0)
     assert poller.model.problem == "no disk"
@@ -93,7 +93,7 @@ def test_polls_of_an_unreachable_server_back_off_and_the_view_says_so():
         source.asked += 1
         raise UnreachableError("nothing is listening there", code="EndpointUnreachable")
 
-    poller = ModelPoller(FollowedJob(source))
+    poller = ModelPoller(JobModel(source))
     source.poll = poll
     asked_within(source, poller, [i / 10 for i in range(300)])
     assert asked_within(source, poller, [30 + i / 10 for i in range(100)]) == 2
@@ -105,6 +105,6 @@ def test_polls_of_an_unreachable_server_back_off_and_the_view_says_so():
 
 def test_model_without_an_output_yet_is_polled(publisher, clock):
     source = Scripted()
-    publisher.model("job", lambda: FollowedJob(source))
+    publisher.model("job", lambda: JobModel(source))
     turns(publisher, clock, 1)
     assert source.asked > 1

@@ -8,8 +8,9 @@ from batchai_magics import widgets
 from batchai_magics.errors import UsageError
 from batchai_magics.follow import Follower
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.widgets.job.job_output import JobCardOutput
-from batchai_magics.widgets.job.job_view import FollowedJob, followed_job
+from batchai_magics.widgets.job.job_view import followed_job
 from tests.patience import PATIENCE_S
 from tests.threads import join_all
 from tests.widgets.core.recorded_page import live, say, turns
@@ -95,7 +96,7 @@ def test_views_at_rest_leave_the_budget_to_the_others(publisher, backend, page, 
 
 
 def test_the_html_card_is_refreshed_and_stays(publisher, backend, page, clock):
-    model = publisher.model(JOB.key, lambda: FollowedJob(Follower(backend, JOB)))
+    model = publisher.model(JOB.key, lambda: JobModel(Follower(backend, JOB)))
     publisher.step()
     output = JobCardOutput(Job(backend, JOB), model, clock=clock)
     output.open()

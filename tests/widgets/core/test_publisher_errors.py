@@ -5,7 +5,6 @@ from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.widgets.core.publisher import Publisher
 from batchai_magics.widgets.job.job_output import JobCardOutput
-from batchai_magics.widgets.job.job_view import FollowedJob
 from tests.patience import PATIENCE_S
 from tests.threads import join_all, package_threads
 from tests.widgets.core.recorded_page import live, say, turns
@@ -46,7 +45,7 @@ def test_a_view_that_cannot_be_closed_does_not_end_the_others(publisher, backend
 
 def test_event_that_fails_one_model_does_not_end_the_others(publisher, backend, page, clock):
     source = Scripted()
-    broken = publisher.model("broken", lambda: FollowedJob(source))
+    broken = publisher.model("broken", lambda: JobModel(source))
     broken.take = lambda event: 1 / 0
     whole = live(publisher, backend, page, clock)
     source.news = ["news"]

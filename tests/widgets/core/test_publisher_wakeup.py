@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.widgets.core.cell_output import CellOutput
 from batchai_magics.widgets.core.publisher import Publisher
-from batchai_magics.widgets.job.job_view import FollowedJob
 from tests.widgets.core.test_model_poller import Scripted
 from tests.world import until
 
@@ -18,7 +18,7 @@ from tests.world import until
 class FreezingOutput(CellOutput):
     """An output that is asked something while it freezes, when nothing else is left to do."""
 
-    def __init__(self, publisher: Publisher, model: FollowedJob) -> None:
+    def __init__(self, publisher: Publisher, model: JobModel) -> None:
         super().__init__("asked", model, clock=time.monotonic)
         self.publisher = publisher
         self.questions, self.answers = 0, 0
@@ -63,7 +63,7 @@ def publisher() -> Iterator[Publisher]:
 
 
 def test_request_that_arrives_while_the_output_freezes_is_answered(publisher: Publisher) -> None:
-    output = FreezingOutput(publisher, publisher.model("asked", lambda: FollowedJob(Scripted())))
+    output = FreezingOutput(publisher, publisher.model("asked", lambda: JobModel(Scripted())))
     publisher.add(output)
     until(lambda: output.is_frozen)
     until(lambda: output.answers == 1)
