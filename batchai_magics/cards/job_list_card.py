@@ -1,36 +1,20 @@
-"""The static card of a list of jobs, as HTML and plain text. Pure: values in, text out."""
+"""The static card of a list of jobs, as HTML and plain text."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from batchai_magics.cards.card_parts import JOB_COLOURS, TableCard, pluralize, table_card_html
 from batchai_magics.jobs.job_logs import progress_text
-from batchai_magics.metrics.reading.progress_reader import Progress
+from batchai_magics.jobs.listed_job import ListedJob
 from batchai_magics.metrics.runs.metric_summary import number_text, sparkline
-from batchai_magics.models.resources import JobResource
 
 MAX_JOBS = 50
 TITLES = ("job", "state", "nodes", "toolkit", "cluster", "ran for", "exit code", "metric", "")
 SHORT_TITLES = ("job", "state", "ran for", "metric")
 PROGRESS = "progress"  # column present if any job reports progress, or why it failed
-
-
-@dataclass(frozen=True)
-class ListedJob:
-    """A job with its progress, why it failed, and its headline metric, which `label` names.
-
-    `values` are the finite ones, `last` is the last one in words if it is not finite.
-    """
-
-    resource: JobResource
-    values: Sequence[float] = ()
-    label: str = ""
-    progress: Progress | None = None
-    failure: str = ""
-    last: str = ""
 
 
 def job_list_card(

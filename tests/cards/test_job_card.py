@@ -7,9 +7,10 @@ import pytest
 
 from batchai_magics.cards import card_parts
 from batchai_magics.cards.job_card import to_html, to_text
-from batchai_magics.cards.job_list_card import ListedJob, job_list_card
+from batchai_magics.cards.job_list_card import job_list_card
 from batchai_magics.cards.job_list_card import to_html as list_html
 from batchai_magics.jobs.job_overview import JobOverview
+from batchai_magics.jobs.listed_job import ListedJob
 from batchai_magics.jobs.log_tail import MAX_LINE_LENGTH, MAX_LINES, clean_lines, recent_lines
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.error_details import ErrorDetail

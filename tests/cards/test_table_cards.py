@@ -9,7 +9,7 @@ import pytest
 from batchai_magics.cards import card_parts, cluster_card
 from batchai_magics.cards import job_list_card as jobs_card
 from batchai_magics.cards.card_parts import table_card_text
-from batchai_magics.cards.job_list_card import ListedJob
+from batchai_magics.jobs.listed_job import ListedJob
 from batchai_magics.metrics.runs.metric_summary import sparkline
 from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_execution import ExecutionInfo

@@ -5,8 +5,9 @@ import pytest
 from batchai_magics.backends.base import Capabilities, Pace
 from batchai_magics.commands.output.command_result import SelectedJobs
 from batchai_magics.follow.status_poller import StatusPoller
+from batchai_magics.jobs.listed_job import MAX_INTERVAL_S
 from batchai_magics.widgets.dashboards.cluster_dashboard import NODES_TTL_S
-from batchai_magics.widgets.dashboards.jobs_dashboard import LABELS_INTERVAL_S, MAX_INTERVAL_S, JobsModel
+from batchai_magics.widgets.dashboards.jobs_dashboard import LABELS_INTERVAL_S, JobsModel
 from tests.widgets.dashboards.opened_dashboards import SPEED, cluster_model, jobs_model
 from tests.widgets.scripted_cluster import (
     CLUSTER,
@@ -69,17 +70,22 @@ def test_nodes_are_listed_when_the_cluster_has_changed_and_at_intervals(place, c
     assert model.nodes[0].state is NodeState.IDLE
 
 
+def words_of(model):
+    """The progress of the jobs that have some."""
+    return {name: job.progress.words for name, job in model.listed.items() if job.progress}
+
+
 def test_running_jobs_have_progress(place, clock):
     place.run("old", ExecutionState.SUCCEEDED)
     model = jobs_model(place, clock)
     place.tell("old", "step 9/10\n")
     place.tell("resnet", "step 3/10\n")
     model.poll()
-    assert {name: progress.words for name, progress in model.progress.items()} == {"resnet": "step 3/10"}
+    assert words_of(model) == {"resnet": "step 3/10"}
     (place.folder / "resnet" / "stderr.txt").write_text("\r 40%|#  | 4/10 [00:01<00:02, 1it/s]")
     clock.now += MAX_INTERVAL_S
     model.poll()
-    assert model.progress["resnet"].words == "4/10"
+    assert words_of(model) == {"resnet": "4/10"}
     assert "40 %, 4/10" in model.bundle()["text/plain"]
 
 
@@ -90,7 +96,7 @@ def test_failed_job_keeps_its_progress_and_a_succeeded_one_has_none(place, clock
     for name in ("old", "broken"):
         (place.folder / name / "stderr.txt").write_text("\r 40%|#  | 4/10 [00:01<00:02, 1it/s]")
     model.poll()
-    assert {name: progress.words for name, progress in model.progress.items()} == {"broken": "4/10"}
+    assert words_of(model) == {"broken": "4/10"}
     assert "failed at 4/10, 40 %" in model.bundle()["text/plain"]
 
 

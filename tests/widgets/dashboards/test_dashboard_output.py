@@ -9,9 +9,9 @@ from ipywidgets.widgets.widget import _instances
 
 from batchai_magics import widgets
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.listed_job import MAX_INTERVAL_S
 from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.display import HELLO_S
-from batchai_magics.widgets.dashboards.jobs_dashboard import MAX_INTERVAL_S
 from tests.patience import PATIENCE_S
 from tests.threads import join_all, package_threads
 from tests.widgets.core.recorded_page import say, turns

@@ -85,7 +85,7 @@ def test_jobs_of_all_experiments_are_listed_under_names_that_lead_to_them(group)
     names = [row["name"] for row in model.rows()]
     assert sorted(names) == ["here", "lab/far/beyond", "other/there"]
     assert {model.id_of(name) for name in names} == {job.id for job in group.jobs.values()}
-    assert all(model.rates[name].values == [1, 2, 3] for name in names)
+    assert all(model.listed[name].values == [1, 2, 3] for name in names)
 
 
 def test_a_workspace_or_experiment_that_is_deleted_meanwhile_leaves_the_others(group):
@@ -157,11 +157,11 @@ def test_logs_that_were_read_for_the_list_are_not_read_again_on_the_way_back(ope
     views = opened()
     first = views.connect("/")
     received(first, "rates")
-    known = dict(views.jobs.rates)
+    known = dict(views.jobs.listed)
     first.close()
     second = views.connect("/")
     received(second, "rates")
-    assert views.jobs.rates == known
+    assert views.jobs.listed == known
 
 
 @pytest.mark.parametrize("kind", ["cancel", "again"])
