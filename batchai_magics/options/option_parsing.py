@@ -167,7 +167,7 @@ def _one_of(text: str, *, choices: Collection[str]) -> str:
     if choice is None:
         guess = did_you_mean(text, choices)
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not one of {', '.join(choices)}" + (f"; {guess}" if guess else "")
+            f"{text!r} is not one of {', '.join(choices)}" + (f". {guess}" if guess else "")
         )
     return choice
 

@@ -120,7 +120,10 @@ def wait_for(backend: Backend, id: ResourceId, goal: WaitGoal, timeout_s: float 
         last = messages.job
         if last is not None and last.state.is_final:
             yield from map(Message, _end_lines(last, error))
-            yield goal.exit_of(last, error)
+            end = goal.exit_of(last, error)
+            if end.exit_code == NOT_REACHED_CODE:
+                yield Message(end.text)
+            yield end
         else:
             text = f'the job "{id.name}" is still running: --until was not met within {timeout_s:g} s'
             yield Message(text)

@@ -195,6 +195,13 @@ def test_a_wait_ends_with_its_condition_or_the_job(do, cluster, job_file):
         assert waits[met][-2].text == '"loss < 0.3": loss was 0.25 at step 2 of rank 0'
 
 
+@pytest.mark.slow
+def test_wait_says_that_job_ended_before_its_condition_was_met(do, cluster, job_file):
+    do(f"job create -n j -f {job_file('echo step 1 loss 0.5')}")
+    *_, message, end = do('job wait -n j --until "loss < 0.1"').parts
+    assert (message.text, end.exit_code) == ('the job "j" ended before --until was met', 4)
+
+
 def test_a_wait_for_nonsense_is_refused(do):
     for option in ("--until loss", "--until 'ended or'", "--timeout soon"):
         with pytest.raises(UsageError, match=option.split()[0]):

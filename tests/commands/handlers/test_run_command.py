@@ -112,6 +112,11 @@ def test_a_wrong_value_names_the_help_of_the_command(preview):
     assert caught.value.hint == "`batchai run --help` lists the options"
 
 
+def test_a_misspelt_value_suggests_the_right_one(preview):
+    with pytest.raises(UsageError, match=r"'torch' is not one of .*, custom\. Did you mean \"pytorch\"\?"):
+        preview("src/train.py --toolkit torch")
+
+
 def test_a_shell_in_place_of_a_script_gets_the_list_of_launchers():
     with pytest.raises(UsageError, match="bash: no such file, and no launcher") as caught:
         read_line(["bash", "train.sh"], run_options())
