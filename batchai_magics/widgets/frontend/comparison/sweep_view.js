@@ -38,7 +38,7 @@ export default {
     const parallel = new ParallelCoordinates("trial", { focus: (key) => table.point(key), select: (keys) => table.select(keys) });
     table.onPoint = (key) => parallel.mark(key);
     opened.onChange = (names) => table.mark(names.length === 1 ? String(names[0]) : "");
-    const compare = el("button", { type: "button", class: "ba-button ba-compare", hidden: true, click: () => void opened.toggle(sweep.best(COMPARED)) }, `Compare the ${COMPARED} best`);
+    const compare = el("button", { type: "button", class: "ba-button ba-compare", hidden: true, click: () => void opened.toggle(sweep.best(COMPARED)) });
     const bar = el("div", { class: "ba-chart-bar" }, chart.choice, compare);
     const sentences = sentenceList();
     dashboard.show(root, "Sweep", head.element, sentences.element, bar, chart.element, parallel.element, table.element, opened.element);
@@ -50,6 +50,7 @@ export default {
       table.draw();
       head.nameBest(sweep);
       compare.hidden = !sweep.facts.sign || sweep.known.length < 2;
+      setText(compare, `Compare the ${Math.min(COMPARED, sweep.known.length)} best`);
     });
     dashboard.onMessage = (content) => {
       if (content.kind !== "trials") return;
