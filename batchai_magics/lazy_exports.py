@@ -6,6 +6,7 @@ The library lazy_loader does the same, but supervisors start without third-party
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ def attach_stub(package: str, file: str) -> tuple[Callable[[str], Any], Callable
     def load(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
+        exported = getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
+        setattr(sys.modules[package], name, exported)  # where the next import finds it
+        return exported
 
     return load, lambda: sorted(homes), sorted(homes)

@@ -19,6 +19,14 @@ def test_every_listed_name_can_be_imported(package):
 
 
 @pytest.mark.parametrize("package", PACKAGES)
+def test_name_is_an_attribute_once_it_was_used(package):
+    module = importlib.import_module(package)
+    name = module.__all__[0]
+    used = getattr(module, name)
+    assert vars(module)[name] is used
+
+
+@pytest.mark.parametrize("package", PACKAGES)
 def test_an_unknown_name_is_an_attribute_error(package):
     with pytest.raises(AttributeError, match="nonsense"):
         _ = importlib.import_module(package).nonsense
