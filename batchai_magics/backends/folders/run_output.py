@@ -92,20 +92,18 @@ class Logs:
 
     def read(self, path: str, offset: int, limit: int) -> Chunk:
         """A block of a log by its path, with the ranks that wrote it, and when."""
-        file = entries.resolve_inside(self.folder, path)
-        name = text_of(str(file.relative_to(entries.resolve_inside(self.folder, ""))))
-        return self._log(name, offset, limit)
+        file = resolve_inside(self.folder, path)
+        return self._log(file, text_of(str(file.relative_to(self.folder))), offset, limit)
 
     def tail(self, positions: Mapping[str, int], limit: int) -> Mapping[str, Chunk]:
         """The bytes of these logs from these positions on."""
         chunks: dict[str, Chunk] = {}
         for name, position in positions.items():
             with contextlib.suppress(NotFoundError, StorageError):  # it was replaced meanwhile
-                chunks[name] = self._log(name, position, limit)
+                chunks[name] = self._log(resolve_inside(self.folder, name), name, position, limit)
         return chunks
 
-    def _log(self, name: str, offset: int, limit: int) -> Chunk:
-        path = entries.resolve_inside(self.folder, name)
+    def _log(self, path: Path, name: str, offset: int, limit: int) -> Chunk:
         chunk = read_output(path, offset, limit, is_complete=not self.is_open)
         chunk = replace(chunk, seal=output_seal(self.job.seals, path.name)) if chunk.is_complete else chunk
         stream = _STREAMS.get(name)
