@@ -11,6 +11,8 @@ FRONTEND := $(wildcard batchai_magics/widgets/frontend/*/* package*.json)
 export PATH := $(BIN):$(PATH)
 # Containers often set it; then each of the thousands of processes of a run compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
+# Then a benchmark's reference writes each token of its JSON with a system call of its own.
+unexport PYTHONUNBUFFERED
 
 CLIENT_FOLDERS := tests/server/clients tests/records/programs tests/azureml/clients tests/training/programs tests/backends/ray/programs
 CLIENTS := $(patsubst %.txt,.clients/%,$(notdir $(wildcard $(CLIENT_FOLDERS:=/*.txt)))) .clients/js
