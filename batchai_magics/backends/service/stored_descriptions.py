@@ -110,13 +110,13 @@ class RecordedJob(JobResource):
     @property
     def wire_spec(self) -> WireObject:
         """The fields of its description in the service's JSON, as they were stored."""
-        return {**self._stored_fields}
+        fields: WireObject = json.loads(self._record.spec)["properties"]
+        return fields
 
     @cached_property
     def _stored_fields(self) -> WireObject:
         """For lists: parsing is far cheaper than validating what was valid when it was stored."""
-        fields: WireObject = json.loads(self._record.spec)["properties"]
-        return fields
+        return self.wire_spec
 
     @property
     def cluster_id(self) -> str:

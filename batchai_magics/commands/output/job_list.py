@@ -60,10 +60,15 @@ class JobList(list[JobResource]):
 
     def to_data(self) -> Any:
         """The jobs in the JSON of `az`."""
+        return list(self.streamed_data())
+
+    def streamed_data(self) -> Iterator[Any]:
+        """The same, one job after the other."""
         from batchai_magics.commands.output.resource_json import as_json
 
         costs = self._costs
-        return as_json([job.with_cost(costs.of_job(job)) if costs else job for job in self])
+        for job in self:
+            yield as_json(job.with_cost(costs.of_job(job)) if costs else job)
 
     def to_summaries(self) -> list[dict[str, Any]]:
         """The jobs in the JSON of `show`, without what only whole logs tell: best values, exceptions."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from batchai_magics.backends.base import ShareFile
     from batchai_magics.commands.output.table_columns import SetupFile
+    from batchai_magics.models.error_details import ErrorDetail
     from batchai_magics.models.file_server import FileServer
     from batchai_magics.models.job_execution import OutputFile
     from batchai_magics.models.resources import Cluster, Experiment, Workspace
@@ -76,7 +77,7 @@ def _fields_with_nulls(kind: type[BaseModel], data: Mapping[str, Any]) -> AzObje
         inner = models.get(key)
         if inner is None:
             fields[key] = to_az_json(value)
-        elif isinstance(value, Mapping):
+        elif isinstance(value, dict):
             fields[key] = wire_fields(inner, value)
         else:
             fields[key] = [wire_fields(inner, item) for item in value]
@@ -161,19 +162,19 @@ def _job(job: JobResource) -> AzObject:
     spec, info = job.wire_spec, job.execution
     state = {
         **_head(job),
-        "toolType": toolkit_in(spec),
+        "toolType": toolkit_in(spec).value,
         "jobOutputDirectoryPathSegment": job.output_path_segment,
-        "executionState": job.state,
-        "executionStateTransitionTime": job.state_changed,
+        "executionState": job.state.value,
+        "executionStateTransitionTime": format_time(job.state_changed),
         "executionInfo": info
         and {
-            "startTime": info.started,
-            "endTime": info.ended,
+            "endTime": format_time(info.ended) if info.ended else None,
+            "errors": list(map(_error, info.errors)) or None,
             "exitCode": info.exit_code,
-            "errors": info.errors or None,
+            "startTime": format_time(info.started),
         },
     }
-    published = _completed({**_fields_with_nulls(JobSpec, spec), **to_az_json(state)})
+    published = _completed({**_fields_with_nulls(JobSpec, spec), **state})
     ours: AzObject = {}  # behind the fields of the published API, where there is any
     if job.waiting or job.attempts:
         ours[WAITING] = job.waiting or None
@@ -189,10 +190,16 @@ def _head(resource: Workspace | Experiment | Cluster | JobResource | FileServer)
         "id": str(id),
         "name": id.name,
         "type": id.kind.wire_type,
-        "creationTime": provisioning.created,
+        "creationTime": format_time(provisioning.created),
         "provisioningState": provisioning.state.value,
-        "provisioningStateTransitionTime": provisioning.changed,
+        "provisioningStateTransitionTime": format_time(provisioning.changed),
     }
+
+
+def _error(error: ErrorDetail) -> AzObject:
+    pairs = [{"name": detail.name, "value": detail.value} for detail in error.details or ()]
+    details = None if error.details is None else pairs
+    return {"code": error.code, "details": details, "message": error.message}
 
 
 def _file(file: OutputFile) -> AzObject:
@@ -238,5 +245,5 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "SetupFile": _setup_file,
     "OutputFile": _file,
     "ShareFile": _share_file,
-    "ErrorDetail": model_fields,
+    "ErrorDetail": _error,
 }

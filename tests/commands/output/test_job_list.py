@@ -156,6 +156,13 @@ def test_a_running_job_that_may_hang_has_its_warnings(tmp_path: Path) -> None:
     assert warning == "stderr has a traceback, and the job goes on: /job/train.py:3: KeyError: 'x'"
 
 
+def test_the_json_of_a_list_is_written_job_by_job(tmp_path: Path) -> None:
+    listed = Result(JobList(jobs(3), backend_with(tmp_path, "")))
+    pieces = [piece for piece in listed.text_pieces("json") if '"executionState"' in piece]
+    assert len(pieces) == 3
+    assert "".join(listed.text_pieces("json")) == listed.to_text("json")
+
+
 def test_the_headline_metric_has_its_best(tmp_path: Path) -> None:
     backend = backend_with(tmp_path, "step 1 loss 0.25\nstep 2 loss 0.5\n")
     expected = {"name": "loss", "value": 0.5, "step": 2, "best": 0.25, "best_step": 1}
