@@ -32,6 +32,7 @@ class ProgramLine:
     `kind` is what it is for the lines around it, None if nothing on it is a metric. `phase` is that of its
     numbers. `words` are expressions for marks that are not any text or number. `names` are the metrics and
     units of names that the sample gives, whose expressions may have groups; without a metric, there is none.
+    `has_fixed_width`: its numbers have so many decimals that other lines may touch it.
     """
 
     program: str
@@ -40,6 +41,7 @@ class ProgramLine:
     phase: str | None = None
     words: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
+    has_fixed_width: bool = False
 
 
 _NAME = {"name": r"[A-Za-z_][\w./@-]{0,80}"}
@@ -74,9 +76,48 @@ _AGENT_NAMES = {
 _TICK = {"name": r"[a-z][a-z/]*"}
 _TICK_TIMES = " time <*:8m 39s> [[ <name:sec/tick> <{name}=512.12>]]"
 
-_DEVICE = {"kind": "[CGT]PU"}
+_DEVICE = {"*": "[CGT]PU"}
+_BENCHMARK = {
+    "step": r"\d{1,300}",
+    **dict.fromkeys(("images_per_sec", "uncertainty", "jitter", "eval_examples_per_sec"), r"\d+\.\d"),
+    "loss": r"-?(?:nan|inf|\d+\.\d{3})",
+    **dict.fromkeys(("top_1", "top_5"), r"(?<=[ \t])(?:nan|\d\.\d{3})"),
+    **dict.fromkeys(("eval_top_1", "eval_top_5"), r"nan|\d\.\d{4}"),
+    "eval_examples": r"\d{1,18}",
+    "seconds": r"(?<=[ \t])1\d{9}(?:\.\d{1,9})?",
+    "accuracy": "Accuracy|Precision",
+    "recall": "Accuracy|recall",
+}
 
 PROGRAM_LINES = (
+    ProgramLine(
+        program="tf_cnn_benchmarks",
+        sample="<step=10>\timages/sec: <images_per_sec[images/sec]=61.9> +/- <uncertainty[images/sec]=1.8>"
+        " (jitter = <jitter[images/sec]=8.0>)\t<loss=7.087>?{\t<top_1[fraction]=0.125>\t<top_5[fraction]=0.500>}?"
+        "?{ <seconds=1587077440>}?",
+        words=_BENCHMARK,
+        has_fixed_width=True,
+    ),
+    ProgramLine(
+        program="tf_cnn_benchmarks",
+        sample="<step=20>\t<eval_examples_per_sec[examples/sec]=412.7> examples/sec",
+        words=_BENCHMARK,
+        has_fixed_width=True,
+    ),
+    ProgramLine(
+        program="tf_cnn_benchmarks",
+        sample="<accuracy:Accuracy> @ 1 = <eval_top_1[fraction]=0.1234> <recall:Accuracy> @ 5 = "
+        "<eval_top_5[fraction]=0.5678> [<eval_examples[examples]=50000> examples]",
+        words=_BENCHMARK,
+        has_fixed_width=True,
+    ),
+    ProgramLine(program="tf_cnn_benchmarks", sample="<step=10>\timages/sec: <*:61.9 +/->", kind=None),  # cut
+    ProgramLine(
+        program="tf_cnn_benchmarks",
+        sample="<*:total> images/sec: 1740.38",
+        kind=None,
+        words={"*": "[Tt]otal"},
+    ),
     ProgramLine(
         program="Keras 2",
         sample="<step=48>/<total=48> [<bar:====>] - <epoch_time![s]=1s>?{ <step_time[s]=5ms>/<per:step>}?"
@@ -423,18 +464,18 @@ PROGRAM_LINES = (
     ),
     ProgramLine(
         program="Horovod",
-        sample="Iter #<step=3>: <images_per_sec_per_device[images/sec]=101.2> img/sec per <kind:GPU>",
+        sample="Iter #<step=3>: <images_per_sec_per_device[images/sec]=101.2> img/sec per <*:GPU>",
         words=_DEVICE,
     ),
     ProgramLine(
         program="Horovod",
-        sample="Img/sec per <kind:GPU>: <mean_images_per_sec_per_device[images/sec]=101.4> "
+        sample="Img/sec per <*:GPU>: <mean_images_per_sec_per_device[images/sec]=101.4> "
         "+-<spread_images_per_sec_per_device[images/sec]=2.3>",
         words=_DEVICE,
     ),
     ProgramLine(
         program="Horovod",
-        sample="Total img/sec on <devices[devices]=8> <kind:GPU>(s): 811.3 "
+        sample="Total img/sec on <devices[devices]=8> <*:GPU>(s): 811.3 "
         "+-<spread_total_images_per_sec[images/sec]=18.6>",
         words=_DEVICE,
     ),
@@ -759,16 +800,75 @@ class ProgramFact:
     """A line that tells facts of a run: texts that are parameters, by their names.
 
     `<name:…>` and `<value:…>` are one parameter, `<json:…>` holds them. A line has one of the `literals`.
+    `has_fixed_width`: its numbers have so many decimals that other lines may touch it. `is_aligned`: it begins
+    with its literal, padded as in no other text, so that a line may stand in front of it without a newline.
     """
 
     program: str
     sample: str
     literals: tuple[bytes, ...]
     words: Mapping[str, str] = field(default_factory=dict)
+    has_fixed_width: bool = False
+    is_aligned: bool = False
+
+
+_ANY_VALUE = r"\S[^\n]{0,4000}?"
+
+
+def _aligned(label: str, value: str, expression: str = "", *, behind: str = "") -> ProgramFact:
+    """A line of the header of tf_cnn_benchmarks, which pads its labels; a text may be appended to a number."""
+    padded, key = f"{label:12}" + " " * bool(label), value.partition(":")[0]
+    return ProgramFact(
+        program="tf_cnn_benchmarks",
+        sample=f"{padded}<{value}>{behind}" + "?{ <*:1587077440>}?" * bool(expression),
+        literals=((padded if label else behind).encode(),),
+        words={key: f"(?<={padded})(?:{expression or _ANY_VALUE})"},
+        is_aligned=True,
+    )
 
 
 _COUNTED = r"(?<=\S )\d{1,18}"  # behind one blank, as other programs align theirs
+_FLAG = "True|False"
+_BATCH = r"\d{1,18}(?:\.\d+)?|None"
 PROGRAM_FACTS = (
+    _aligned("TensorFlow:", "tensorflow:1.12", r"\d+\.\d+"),
+    _aligned("Model:", "model:resnet50"),
+    _aligned("Dataset:", "dataset:imagenet (synthetic)"),
+    _aligned("Mode:", "mode:training"),
+    _aligned("SingleSess:", "single_sess:False", _FLAG),
+    _aligned("Batch size:", "batch_size_global:128", _BATCH, behind=" global"),
+    _aligned("", "batch_size_per_device:32", _BATCH, behind=" per device"),
+    _aligned("", "batch_group_size:2", r"\d+", behind=" batches per prepocessing group"),
+    _aligned("Num batches:", "num_batches:100", r"\d{1,18}"),
+    _aligned("Num epochs:", "num_epochs:0.01", r"\d+\.\d\d"),
+    _aligned("Devices:", "devices:['horovod/gpu:0']"),
+    _aligned("NUMA bind:", "numa_bind:False", _FLAG),
+    _aligned("Data format:", "data_format:NCHW"),
+    _aligned("Data type:", "data_type:float16"),
+    _aligned("Layout optimizer:", "layout_optimizer:False", _FLAG),
+    _aligned("RewriterConfig:", "rewriter_config:auto_parallel {"),
+    _aligned("Optimizer:", "optimizer:sgd"),
+    _aligned("Variables:", "variables:horovod"),
+    _aligned("Use NCCL:", "use_nccl:True", _FLAG),
+    _aligned("AllReduce:", "all_reduce:nccl"),
+    _aligned("Sync:", "sync:True", _FLAG),
+    _aligned("Staged vars:", "staged_vars:False", _FLAG),
+    _aligned("Horovod on:", "horovod_on:gpu"),
+    ProgramFact(
+        program="tf_cnn_benchmarks",
+        sample="<columns:Step\tImg/sec\ttotal_loss>",
+        literals=(b"Img/sec",),
+        words={"columns": r"Step[ \t]+Img/sec[ \t]+\S[^\n]{0,80}"},
+    ),
+    ProgramFact(
+        program="tf_cnn_benchmarks",
+        sample="total images/sec: <total_images_per_sec:1740.38>",
+        literals=(b"total images/sec: ",),
+        words={
+            "total_images_per_sec": r"(?<![A-Za-z]total images/sec: )\d+\.\d\d(?!\d(?!\d*[ \t]+images/sec: |\d{3}-\d\d-))"
+        },
+        has_fixed_width=True,
+    ),
     ProgramFact(
         program="Horovod",
         sample="Model: <model:ResNet50>",
@@ -783,13 +883,13 @@ PROGRAM_FACTS = (
     ),
     ProgramFact(
         program="Horovod",
-        sample="Number of <kind:GPU>s: <device_count:8>",
+        sample="Number of <*:GPU>s: <device_count:8>",
         literals=(b"Number of GPUs: ", b"Number of CPUs: ", b"Number of TPUs: "),
         words=_DEVICE | {"device_count": _COUNTED},
     ),
     ProgramFact(
         program="Horovod",
-        sample="Total img/sec on 8 <kind:GPU>(s): <total_images_per_sec:811.3> +-18.6",
+        sample="Total img/sec on 8 <*:GPU>(s): <total_images_per_sec:811.3> +-18.6",
         literals=(b"Total img/sec on ",),
         words=_DEVICE | {"total_images_per_sec": r"\d+\.\d"},
     ),

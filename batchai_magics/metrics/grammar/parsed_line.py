@@ -42,7 +42,6 @@ class LineKind(Enum):
     REDRAWN = "numbers of the epoch above, which may be printed again"
     BELOW = "numbers at the position of the line above, if there is one"
     YEAR = "the year of the times on the lines below, which lack it"
-    BENCHMARK = "a step line of tf_cnn_benchmarks"
 
 
 class ParsedLine(NamedTuple):
@@ -56,7 +55,8 @@ class ParsedLine(NamedTuple):
     it. `is_wrapped`: the rest of the line above, far to the right. `is_opening`: the heading of a phase that
     may open a group of settings, as in YAML. `seconds` is a time since 1970 or a date, `total` how far the
     steps go, `names` are digits of names. `has_last`: some of the numbers count only where the step is the
-    total. `is_self_terminating`: no longer line begins like this one.
+    total. `is_self_terminating`: no longer line begins like this one. `has_fixed_width`: its numbers have as
+    many decimals on all lines.
     """
 
     kind: LineKind
@@ -81,6 +81,7 @@ class ParsedLine(NamedTuple):
     names: tuple[Span, ...] = ()
     has_last: bool = False
     is_self_terminating: bool = False
+    has_fixed_width: bool = False
 
 
 @dataclass

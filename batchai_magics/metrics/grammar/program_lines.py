@@ -13,7 +13,7 @@ from batchai_magics.metrics.grammar.json_objects import object_reading, phase_of
 from batchai_magics.metrics.grammar.metric_names import phase_of_word
 from batchai_magics.metrics.grammar.parsed_line import NamedNumber, ParsedLine, Span
 from batchai_magics.metrics.grammar.position_grammar import is_count
-from batchai_magics.metrics.programs import PROGRAM_LINES, ProgramLine
+from batchai_magics.metrics.programs import PROGRAM_LINES, ProgramFact, ProgramLine
 
 _MARK = re.compile(
     r"<(?P<name>[\w{}/.@ -]+)(?P<is_last>!?)(?:\[(?P<unit>[^]]*)\])?="
@@ -74,6 +74,11 @@ class SampleExpression:
         """The expression, compiled."""
         return re.compile(self.source.encode())
 
+    @property
+    def without_groups(self) -> str:
+        """The source of the expression, whose groups are not captured."""
+        return _GROUP_NAME.sub("?:", self.source)
+
     def _part(self, mark: re.Match[str]) -> str:
         if mark["name"]:
             return self._number(mark)
@@ -84,7 +89,7 @@ class SampleExpression:
             return f"(?P<{group}>{self.words.get(name, source)})"
         if mark["repeated"] is not None:
             self.repeated = SampleExpression(mark["repeated"], self.words, self._count)
-            part = _GROUP_NAME.sub("?:", self.repeated.source)
+            part = self.repeated.without_groups
             more = SampleExpression(mark["separator"], self.words).source if mark["separator"] else ""
             return rf"(?P<repeated>(?:{part})(?:{more}(?:{part}))*)"
         if mark["edge"]:
@@ -106,6 +111,11 @@ class SampleExpression:
             return rf"(?P<{group}>{source})[ ]?[mu]?s"
         is_share = name not in _POSITIONS and not mark["unit"]
         return rf"(?P<{group}>{source})" + "%?" * is_share
+
+
+def source_of(row: ProgramLine | ProgramFact) -> str:
+    """The expression for lines like the sample of a row, without groups."""
+    return SampleExpression(row.sample, row.words).without_groups
 
 
 class _Texts(NamedTuple):
@@ -132,7 +142,7 @@ class _Reader:
 
     def __init__(self, row: ProgramLine) -> None:
         self._row, self._template = row, SampleExpression(row.sample, row.words)
-        self._is_self_terminating = _ENDS_IN_TEXT.fullmatch(row.sample) is not None
+        self._is_self_terminating = row.has_fixed_width or _ENDS_IN_TEXT.fullmatch(row.sample) is not None
 
     @cached_property
     def expression(self) -> re.Pattern[bytes]:
@@ -142,7 +152,7 @@ class _Reader:
     @property
     def source(self) -> str:
         """The same, without groups."""
-        return _GROUP_NAME.sub("?:", self._template.source)
+        return self._template.without_groups
 
     def read(self, found: re.Match[bytes]) -> ParsedLine | None:
         """What a line gives; None for nothing."""
@@ -184,6 +194,7 @@ class _Reader:
             names=tuple(digits),
             has_last=is_counted and any(each.is_last for each in self._template.numbers),
             is_self_terminating=self._is_self_terminating,
+            has_fixed_width=row.has_fixed_width,
         )
 
     def _object(self, match: re.Match[bytes], texts: _Texts) -> ParsedLine | None:

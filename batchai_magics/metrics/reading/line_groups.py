@@ -15,12 +15,12 @@ from batchai_magics.metrics.grammar.line_interest import has_interest, interest_
 from batchai_magics.metrics.grammar.parsed_line import LineKind
 from batchai_magics.metrics.measurement import MetricName, Record, measurement
 from batchai_magics.metrics.measurement_table import LineColumns
-from batchai_magics.metrics.reading.line_plan import DIGITS, Groups, Layout, LinePlan, PlanKey
+from batchai_magics.metrics.reading.line_plan import Groups, Layout, LinePlan, PlanKey
 from batchai_magics.metrics.reading.line_splitter import Lines
 from batchai_magics.metrics.reading.plan_cache import PlanCache, SkeletonPlans
 from batchai_magics.metrics.reading.run_facts import FACT_LITERALS
-from batchai_magics.metrics.reading.tf_cnn_benchmarks import LITERALS
 from batchai_magics.metrics.reading.timestamps import (
+    DIGITS,
     DIGITS_TO_ZERO,
     MIN_TIMESTAMP_BYTES,
     Timestamp,
@@ -33,7 +33,6 @@ from batchai_magics.metrics.reading.timestamps import (
 _MANY_LINES = 4  # which one search reads faster than one for each
 _NAMED_TIME = re.compile(rb"\b(?:timestamp|time|ts)=([\d.:TZ+-]{9,64})(?=[\s,;|]|\Z)")
 _MAX_TIME_BYTES = 64  # of a field
-_LITERALS = (*LITERALS, *FACT_LITERALS)
 _Key = TypeVar("_Key")
 _UNKNOWN: SkeletonPlans | None = SkeletonPlans(b"")
 
@@ -229,7 +228,7 @@ class Block:
     def _by_skeleton(self) -> Mapping[SkeletonPlans, Sequence[int]]:
         """The rows of lines that may matter, by their skeletons."""
         known, count = self._cache.known, len(self.lines.texts)
-        if count > _MANY_LINES and not has_interest(self.lines.joined, _LITERALS):
+        if count > _MANY_LINES and not has_interest(self.lines.joined, FACT_LITERALS):
             return {}
         text = self.lines.joined.translate(None, DIGITS)
         first = text[: text.find(b"\n")] if count > 1 else text
@@ -249,9 +248,9 @@ class Block:
     def _learn(self, unknown: Mapping[bytes, Sequence[int]]) -> Mapping[bytes, SkeletonPlans | None]:
         """The plans of new skeletons of which a line may matter; others that repeat are remembered."""
         texts = self.lines.texts
-        found = {*interest_in(texts, [rows[0] for rows in unknown.values()], _LITERALS)}
+        found = {*interest_in(texts, [rows[0] for rows in unknown.values()], FACT_LITERALS)}
         rest = [row for rows in unknown.values() if rows[0] not in found for row in rows[1:]]
-        found.update(interest_in(texts, rest, _LITERALS) if rest else ())
+        found.update(interest_in(texts, rest, FACT_LITERALS) if rest else ())
         firsts = {
             skeleton: next(filter(found.__contains__, rows))
             for skeleton, rows in (unknown.items() if found else ())
@@ -267,10 +266,10 @@ class Block:
         return learned
 
     def _add_line(self, plans: SkeletonPlans, row: int) -> None:
-        found = self._cache.find(plans, self.lines.texts[row])
+        found = None if plans.is_joined else self._cache.find(plans, self.lines.texts[row])
         if found:
             self._add(found[0], [row], [b"", *found[1]])
-        elif plans.is_embedded or plans.is_joined:
+        elif plans.is_joined:
             self.single[row] = plans
 
     def _add_at_once(self, plans: SkeletonPlans, rows: Sequence[int]) -> Sequence[int]:

@@ -23,7 +23,6 @@ from batchai_magics.metrics.grammar.row_patterns import RowPattern
 from batchai_magics.metrics.measurement import MetricName
 from batchai_magics.metrics.reading.timestamps import TimestampSlices
 
-DIGITS = b"0123456789"
 _RUN = re.compile(rb"\d+")
 _DIGITS = b"[0-9]{1,300}"
 _POSSESSIVE = b"+" if sys.version_info >= (3, 11) else b""  # makes a search faster
@@ -97,7 +96,7 @@ class LinePlan:
             reading,
             metrics,
             tuple(converters),
-            is_simple=is_placed if is_step else reading.kind in (LineKind.OBJECT, LineKind.BENCHMARK),
+            is_simple=is_placed if is_step else reading.kind is LineKind.OBJECT,
             is_of_bar=reading.is_dict and reading.step is None and is_step,
             is_member=(is_member or reading.kind is LineKind.BELOW) and layout.clock.glog_at < 0,
             length_of=name_of_training(metrics) if layout.total >= 0 else "",
@@ -214,7 +213,7 @@ def layout_of(
     order = sorted({*taken, *names})
     places = {name: order.index(span) for name, span in counts.items() if span}
     return Layout(
-        compiled(_expression(line, order, reading.prefix_end)),
+        compiled(_expression(line, order, reading)),
         tuple(map(order.index, numbers)),
         tuple(map(order.index, names)),
         step=places.get("step", -1),
@@ -267,7 +266,7 @@ def _is_apart(span: Span, taken: Sequence[Span]) -> bool:
     return all(span[1] <= begin or end <= span[0] for begin, end in taken[max(0, place - 1) : place + 1])
 
 
-def _expression(line: bytes, spans: Sequence[Span], prefix_end: int) -> bytes:
+def _expression(line: bytes, spans: Sequence[Span], reading: ParsedLine) -> bytes:
     """An expression for lines that differ only in their digits; each span is a group.
 
     Of what is no digit, the number of bytes suffices: lines of one skeleton have as many, in the same order.
@@ -276,22 +275,21 @@ def _expression(line: bytes, spans: Sequence[Span], prefix_end: int) -> bytes:
     """
     parts, at = [b"(?ms)^"], 0
     for begin, end in spans:
-        parts += [_text(line, at, begin, prefix_end), b"(", _text(line, begin, end, prefix_end), b")"]
+        parts += [_text(line, at, begin, reading), b"(", _text(line, begin, end, reading), b")"]
         at = end
-    return b"".join((*parts, _text(line, at, len(line), prefix_end), b"$"))
+    return b"".join((*parts, _text(line, at, len(line), reading), b"$"))
 
 
-def _text(line: bytes, begin: int, end: int, prefix_end: int) -> bytes:
-    middle = min(max(begin, prefix_end), end)
-    return _pattern(line, begin, middle, is_exact=True) + _pattern(line, middle, end)
+def _text(line: bytes, begin: int, end: int, reading: ParsedLine) -> bytes:
+    middle = min(max(begin, reading.prefix_end), end)
+    message = _pattern(line, middle, end, _fixed_digits if reading.has_fixed_width else _any_digits)
+    return _pattern(line, begin, middle, _same_digits) + message
 
 
-def _pattern(line: bytes, begin: int, end: int, *, is_exact: bool = False) -> bytes:
+def _pattern(line: bytes, begin: int, end: int, digits: Callable[[re.Match[bytes]], bytes]) -> bytes:
     parts, at = [], begin
     for run in _RUN.finditer(line, begin, end):
-        is_whole = not line[run.end() : run.end() + 1].isdigit()
-        digits = _same_digits(run) if is_exact else _DIGITS + _POSSESSIVE * is_whole
-        parts += [_bytes(run.start() - at), digits]
+        parts += [_bytes(run.start() - at), digits(run)]
         at = run.end()
     return b"".join((*parts, _bytes(end - at)))
 
@@ -299,6 +297,18 @@ def _pattern(line: bytes, begin: int, end: int, *, is_exact: bool = False) -> by
 def _same_digits(run: re.Match[bytes]) -> bytes:
     """An expression for as many digits."""
     return b"[0-9]{%d}" % len(run[0])
+
+
+def _fixed_digits(run: re.Match[bytes]) -> bytes:
+    """An expression for as many decimals, or for any digits in front of them."""
+    is_decimal = run.string[run.start() - 1 : run.start()] == b"."
+    return _same_digits(run) if is_decimal else _any_digits(run)
+
+
+def _any_digits(run: re.Match[bytes]) -> bytes:
+    """An expression for any digits."""
+    is_whole = not run.string[run.end() : run.end() + 1].isdigit()
+    return _DIGITS + _POSSESSIVE * is_whole
 
 
 def _bytes(size: int) -> bytes:

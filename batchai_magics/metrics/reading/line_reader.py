@@ -27,8 +27,8 @@ from batchai_magics.metrics.reading.line_groups import Block, PlanLines, ranks_o
 from batchai_magics.metrics.reading.line_plan import Groups, LinePlan, name_of_training, plan_of_rows
 from batchai_magics.metrics.reading.line_splitter import Lines
 from batchai_magics.metrics.reading.plan_cache import PlanCache, SkeletonPlans
+from batchai_magics.metrics.reading.prefix_patterns import printed_time
 from batchai_magics.metrics.reading.run_facts import facts_of
-from batchai_magics.metrics.reading.tf_cnn_benchmarks import LineCursor, StepCadence, read_embedded
 from batchai_magics.metrics.reading.timestamps import (
     WriteClock,
     parse_glog_timestamp,
@@ -38,6 +38,7 @@ from batchai_magics.metrics.reading.timestamps import (
 _MANY_LINES = 512  # of a block, whose numbers are kept as columns
 MAX_TABLE_LINE_BYTES = 8 * 1024
 _MEMBER = re.compile(rb"[ \t]{2,}[\w./-]{1,40} ?[:=][ \t]*[^\s:=]")
+_MAY_GO_ON = re.compile(rb"[\d\s.na]*")  # the rest of a line, of whose numbers some are cut
 _OBJECTS = (LineKind.OBJECT, LineKind.REDRAWN, LineKind.BELOW, LineKind.YEAR)
 
 Owner = PlanLines | SkeletonPlans | None
@@ -47,11 +48,9 @@ Owner = PlanLines | SkeletonPlans | None
 class LineReader:
     """Reads the lines of one file, whose rank may be known, with all that its lines have told so far."""
 
-    def __init__(self, contexts: RankContexts, cadence: StepCadence, rank: int | None) -> None:
+    def __init__(self, contexts: RankContexts, rank: int | None) -> None:
         self.plans = PlanCache()
-        self.first_record_start: int | None = None  # on the last line that was read alone
-        self._rank = rank
-        self._contexts, self._cadence = contexts, cadence
+        self._rank, self._contexts = rank, contexts
         self._lines = Lines([], (), rank, 0)  # of the block
         self._clock: WriteClock | None = None
         self._single: list[tuple[int, Sequence[Record]]] = []  # records by the rows that give them
@@ -64,7 +63,7 @@ class LineReader:
 
     def read(self, lines: Lines, clock: WriteClock | None) -> Collection[Record]:
         """Read lines, the next of their file."""
-        self._lines, self._clock, self.first_record_start = lines, clock, None
+        self._lines, self._clock = lines, clock
         self._single, self._lengths, self._bar_counts, self._unplaced = [], [], [], []
         self._begins, self._row_groups = [], []
         if not lines.texts:
@@ -75,9 +74,11 @@ class LineReader:
             self.plans = PlanCache(are_labels_ranks=True)
             rest = self.read(lines.slice(row, len(lines.texts)), clock)
             return [*before, *rest] if before else rest
-        for row in filter(lines.is_whole, block.fact_rows):
-            self._add(row, [*facts_of(lines.texts[row], lines.rank_at(row), lines.ends[row])])
-        self.first_record_start = 0 if self._single else None
+        for row in block.fact_rows:
+            told = facts_of(
+                lines.texts[row], lines.rank_at(row), lines.ends[row], is_whole=lines.is_whole(row)
+            )
+            self._add(row, [fact._replace(wall_time=printed_at(lines, row, clock)) for fact in told])
         for group in sorted(block.groups, key=lambda each: each.rows[0]):
             self._learn_label(group)
         if self._is_uniform(block):  # the lines may be read in any order
@@ -206,14 +207,11 @@ class LineReader:
     def _enter_simple_line(self, group: PlanLines, index: int, context: LineContext) -> None:
         """Keep the numbers of a simple line, and let those below know its position."""
         plan, step = group.plan, group.steps[index]
-        if plan.reading.kind is LineKind.BENCHMARK:
-            self._cadence.observe([step], has_accuracy=len(plan.metrics) > 4)
-        else:
-            if group.epochs[index] is None and plan.reading.kind is LineKind.STEP:
-                group.epochs[index] = context.epoch
-            context.note(step, group.epochs[index])
-            if group.ranks[index] == self._rank:
-                context.step_line, context.step_plan = group.lines.first + group.rows[index], plan
+        if group.epochs[index] is None and plan.reading.kind is LineKind.STEP:
+            group.epochs[index] = context.epoch
+        context.note(step, group.epochs[index])
+        if group.ranks[index] == self._rank:
+            context.step_line, context.step_plan = group.lines.first + group.rows[index], plan
         if plan.layout.clock.glog_at < 0:
             group.kept.append(index)
         else:
@@ -309,9 +307,6 @@ class LineReader:
         """Keep the numbers of simple lines, below the epoch above them; gives each rank's last line."""
         plan, indices = group.plan, _indices(run)
         self._keep(group, indices)
-        if plan.reading.kind is LineKind.BENCHMARK:
-            self._cadence.observe(group.steps[run], has_accuracy=len(plan.metrics) > 4)
-            return ()
         ranks = group.ranks[run]
         is_one = ranks.count(ranks[0]) == len(ranks)
         last = {ranks[0]: indices[-1]} if is_one else dict(zip(ranks, indices, strict=True))
@@ -441,54 +436,35 @@ class LineReader:
         """Read a line that code reads, or that is not whole."""
         lines = self._lines
         text, is_whole = lines.texts[row], lines.is_whole(row)
-        if plans.is_embedded:
-            cursor = self.cursor(row)
-            embedded = read_embedded(cursor)
-            if embedded is not None:
-                self.first_record_start = cursor.first_record_start
-                return embedded
-        records = list[Record]()
-        found = self.plans.find(plans.of_grammar, text)
+        found = None if plans.is_joined else self.plans.find(plans, text)
         if plans.is_joined and (parts := self.plans.parts_of(text)):
-            records += self._read_parts(row, parts)
-        elif found and not (lines.is_continued and row == 0):
-            is_complete = is_whole or found[0].reading.is_self_terminating
-            records += self._records(lines, row, *found) if is_complete else []
-        if records:
-            self.first_record_start = 0
-        return records
+            return self._read_parts(row, parts)
+        found = found or self.plans.find(plans, text)
+        if not found or (lines.is_continued and row == 0):
+            return []
+        is_complete = is_whole or self.plans.is_complete(text, found[0])
+        return self._records(lines, row, *found) if is_complete else []
 
     def _read_parts(self, row: int, parts: Sequence[bytes]) -> list[Record]:
         """Read the lines that several processes wrote without a newline between."""
         records, lines = list[Record](), self._lines
-        rank, stamp = lines.rank_at(row), lines.stamp_at(row)
-        for part in parts:
+        rank, stamp = lines.rank_at(row), printed_time(lines.texts[row]) or lines.stamp_at(row)
+        is_ended = lines.has_end or row < len(lines.texts) - 1
+        if not is_ended and _MAY_GO_ON.fullmatch(parts[-1]):
+            parts = parts[:-2]
+        for number, part in enumerate(parts, 1):
             plans = self.plans.of(part)
             found = plans and self.plans.find(plans, part)
-            if found:
+            is_last = number == len(parts) and not (is_ended or part[-1:].isspace())
+            if found and not (is_last and not self.plans.is_complete(part, found[0])):
                 own = Lines([part], [lines.ends[row]], rank, lines.first + row, stamps=[stamp])
                 records += self._records(own, 0, *found)
         return records
-
-    def cursor(self, row: int) -> LineCursor:
-        """A cursor over a line of the block."""
-        lines = self._lines
-        is_ended = lines.has_end or row < len(lines.texts) - 1
-        return LineCursor(
-            lines.texts[row] + b"\n" * is_ended,
-            lines.rank_at(row),
-            lines.ends[row],
-            self._cadence,
-            clock=self._clock,
-            tag_timestamp=lines.stamp_at(row),
-        )
 
     def _enter_table(self, row: int, owner: Owner) -> bool:
         """Read a line that may be one of a table; whether it is one."""
         is_opening = isinstance(owner, SkeletonPlans) and owner.opens_table
         if not (self._contexts.open_tables or is_opening):
-            return False
-        if isinstance(owner, PlanLines) and owner.plan.reading.kind is LineKind.BENCHMARK:
             return False
         lines, text = self._lines, self._lines.texts[row]
         if not lines.is_whole(row) or len(text) > MAX_TABLE_LINE_BYTES:
@@ -497,8 +473,6 @@ class LineReader:
         rank = told if rank is None else rank
         if not (rank in self._contexts.open_tables or is_opening):
             return False
-        if isinstance(owner, SkeletonPlans) and owner.is_embedded:  # `| examples/sec | 12.5 |`
-            return self._contexts.enter_box(rank, [text[begin:].rstrip()]) > 0
         found = self._contexts.enter_row(rank, text[begin:], self._own_number(lines, row, rank))
         if found is None:
             return False
@@ -647,6 +621,12 @@ class LineReader:
             text, context = group.lines.texts[group.rows[index]], self._contexts.of(group.ranks[index])
             stamp = parse_glog_timestamp(text[glog_at:], context.year_for)
         return wall_time(stamp, self._clock.at(group.ends[index]) if self._clock else None)
+
+
+def printed_at(lines: Lines, row: int, clock: WriteClock | None) -> float | None:
+    """When a line was printed, as far as its prefixes, its tag or the clock tell it."""
+    stamp = printed_time(lines.texts[row]) or lines.stamp_at(row)
+    return wall_time(stamp, clock.at(lines.ends[row]) if clock else None)
 
 
 def _in_order(single: Iterable[tuple[int, Sequence[Record]]], groups: Iterable[PlanLines]) -> list[Record]:

@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate, chain, count
 from operator import add
 
 from batchai_magics.metrics.grammar.position_grammar import step_of
-from batchai_magics.metrics.measurement import Fact, Measurement, Record
+from batchai_magics.metrics.measurement import Measurement, Record
 from batchai_magics.metrics.reading.bar_steps import BarCount, UnplacedDict
 from batchai_magics.metrics.reading.line_context import RankContexts
-from batchai_magics.metrics.reading.line_reader import LineReader
+from batchai_magics.metrics.reading.line_reader import LineReader, printed_at
 from batchai_magics.metrics.reading.line_splitter import Block, Lines, LineSplitter, strip_escapes
 from batchai_magics.metrics.reading.prefix_patterns import PREFIX, has_tag, rank_of
 from batchai_magics.metrics.reading.tagged_streams import ReturnLabels, Stretch, TaggedStreams, ranks_of_lines
-from batchai_magics.metrics.reading.tf_cnn_benchmarks import HINTS, HeaderWindow, StepCadence
 from batchai_magics.metrics.reading.timestamps import WriteClock
 from batchai_magics.metrics.reading.user_patterns import UserPatterns
-
-_HINTS = re.compile(rb"|".join(map(re.escape, HINTS)))
 
 
 class LogFile:
     """One file or pipe that may interleave the output of several processes."""
 
     def __init__(self, rank: int | None, patterns: UserPatterns) -> None:
-        self.cadence = StepCadence()
         self._patterns = patterns
         self._splitter = LineSplitter()
         self._returns = ReturnLabels()
         self._held = b""  # a carriage return at the end: it is a line's end, or half of one
-        self._header = HeaderWindow()
         self.contexts = RankContexts()
         self._streams = TaggedStreams(rank, are_blanks_of_tags=bool(patterns))
-        self._reader = LineReader(self.contexts, self.cadence, rank)
+        self._reader = LineReader(self.contexts, rank)
         self._line_count = 0
         self._clock: WriteClock | None = None
 
@@ -109,48 +103,29 @@ class LogFile:
         return first
 
     def _read_all(self, lines: Lines) -> Iterator[Collection[Record]]:
-        """Read header lines and lines that match a user pattern one by one, the others at once."""
-        is_in_header = self._header.is_open or HeaderWindow.opens_in(lines.joined)
-        rows = [row for row, line in enumerate(lines.texts) if _HINTS.search(line)] if is_in_header else []
+        """Read lines that match a user pattern one by one, the others at once."""
+        rows = list[int]()
         if self._patterns:
             starts = accumulate([len(line) + 1 for line in lines.texts], initial=0)
             places = {start: row for row, start in enumerate(starts)}
             matching = self._patterns.matching_lines(lines.joined)
-            rows = sorted({*rows, *(places[start] for start in matching if start in places)})
+            rows = sorted(places[start] for start in matching if start in places)
         done, count = 0, len(lines.texts)
         for row in rows:
             if done < row:
-                yield self._read(lines.slice(done, row))
+                yield self._reader.read(lines.slice(done, row), self._clock)
             yield self._read_alone(lines.slice(row, row + 1))
             done = row + 1
         if done < count:
-            yield self._read(lines.slice(done, count) if done else lines)
-
-    def _read(self, lines: Lines) -> Collection[Record]:
-        """Read lines that are of no header and match no pattern."""
-        self._header.skip(len(lines.texts))
-        return self._reader.read(lines, self._clock)
+            yield self._reader.read(lines.slice(done, count) if done else lines, self._clock)
 
     def _read_alone(self, lines: Lines) -> Collection[Record]:
-        """Read a line that may be of a header or match a pattern."""
+        """Read a line that may match a pattern."""
         records = self._reader.read(lines, self._clock)
-        text, rank, end = lines.texts[0], lines.rank_at(0), lines.ends[0]
-        begin = self._reader.first_record_start if records else None
-        entries = self._header.read(text if begin is None else text[:begin])
-        if entries and rank is None:
-            rank = rank_of(PREFIX.match(text))
-        for key, value in entries:
-            if key == "num_batches":
-                self.cadence.num_batches = int(value)
-        facts = [Fact(key, value, rank, end) for key, value in entries]
-        if not (facts or self._patterns):
-            return records
-        return [*facts, *self._with_patterns(lines, [*records])]
+        return self._with_patterns(lines, [*records]) if self._patterns else records
 
     def _with_patterns(self, lines: Lines, records: list[Record]) -> list[Record]:
         """The records of a line and those of the user's patterns, which replace numbers of the same names."""
-        if not self._patterns:
-            return records
         text, rank, prefix = lines.texts[0], lines.rank_at(0), PREFIX.match(lines.texts[0])
         numbers = [record for record in records if isinstance(record, Measurement)]
         step = step_of(text[prefix.end() if prefix else 0 :])
@@ -158,7 +133,7 @@ class LogFile:
             unit="",
             rank=rank_of(prefix) if rank is None else rank,
             offset=lines.ends[0],
-            wall_time=self._reader.cursor(0).wall_time(len(text)),
+            wall_time=printed_at(lines, 0, self._clock),
         )
         is_json = text.rstrip()[-1:] == b"}"  # whose names take precedence over user patterns
         own = [*self._patterns.records(text, at, without={each.name for each in numbers if is_json})]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import chain
 
 from batchai_magics.metrics.grammar.line_grammar import is_too_long, read_line
 from batchai_magics.metrics.grammar.line_interest import may_matter
@@ -12,17 +13,17 @@ from batchai_magics.metrics.grammar.parsed_line import LineKind, ParsedLine
 from batchai_magics.metrics.grammar.plain_lines import has_decimal_commas, is_undecided, plain_line
 from batchai_magics.metrics.grammar.prefix_grammar import NUMBER_IN_FRONT, read_prefixes, row_begin
 from batchai_magics.metrics.grammar.program_lines import read_program_line
+from batchai_magics.metrics.reading.joined_lines import split_joined
 from batchai_magics.metrics.reading.line_plan import (
-    DIGITS,
     Groups,
     Layout,
     LineClock,
     LinePlan,
     layout_of,
 )
-from batchai_magics.metrics.reading.run_facts import may_tell_facts, split_joined
-from batchai_magics.metrics.reading.tf_cnn_benchmarks import LITERALS, step_layout
+from batchai_magics.metrics.reading.run_facts import may_tell_facts
 from batchai_magics.metrics.reading.timestamps import (
+    DIGITS,
     DIGITS_TO_ZERO,
     GLOG,
     MIN_TIMESTAMP_BYTES,
@@ -34,7 +35,6 @@ _MAX_BYTES = 32 << 20  # of all skeletons
 _MAX_LAYOUTS = 64
 _MIN_LEAD_BYTES = 3
 _MAX_FORMS = 256  # of the parts of a joined line, each of which the grammar reads
-_NO_TABLE = b"Step\tImg/sec\ttotal_loss"  # of tf_cnn_benchmarks, whose step lines name their numbers
 _RUN = re.compile(rb"\d+")
 _NAMED_TIME = re.compile(rb"\b(?:timestamp|time|ts)=")
 
@@ -44,22 +44,18 @@ Found = tuple[LinePlan, Groups]
 class SkeletonPlans:
     """How the lines of a skeleton are read.
 
-    `opens_table`: a line may be the edge or the header of a table. `is_embedded`: records of
-    tf_cnn_benchmarks may stand anywhere on it; `of_grammar` is how it is read if they do not. `is_joined`:
-    the lines are several that processes wrote without a newline between. `tells_facts`: a line may tell
-    facts of the run.
+    `opens_table`: a line may be the edge or the header of a table. `is_joined`: the lines are several that
+    processes wrote without a newline between. `tells_facts`: a line may tell facts of the run.
     """
 
-    __slots__ = ("_silent", "is_embedded", "is_joined", "layouts", "of_grammar", "opens_table", "tells_facts")
+    __slots__ = ("_silent", "is_joined", "layouts", "opens_table", "tells_facts")
 
     def __init__(self, line: bytes) -> None:
         self.layouts: list[Layout] = []
-        self.is_embedded = any(literal in line for literal in LITERALS)
-        may_open = _NO_TABLE not in line and MAY_BE_TABLE.search(line) is not None
+        self.tells_facts = may_tell_facts(line)
+        may_open = not self.tells_facts and MAY_BE_TABLE.search(line) is not None
         self.opens_table = may_open and may_open_table(line[row_begin(line) :])
         self.is_joined = False
-        self.tells_facts = may_tell_facts(line)
-        self.of_grammar = SkeletonPlans(b"") if self.is_embedded else self
         self._silent: set[bytes] = set()
 
     def find(self, line: bytes) -> Found | None:
@@ -116,9 +112,6 @@ class PlanCache:
         found = plans.find(line)
         if found or plans.has_nothing(line):
             return found
-        if plans.is_embedded:
-            made = step_layout(line)
-            return self._remember(plans, line, *made) if made else None
         if self.parts_of(line):
             plans.is_joined = True
             return None
@@ -129,6 +122,15 @@ class PlanCache:
             return None
         layout = layout_of(line, reading, plain=plain, clock=clock_of(line, reading))
         return self._remember(plans, line, layout, reading, plain)
+
+    def is_complete(self, line: bytes, plan: LinePlan) -> bool:
+        """Whether a line of a plan is complete although its newline is missing: none is longer."""
+        if not plan.reading.is_self_terminating or line[-1:].isspace():
+            return False
+        count = len(plan.metrics)
+        layouts = chain.from_iterable(plans.layouts for plans in self.known.values() if plans)
+        known = chain.from_iterable(layout.plans.values() for layout in layouts)
+        return not any(len(each.metrics) > count and each.metrics[:count] == plan.metrics for each in known)
 
     def parts_of(self, line: bytes) -> list[bytes]:
         """The parts of a line that several processes wrote without a newline between; empty for one line."""
@@ -167,7 +169,7 @@ class PlanCache:
         line: bytes,
         layout: Layout,
         reading: ParsedLine,
-        plain: bytes | None = None,
+        plain: bytes,
     ) -> Found | None:
         known = next((each for each in plans.layouts if each.expression == layout.expression), None)
         if known is None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from batchai_magics.metrics.reading.timestamps import Timestamp, parse_timestamp
+from batchai_magics.metrics.reading.timestamps import MIN_TIMESTAMP_BYTES, Timestamp, parse_timestamp
 
 _CTIME = rb"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}"
 _ISO = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{0,9})?(?:Z|[+-]\d\d:?\d\d)?"
@@ -83,6 +83,12 @@ def rank_of(match: re.Match[bytes] | None) -> int | None:
     """The rank in a PREFIX or LABEL match, or None."""
     digits = match and (match["bracket"] or match["number"])
     return int(digits) if digits else None
+
+
+def printed_time(line: bytes) -> Timestamp | None:
+    """The time in the prefixes of a line."""
+    prefix = PREFIX.match(line)
+    return parse_timestamp(prefix[0]) if prefix and prefix.end() >= MIN_TIMESTAMP_BYTES else None
 
 
 def has_tag(data: bytes) -> bool:

@@ -32,6 +32,7 @@ MIN_TIMESTAMP_BYTES = 19
 EARLIEST_S = 1e8  # 1973: smaller numbers count from program start
 LATEST_S = 9e9  # 2255: later times are rejected; pandas could not represent them
 EPOCH_UNITS = (1.0, 1e3, 1e6, 1e9)  # units per second: s, ms, µs, ns
+DIGITS = b"0123456789"
 DIGITS_TO_ZERO = bytes.maketrans(b"123456789", b"000000000")
 """Translation table that turns a line into its shape (`bytes.translate`)."""
 

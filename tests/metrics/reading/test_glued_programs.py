@@ -109,6 +109,11 @@ def test_a_glued_line_that_is_cut_is_left_out():
     assert not [record for record in read(text) if isinstance(record, Fact)]
 
 
+def test_a_number_that_is_cut_at_the_end_of_glued_lines_is_left_out():
+    lines = [f"{BAR} - 1s 5ms/step - loss: 0.{number}" for number in (9490, 9510)]
+    assert [value for _, value, _ in told("".join(lines)[:-2]) if value < 1] == [0.005, 0.949]
+
+
 @pytest.mark.parametrize("words", ["", " warning"])
 def test_the_grammar_reads_few_of_many_steps_without_a_newline(words):
     """As `print(…, end=" ")` writes them; those with ever longer words differ in form."""

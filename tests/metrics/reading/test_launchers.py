@@ -166,16 +166,6 @@ def test_a_coloured_line_ends_where_its_bytes_end():
     assert [record.offset for record in read(tagged + coloured)] == [len(tagged), len(tagged + coloured)]
 
 
-@pytest.mark.parametrize("noise", ["noise\n", f"{step(20)}\n", f"{STEPS}10\t412.7 examples/sec\n"])
-def test_a_header_takes_lines_until_it_is_long_over(noise):
-    def optimizers(count):
-        records = read(HEADER, noise * count, "Optimizer:   adam\n")
-        return [r.value for r in records if isinstance(r, Fact) and r.key == "optimizer"]
-
-    assert optimizers(5000) == ["sgd"]
-    assert optimizers(500) == ["sgd", "adam"]
-
-
 @pytest.mark.parametrize("text", ["", "hello world ", "version 1.8"])
 def test_lines_around_one_of_the_header_have_the_ranks_of_their_tags(text):
     around = f"[1,0]<stdout>:{text}{step(20)}\n"

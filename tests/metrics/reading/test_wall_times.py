@@ -128,7 +128,7 @@ def test_lines_without_a_time_have_none():
 @pytest.mark.parametrize("accuracies", ["", "\t0.125\t0.500"])
 def test_a_time_that_a_wrapper_appends_is_taken(accuracies):
     line = step(10, accuracies=accuracies)
-    assert times(f"{line} {T:.0f}\n{line} {T + 0.25}\n{line} 17\n{line} {T:.0f}") == [T, T + 0.25, None, None]
+    assert times(f"{line} {T:.0f}\n{line} {T + 0.25}\n{line} 17\n{line} {T:.0f}") == [T, T + 0.25, None, T]
 
 
 def test_glued_records_have_the_time_of_their_line():

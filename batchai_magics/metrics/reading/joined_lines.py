@@ -1,0 +1,107 @@
+"""Splits lines that several processes wrote without a newline between them.
+
+A program that prints unbuffered writes a line and its newline separately, so that another process may write
+in between. What stands where one line ends and the next begins tells the two apart: words with which lines
+begin, or numbers of so many decimals that it is known where a line ends. Digits before a step may belong to
+the line in front; where that cannot be decided, the line is left as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from batchai_magics.metrics.grammar.prefix_grammar import read_prefixes
+from batchai_magics.metrics.grammar.program_lines import source_of
+from batchai_magics.metrics.programs import PROGRAM_FACTS, PROGRAM_LINES
+from batchai_magics.metrics.reading.prefix_patterns import LABEL
+from batchai_magics.metrics.reading.timestamps import DIGITS
+
+_BEGINNINGS = (
+    rb"(?:Iter|Step) #\d",  # Horovod
+    rb"(?:Img/sec per|Total img/sec on|Number of|Running warmup|Running benchmark|Batch size: ) ?",
+    rb"Finished (?:Epoch|Evaluation )\[",  # CNTK
+    rb"(?:(?<!\]) )?Evaluation Minibatch\[",  # a blank behind a label is of the label
+    rb"(?<!Evaluation)(?:(?<!\]) )?Minibatch\[",
+    rb"(?:Train )?Epoch:? \d",  # Keras, PyTorch
+    rb"Test (?:loss|accuracy|set): ",
+    rb":::ML(?:L|Pv0\.5\.0) ",
+    rb"DLLL? (?:\{|20)",
+    rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}: [IWEF] ",  # TensorFlow's own messages in between
+    rb"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} ",
+    rb"(?:INFO|WARNING|ERROR):\w",
+    rb"={10}",  # below a header
+    *(rb"(?<!\d\])" + source_of(row).encode() for row in PROGRAM_FACTS if row.is_aligned),
+)
+_COUNTER = rb"\d{1,18}/(?:\d{1,18}|Unknown) (?:\[|- |[\x80-\xff])"  # Keras
+_BEHIND_NUMBER = rb"(?:(?<=\d\.\d{4})|(?<=\de[+-]\d\d)|(?<=/step))"
+_SEAM = re.compile(
+    rb"(?<=[\w.;%)\]}])(?=(?:\[\d{1,6}\] )?(?:" + rb"|".join(_BEGINNINGS) + rb"))"
+    rb"|" + _BEHIND_NUMBER + rb"(?=(?:\[\d{1,6}\] )?" + _COUNTER + rb")"
+    rb"|(?<=\})(?=\{\")"
+    rb"|(?<=[\w.;%)\]}])(?=\[\d{1,6}\] \Z)"  # the label of the next line
+)
+_OPEN_NUMBER = re.compile(rb"(?:\d\.|Num batches: |images/sec: )\Z")
+"""What is before digits of which the first belong to another number."""
+
+_YEAR = re.compile(rb"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \Z")
+_YEAR_DIGITS = 4
+_STEP = re.compile(rb"1|[1-9]\d*0")  # the first one, or one of every ten
+_RUN = re.compile(rb"\d+")
+
+
+def split_joined(text: bytes) -> list[bytes]:
+    """Split lines that were joined without a newline."""
+    return [part for seamless in _SEAM.split(text) for part in _split_at_records(seamless)]
+
+
+@cache
+def _records() -> re.Pattern[bytes]:
+    """An expression for the lines of all programs that have a fixed width."""
+    rows = (row for row in (*PROGRAM_LINES, *PROGRAM_FACTS) if row.has_fixed_width)
+    return re.compile("|".join(source_of(row) for row in rows).encode())
+
+
+def _split_at_records(text: bytes) -> Iterator[bytes]:
+    """The lines of a fixed width, each behind its prefixes, and what is between them."""
+    at = 0
+    for record in _records().finditer(text):
+        begin = _begin_of(text, at, record.start())
+        if at < begin:
+            yield text[at:begin]
+        at = record.end() if text[record.end() :].strip() else len(text)
+        yield text[begin:at]
+    if at < len(text) or not text:
+        yield text[at:]
+
+
+def _begin_of(text: bytes, at: int, record: int) -> int:
+    """Where the line of a record begins, with its prefixes, or the text of which it cannot be told apart.
+
+    Args:
+        text: The lines.
+        at: Where the record in front of it ends.
+        record: Where the record begins, but for digits that may be another line's.
+    """
+    run = _RUN.match(text, record)
+    end = at + len(text[at:record].rstrip(DIGITS)) if run else record
+    digits = text[end : run.end()] if run else b""
+    before = text[at:end]
+    foreign = _foreign_digits(before, digits)
+    if foreign:
+        return end + foreign
+    if not before.strip() or (before.strip(b"-=") and read_prefixes(text[at:]).begin >= len(before)):
+        return at
+    if label := LABEL.search(text, at, end):
+        return label.start()
+    return at if foreign is None else end
+
+
+def _foreign_digits(before: bytes, digits: bytes) -> int | None:
+    """How many of the digits in front of a step are of the text before them; None if that is not known."""
+    if _YEAR.search(before) and len(digits) > _YEAR_DIGITS:
+        return _YEAR_DIGITS
+    if not _OPEN_NUMBER.search(before):
+        return 0
+    return next((begin for begin in range(len(digits) - 1, 0, -1) if _STEP.fullmatch(digits, begin)), None)
