@@ -157,9 +157,9 @@ class HomeCleaning:
         from batchai_magics.backends.service import resource_changes  # few who open a home delete
 
         self.check()
+        self._runner.store.reserve.delete()  # room for the deletions on a full disk
         for workspace in self._context.repository.workspaces():  # unmounts what clusters have mounted
             resource_changes.delete(self._context, workspace.resource_id)
-        self._runner.store.reserve.delete()
         self._runner.store.close()
         for path in chain.from_iterable(self._parts().values()):
             _remove(path)

@@ -103,6 +103,21 @@ def listing_a_read_only_home(home: Path) -> None:
     tell([job["name"] for job in json.loads(done.stdout or f'"{done.stderr}"')])
 
 
+def cleaning_a_full_disk(home: Path) -> None:
+    """A home is cleaned while not a byte is free, the reserve apart."""
+    disk, world = small_disk(home)
+    world.run("ran", "print('hello')")
+    until(lambda: not processes_of(world.home))
+    world.backend.close()
+    disk.fill()
+    LocalBackend(LocalSettings(home=world.home)).cleaning.clean()
+    tell(sorted(path.name for path in world.home.glob("state.db*")))
+
+
+def test_home_on_full_disk_can_be_cleaned(tmp_path: Path) -> None:
+    assert scene(cleaning_a_full_disk, tmp_path) == [[]]
+
+
 def test_a_full_disk_fails_the_job_clearly_and_loses_nothing(tmp_path: Path) -> None:
     told = scene(on_a_full_disk, tmp_path)
     assert told == [["failed", "DiskFull", True], "room again\n", "StorageError"]
