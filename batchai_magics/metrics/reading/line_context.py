@@ -37,6 +37,9 @@ _NEVER_SET = re.compile(
 )
 """Names of measures that no program has as settings."""
 
+OBJECT_KINDS = (LineKind.OBJECT, LineKind.REDRAWN, LineKind.BELOW, LineKind.YEAR)
+"""Lines that need no more of those above than a position."""
+
 Values = list[tuple[MetricName, float]]
 
 Placed = tuple[int | None, float | None, Values]
@@ -105,6 +108,27 @@ class LineContext:
             numbers = self._new_on_bar(numbers)
             self.heading_line = line  # Lightning's rich bar goes on below
         return step, self.epoch if epoch is None else epoch, numbers
+
+    def enter_object(self, kind: LineKind, step: int | None, epoch: float | None, numbers: Values) -> Placed:
+        """The position and the new numbers of a line that needs no context but that of its bar."""
+        if kind is LineKind.YEAR:
+            (_, year), (_, month) = numbers
+            self.year, self.month = int(year), int(month)
+            return None, None, []
+        if kind is LineKind.BELOW:
+            step, epoch = self.step, self.epoch
+        elif kind is LineKind.REDRAWN:
+            epoch = self.epoch if epoch is None else epoch
+            if self.reported_at == (epoch, step):
+                numbers = [each for each in numbers if self.reported.get(each[0].name) != each[1]]
+            else:
+                self.reported_at, self.reported = (epoch, step), {}
+            self.reported.update([(metric.name, value) for metric, value in numbers])
+        elif isinstance(epoch, float) and epoch.is_integer():
+            epoch = int(epoch)
+        if numbers:
+            self.note(step, epoch)
+        return step, epoch, numbers
 
     def _is_evaluated(self, reading: ParsedLine, line: int, step: int | None, epoch: float | None) -> bool:
         """Whether a line is of the phase of the heading above: without a step, or a bar that counts anew."""

@@ -22,12 +22,26 @@ from batchai_magics.metrics.measurement import (
 )
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable
 from batchai_magics.metrics.reading.bar_steps import BarCount, HeldDict, UnplacedDict
-from batchai_magics.metrics.reading.line_context import LineContext, Placed, RankContexts, Values
+from batchai_magics.metrics.reading.line_context import (
+    OBJECT_KINDS,
+    LineContext,
+    Placed,
+    RankContexts,
+    Values,
+)
 from batchai_magics.metrics.reading.line_groups import Block, PlanLines, ranks_of
 from batchai_magics.metrics.reading.line_plan import Groups, LinePlan, name_of_training, plan_of_rows
 from batchai_magics.metrics.reading.line_splitter import Lines
 from batchai_magics.metrics.reading.plan_cache import PlanCache, SkeletonPlans
 from batchai_magics.metrics.reading.prefix_patterns import printed_time
+from batchai_magics.metrics.reading.repeated_lines import (
+    NotAlikeError,
+    Placements,
+    Repeat,
+    RepeatedColumns,
+    may_repeat,
+    repeats_in,
+)
 from batchai_magics.metrics.reading.run_facts import facts_of
 from batchai_magics.metrics.reading.timestamps import (
     WriteClock,
@@ -39,7 +53,6 @@ _MANY_LINES = 512  # of a block, whose numbers are kept as columns
 MAX_TABLE_LINE_BYTES = 8 * 1024
 _MEMBER = re.compile(rb"[ \t]{2,}[\w./-]{1,40} ?[:=][ \t]*[^\s:=]")
 _MAY_GO_ON = re.compile(rb"[\d\s.na]*")  # the rest of a line, of whose numbers some are cut
-_OBJECTS = (LineKind.OBJECT, LineKind.REDRAWN, LineKind.BELOW, LineKind.YEAR)
 
 Owner = PlanLines | SkeletonPlans | None
 """What reads a line: its plan, or code; None for a line with nothing to read."""
@@ -59,13 +72,13 @@ class LineReader:
         self._unplaced: list[tuple[int, UnplacedDict]] = []
         self._last_text = b""  # of the lines read before
         self._begins: list[int] = []  # of the lines, once they are asked for
-        self._row_groups: list[PlanLines] = []  # rows of tables, found by patterns
+        self._more_groups: list[PlanLines] = []  # rows of tables; lines whose metrics are others
 
     def read(self, lines: Lines, clock: WriteClock | None) -> Collection[Record]:
         """Read lines, the next of their file."""
         self._lines, self._clock = lines, clock
         self._single, self._lengths, self._bar_counts, self._unplaced = [], [], [], []
-        self._begins, self._row_groups = [], []
+        self._begins, self._more_groups = [], []
         if not lines.texts:
             return ()
         block = Block(lines, self.plans, clock)
@@ -105,7 +118,7 @@ class LineReader:
     def _records_of(self, groups: Sequence[PlanLines]) -> Collection[Record]:
         """What was read: columns of a long block, else records, as a log that grows gives them."""
         single = [*self._new_lengths(groups), *self._single]
-        kept = [group for group in groups if group.kept and group.plan.metrics] + self._row_groups
+        kept = [group for group in groups if group.kept and group.plan.metrics] + self._more_groups
         table = _in_columns(single, kept) if len(self._lines.texts) >= _MANY_LINES else None
         return _in_order(single, kept) if table is None else table
 
@@ -151,9 +164,15 @@ class LineReader:
         """Read lines in their order; between lines without a rank, those of each rank on their own."""
         tables, are_ranked, end = self._contexts.open_tables, False, 0
         waiting = defaultdict[int | None, list[PlanLines]](list)  # one entry for each line
+        repeats = self._repeats(owners)
         for row, owner in enumerate(owners):
             if row < end:
                 continue
+            if row in repeats:
+                self._enter_planned(waiting)
+                end = self._enter_repeat(owners, repeats[row])
+                if row < end:
+                    continue
             if tables or isinstance(owner, SkeletonPlans):
                 self._enter_planned(waiting)
                 end = self._enter_rows(owners, row)
@@ -165,6 +184,39 @@ class LineReader:
                     are_ranked = not are_ranked
                 waiting[owner.rank].append(owner)
         self._enter_planned(waiting)
+
+    def _repeats(self, owners: Sequence[Owner]) -> dict[int, Repeat]:
+        """The stretches of lines that repeat and may be placed alike, by the row of their second period."""
+        if self._lines.ranks is not None or self._lines.rank != self._rank:
+            return {}
+        return {
+            each.begin + each.size: each
+            for each in repeats_in(owners)
+            if each.size > 1 and all(map(_may_repeat, owners[each.begin : each.begin + each.size]))
+        }
+
+    def _enter_repeat(self, owners: Sequence[Owner], repeat: Repeat) -> int:
+        """Enter lines that repeat from the second period on, but for the last; gives the row behind them.
+
+        Some are left if they are not placed alike.
+        """
+        begin, size, lines = repeat.begin + repeat.size, repeat.size, self._lines
+        groups = [owner if isinstance(owner, PlanLines) else None for owner in owners[begin : begin + size]]
+        if self._contexts.open_tables or self._contexts.held:
+            return begin
+        context, plans = self._contexts.of(lines.rank), [group.plan if group else None for group in groups]
+        try:
+            placements = Placements(context, plans, lines.first + begin, has_rank=lines.rank is not None)
+        except NotAlikeError:
+            return begin
+        self._enter_planned({lines.rank: [*filter(None, groups)] * placements.lead})
+        columns = RepeatedColumns(groups, repeat.periods - 2 - placements.lead, placements.before)
+        if not columns.are_distinct(placements.distinct):
+            return begin + placements.lead * size
+        self._more_groups += columns.place(placements.lines)
+        end = begin + (repeat.periods - 2) * size
+        placements.leave(context, lines.first + end, columns.last)
+        return end
 
     def _enter_planned(self, waiting: dict[int | None, list[PlanLines]]) -> None:
         """Enter the lines of each rank; those of one plan that follow each other at once."""
@@ -261,7 +313,7 @@ class LineReader:
         numbers = [(metric.name, value, metric.phase) for metric, value in group.numbers(-1)]
         if context.table:
             context.table.pass_rows(Row(group.steps[-1], last_epoch, numbers))
-        self._row_groups.append(group)
+        self._more_groups.append(group)
 
     def _enter_alone(self, row: int, owner: Owner) -> None:
         """Read a line that may be one of a table, or that code reads."""
@@ -500,8 +552,9 @@ class LineReader:
     def _placed(self, group: PlanLines, index: int, numbers: Values) -> tuple[list[Record], Placed | None]:
         """The numbers that waited for a line, and its own, as far as something places them."""
         told = group.steps[index], group.epochs[index], numbers
-        if group.plan.reading.kind in _OBJECTS:
-            return [], self._enter_object(group.plan.reading.kind, group.ranks[index], *told)
+        if group.plan.reading.kind in OBJECT_KINDS:
+            context = self._contexts.of(group.ranks[index])
+            return [], context.enter_object(group.plan.reading.kind, *told)
         return self._enter_line(group, index, told)
 
     def _records_at(self, group: PlanLines, index: int, placed: Placed) -> list[Record]:
@@ -523,30 +576,6 @@ class LineReader:
             if seconds is not None:
                 self._unplaced.append((end, UnplacedDict(rank, epoch, seconds)))
         return [*records]
-
-    def _enter_object(
-        self, kind: LineKind, rank: int | None, step: int | None, epoch: float | None, numbers: Values
-    ) -> Placed:
-        """The position and the new numbers of a line that needs no context but that of its bar."""
-        context = self._contexts.of(rank)
-        if kind is LineKind.YEAR:
-            (_, year), (_, month) = numbers
-            context.year, context.month = int(year), int(month)
-            return None, None, []
-        if kind is LineKind.BELOW:
-            step, epoch = context.step, context.epoch
-        elif kind is LineKind.REDRAWN:
-            epoch = context.epoch if epoch is None else epoch
-            if context.reported_at == (epoch, step):
-                numbers = [each for each in numbers if context.reported.get(each[0].name) != each[1]]
-            else:
-                context.reported_at, context.reported = (epoch, step), {}
-            context.reported.update([(metric.name, value) for metric, value in numbers])
-        elif isinstance(epoch, float) and epoch.is_integer():
-            epoch = int(epoch)
-        if numbers:
-            context.note(step, epoch)
-        return step, epoch, numbers
 
     def _enter_line(self, group: PlanLines, index: int, told: Placed) -> tuple[list[Record], Placed | None]:
         """The numbers that waited for a line, and its own, as far as its context places them."""
@@ -627,6 +656,11 @@ def printed_at(lines: Lines, row: int, clock: WriteClock | None) -> float | None
     """When a line was printed, as far as its prefixes, its tag or the clock tell it."""
     stamp = printed_time(lines.texts[row]) or lines.stamp_at(row)
     return wall_time(stamp, clock.at(lines.ends[row]) if clock else None)
+
+
+def _may_repeat(owner: Owner) -> bool:
+    """Whether a line with this owner is placed as its like of another period."""
+    return owner is None or (isinstance(owner, PlanLines) and may_repeat(owner.plan))
 
 
 def _in_order(single: Iterable[tuple[int, Sequence[Record]]], groups: Iterable[PlanLines]) -> list[Record]:

@@ -309,3 +309,38 @@ def test_boxes_like_those_above_give_what_each_gives_alone(edge):
     assert len(alone) > len(boxes)
     assert values(log) == alone
     same(log.encode(), "line")
+
+
+PERIODS = {
+    "numbers below a step": "step {n}: loss 0.{n}\n    eval_loss: 0.{n} eval_acc: 0.5\n",
+    "members": "step {n}\n  a_loss: 0.{n}\n  b_loss: 1.{n}\n\n",
+    "epochs above": "Epoch {n}/9\nloss: 0.{n} acc: 0.5\nsaved\n",
+    "an epoch taken from above": "epoch {n} step {n} loss=0.{n}\nstep {n} val_loss=0.5\n",
+    "an epoch taken from far above": "step {n} loss=0.{n}\nstep {n}: lr 0.5 grad_norm 0.{n}\n",
+    "phases": "Epoch {n}\nloss: 0.{n} acc: 0.5\nValidation:\nloss: 0.{n} acc: 0.25\n",
+    "a phase that changes names": "epoch {n} step 5 loss=0.{n}\nTest set:\nloss: 0.5, acc: 0.{n}\n",
+    "twins": "Epoch {n}\nVal loss: 0.5312\nl1: 0.312 kl: 0.022 loss: 0.531\nl1: 0.1 kl: 0.{n} loss: 0.9\n",
+    "redrawn elsewhere": "Epoch {n} / 99\n10ms 5us/step - acc=0.{n} loss=0.5\n",
+    "redrawn at the same place": "Epoch 3 / 99\n10ms 5us/step - acc=0.{n} loss=0.5\n",
+    "headings of one epoch": "Validation:\n[Epoch: 4, numImages: 400]\nloss: 0.{n} acc: 0.5\n",
+    "below a step, farther": "step {n}: loss 0.5\n  f1: 0.{n}\n  saved: 0.5 of all\n  acc: 0.5\n",
+}
+
+
+@pytest.mark.parametrize(
+    "above", ["", "Epoch 2\n", "step 3: loss 0.5\nValidation:\n", "epoch 1 step 1 loss=2\n"]
+)
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("name", PERIODS)
+def test_lines_that_repeat_are_placed_alike_at_once_and_line_by_line(name, size, above):
+    periods = [PERIODS[name].format(n=10 + number // size) for number in range(30)]
+    log = f"{above}{''.join(periods[:20])}loss: 0.75\nacc: 0.75\n{''.join(periods[20:])}".encode()
+    assert len(parsed(log)) > 10 or "\n\n" in name
+    same(log, "line")
+    same(log, "line", rank=3)
+
+
+def test_numbers_of_lines_that_repeat_have_the_positions_of_their_own_period():
+    log = "".join(f"step {step}: loss 0.5\n    eval_loss: {step}.5 eval_acc: 0.5\n" for step in range(40))
+    found = [(each.step, each.value) for each in parsed(log.encode()) if each.name == "val_loss"]
+    assert found == [(step, step + 0.5) for step in range(40)]
