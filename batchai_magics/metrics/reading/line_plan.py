@@ -136,6 +136,15 @@ class Layout:
         """How many texts there are of a line in those of several: what is before the line, and its groups."""
         return self.expression.groups + 1
 
+    def has_groups_of(self, other: Layout) -> bool:
+        """Whether another layout has the same expression, whose groups mean the same."""
+        return self._groups == other._groups
+
+    @property
+    def _groups(self) -> tuple[object, ...]:
+        positions = (self.step, self.epoch, self.rank, self.seconds, self.total, self.has_last)
+        return self.expression, self.numbers, self.names, *positions
+
     def column(self, texts: Groups, place: int) -> Groups:
         """A group of each line."""
         return texts[place + 1 :: self.stride]

@@ -171,7 +171,7 @@ class PlanCache:
         reading: ParsedLine,
         plain: bytes,
     ) -> Found | None:
-        known = next((each for each in plans.layouts if each.expression == layout.expression), None)
+        known = next((each for each in plans.layouts if each.has_groups_of(layout)), None)
         if known is None:
             if len(plans.layouts) >= _MAX_LAYOUTS:
                 plans.layouts.clear()

@@ -241,3 +241,10 @@ def test_one_log_may_have_several_programs():
     lines = [line[0].name for line in lines_of(read(text))]
     speed = "images_per_sec"
     assert lines == [speed, "loss", speed, speed, "loss", speed]
+
+
+def test_lines_of_other_versions_of_a_program_may_have_other_numbers():
+    form = ":::MLPv{} 1541026345.5 (run_loop.py:638) train_loss : {}\n"
+    versions = ("7.5.3", "0.5.0", "0.5.1", "0.5.0")
+    records = read("".join(form.format(version, place) for place, version in enumerate(versions)))
+    assert [record.value for record in records if record.name == "train_loss"] == [1, 3]
