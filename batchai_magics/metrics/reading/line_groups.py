@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 from batchai_magics.metrics.column import Column
 from batchai_magics.metrics.grammar.line_interest import has_interest, interest_in, may_matter
 from batchai_magics.metrics.grammar.parsed_line import LineKind
+from batchai_magics.metrics.grammar.prefix_grammar import row_start
 from batchai_magics.metrics.measurement import MetricName, Record, measurement
 from batchai_magics.metrics.measurement_table import LineColumns
 from batchai_magics.metrics.reading.line_plan import Groups, Layout, LinePlan, PlanKey
@@ -30,6 +31,7 @@ from batchai_magics.metrics.reading.timestamps import (
     wall_time,
 )
 
+MAX_TABLE_LINE_BYTES = 8 * 1024
 _MANY_LINES = 4  # which one search reads faster than one for each
 _NAMED_TIME = re.compile(rb"\b(?:timestamp|time|ts)=([\d.:TZ+-]{9,64})(?=[\s,;|]|\Z)")
 _MAX_TIME_BYTES = 64  # of a field
@@ -223,7 +225,27 @@ class Block:
                 owners[row] = group
         for row, plans in self.single.items():
             owners[row] = plans
+        rules = defaultdict[SkeletonPlans, list[int]](list)
+        for row, plans in self.single.items():
+            if plans.is_rule and self._is_alone(owners[row + 1 : row + 2], row + 1):
+                rules[plans].append(row)
+        for plans, rows in rules.items():
+            found = self._cache.find(plans, self.lines.texts[rows[0]])
+            if found and not found[1]:
+                group = PlanLines(found[0], self.lines)
+                group.add(rows, [b""] * len(rows), [self.lines.rank] * len(rows))
+                group.convert(None)
+                for row in rows:
+                    owners[row] = group
         return owners
+
+    def _is_alone(self, below: Sequence[PlanLines | SkeletonPlans | None], row: int) -> bool:
+        """Whether a rule above a line with this owner is the edge of no table: the line is of none."""
+        if self.lines.ranks is not None or not below or not isinstance(below[0], PlanLines):
+            return False
+        text = self.lines.texts[row]
+        may_be_row = b"|" in text or b"{'" in text or len(text) > MAX_TABLE_LINE_BYTES
+        return not may_be_row and row_start(text) == (0, None)
 
     def _by_skeleton(self) -> Mapping[SkeletonPlans, Sequence[int]]:
         """The rows of lines that may matter, by their skeletons."""

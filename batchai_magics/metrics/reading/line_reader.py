@@ -29,7 +29,7 @@ from batchai_magics.metrics.reading.line_context import (
     RankContexts,
     Values,
 )
-from batchai_magics.metrics.reading.line_groups import Block, PlanLines, ranks_of
+from batchai_magics.metrics.reading.line_groups import MAX_TABLE_LINE_BYTES, Block, PlanLines, ranks_of
 from batchai_magics.metrics.reading.line_plan import Groups, LinePlan, name_of_training, plan_of_rows
 from batchai_magics.metrics.reading.line_splitter import Lines
 from batchai_magics.metrics.reading.plan_cache import PlanCache, SkeletonPlans
@@ -50,7 +50,6 @@ from batchai_magics.metrics.reading.timestamps import (
 )
 
 _MANY_LINES = 512  # of a block, whose numbers are kept as columns
-MAX_TABLE_LINE_BYTES = 8 * 1024
 _MEMBER = re.compile(rb"[ \t]{2,}[\w./-]{1,40} ?[:=][ \t]*[^\s:=]")
 _MAY_GO_ON = re.compile(rb"[\d\s.na]*")  # the rest of a line, of whose numbers some are cut
 

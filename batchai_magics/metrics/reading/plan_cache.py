@@ -36,6 +36,7 @@ _MAX_LAYOUTS = 64
 _MIN_LEAD_BYTES = 3
 _MAX_FORMS = 256  # of the parts of a joined line, each of which the grammar reads
 _RUN = re.compile(rb"\d+")
+_RULE = re.compile(rb"-{8,}|={8,}")
 _NAMED_TIME = re.compile(rb"\b(?:timestamp|time|ts)=")
 
 Found = tuple[LinePlan, Groups]
@@ -46,15 +47,17 @@ class SkeletonPlans:
 
     `opens_table`: a line may be the edge or the header of a table. `is_joined`: the lines are several that
     processes wrote without a newline between. `tells_facts`: a line may tell facts of the run.
+    `is_rule`: a line of dashes only.
     """
 
-    __slots__ = ("_silent", "is_joined", "layouts", "opens_table", "tells_facts")
+    __slots__ = ("_silent", "is_joined", "is_rule", "layouts", "opens_table", "tells_facts")
 
     def __init__(self, line: bytes) -> None:
         self.layouts: list[Layout] = []
         self.tells_facts = may_tell_facts(line)
         may_open = not self.tells_facts and MAY_BE_TABLE.search(line) is not None
         self.opens_table = may_open and may_open_table(line[row_begin(line) :])
+        self.is_rule = _RULE.fullmatch(line) is not None
         self.is_joined = False
         self._silent: set[bytes] = set()
 

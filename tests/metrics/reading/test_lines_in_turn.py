@@ -318,6 +318,9 @@ PERIODS = {
     "an epoch taken from above": "epoch {n} step {n} loss=0.{n}\nstep {n} val_loss=0.5\n",
     "an epoch taken from far above": "step {n} loss=0.{n}\nstep {n}: lr 0.5 grad_norm 0.{n}\n",
     "phases": "Epoch {n}\nloss: 0.{n} acc: 0.5\nValidation:\nloss: 0.{n} acc: 0.25\n",
+    "rules": "Epoch {n}/9\n----------\ntrain Loss: 0.{n} Acc: 0.5\nval Loss: 0.5 Acc: 0.25\n\n",
+    "rules above rows": "Epoch {n}\n----------\nloss: 0.{n}\n----------\n| loss | 1.{n} |\n----------\n",
+    "rules above ranks": "Epoch {n}\n----------\n[rank1]: Epoch {n} acc: 0.{n}\n| loss | 0.{n} |\n--------\n",
     "a phase that changes names": "epoch {n} step 5 loss=0.{n}\nTest set:\nloss: 0.5, acc: 0.{n}\n",
     "twins": "Epoch {n}\nVal loss: 0.5312\nl1: 0.312 kl: 0.022 loss: 0.531\nl1: 0.1 kl: 0.{n} loss: 0.9\n",
     "redrawn elsewhere": "Epoch {n} / 99\n10ms 5us/step - acc=0.{n} loss=0.5\n",
@@ -344,3 +347,9 @@ def test_numbers_of_lines_that_repeat_have_the_positions_of_their_own_period():
     log = "".join(f"step {step}: loss 0.5\n    eval_loss: {step}.5 eval_acc: 0.5\n" for step in range(40))
     found = [(each.step, each.value) for each in parsed(log.encode()) if each.name == "val_loss"]
     assert found == [(step, step + 0.5) for step in range(40)]
+
+
+def test_dicts_below_a_rule_are_read_alike_at_once_and_line_by_line():
+    """One on a line of its own may be one that goes on below."""
+    dicts = [f"{{'epoch': 0, 'iter': {place}, 'loss': 0.{place}}}\n" for place in range(1, 9)]
+    same(f"{dicts[0]}----------\n{''.join(dicts[1:])}".encode(), "line")
