@@ -423,11 +423,6 @@ class RankContexts:
             self.open_tables.discard(rank)
         return row
 
-    def enter_box(self, rank: int | None, lines: Iterable[bytes]) -> int:
-        """Read lines of a rank's open box up to the first of another form; gives their count."""
-        table = self.of(rank).table
-        return table.enter_box(lines) if table else 0
-
     def of(self, rank: int | None) -> LineContext:
         """The state of one process."""
         state = self._by_rank.get(rank)

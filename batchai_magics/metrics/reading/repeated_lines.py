@@ -22,6 +22,7 @@ from batchai_magics.metrics.reading.line_groups import PlanLines
 from batchai_magics.metrics.reading.line_plan import LinePlan
 
 _MIN_PERIODS = 8
+_MIN_LINES = 160  # fewer are entered one by one in less time, as those of 4 KiB of a log that grows
 _MAX_LEAD = 2  # periods
 _MAX_PERIOD = 256  # lines
 _MAX_TRIES = 8
@@ -70,7 +71,7 @@ class NotAlikeError(Exception):
 def repeats_in(owners: Sequence[object]) -> Iterator[Repeat]:
     """The stretches of lines that repeat, given what reads each line."""
     row = 0
-    while len(owners) - row >= 2 * _MIN_PERIODS:
+    while len(owners) - row >= _MIN_LINES:
         repeat = _repeat_at(owners, row)
         if repeat:
             yield repeat
@@ -88,7 +89,8 @@ def _repeat_at(owners: Sequence[object], row: int) -> Repeat | None:
         if owners[row:at] == owners[at : at + size]:
             differ = map(is_not, islice(owners, at, None), islice(owners, row, None))
             alike_count = next(compress(count(), differ), len(owners) - at)
-            if (periods := alike_count // size + 1) >= _MIN_PERIODS:
+            periods = alike_count // size + 1
+            if periods >= _MIN_PERIODS and periods * size >= _MIN_LINES:
                 return Repeat(row, size, periods)
     return None
 

@@ -336,17 +336,17 @@ PERIODS = {
 @pytest.mark.parametrize("size", [1, 2])
 @pytest.mark.parametrize("name", PERIODS)
 def test_lines_that_repeat_are_placed_alike_at_once_and_line_by_line(name, size, above):
-    periods = [PERIODS[name].format(n=10 + number // size) for number in range(30)]
-    log = f"{above}{''.join(periods[:20])}loss: 0.75\nacc: 0.75\n{''.join(periods[20:])}".encode()
+    periods = [PERIODS[name].format(n=10 + number // size) for number in range(110)]
+    log = f"{above}{''.join(periods[:100])}loss: 0.75\nacc: 0.75\n{''.join(periods[100:])}".encode()
     assert len(parsed(log)) > 10 or "\n\n" in name
     same(log, "line")
     same(log, "line", rank=3)
 
 
 def test_numbers_of_lines_that_repeat_have_the_positions_of_their_own_period():
-    log = "".join(f"step {step}: loss 0.5\n    eval_loss: {step}.5 eval_acc: 0.5\n" for step in range(40))
+    log = "".join(f"step {step}: loss 0.5\n    eval_loss: {step}.5 eval_acc: 0.5\n" for step in range(99))
     found = [(each.step, each.value) for each in parsed(log.encode()) if each.name == "val_loss"]
-    assert found == [(step, step + 0.5) for step in range(40)]
+    assert found == [(step, step + 0.5) for step in range(99)]
 
 
 def test_dicts_below_a_rule_are_read_alike_at_once_and_line_by_line():
