@@ -52,7 +52,7 @@ OWN: Mapping[str, str] = {
 }
 # Options of the cluster: its partition and its nodes.
 OF_CLUSTERS: Mapping[str, str] = {
-    "partition": "the job's cluster is of one: see slurm.sizes, slurm.partition"
+    "partition": "the partition is the cluster's: see slurm.sizes, slurm.partition"
 }
 OF_FIXED: Mapping[str, str] = {
     "exclude": "a cluster with slurm.placement fixed keeps to its nodes",
