@@ -32,28 +32,43 @@ _BEGINNINGS = (
     rb"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} ",
     rb"(?:INFO|WARNING|ERROR):\w",
     rb"={10}",  # below a header
-    *(rb"(?<!\d\])" + source_of(row).encode() for row in PROGRAM_FACTS if row.is_aligned),
 )
 _COUNTER = rb"\d{1,18}/(?:\d{1,18}|Unknown) (?:\[|- |[\x80-\xff])"  # Keras
 _BEHIND_NUMBER = rb"(?:(?<=\d\.\d{4})|(?<=\de[+-]\d\d)|(?<=/step))"
+_END = rb"(?<=[\w.;%)\]}])(?![a-z])"  # of a line; none begins with a small letter
+_LABEL = rb"(?:\[\d{1,6}\] )?"
 _SEAM = re.compile(
-    rb"(?<=[\w.;%)\]}])(?=(?:\[\d{1,6}\] )?(?:" + rb"|".join(_BEGINNINGS) + rb"))"
-    rb"|" + _BEHIND_NUMBER + rb"(?=(?:\[\d{1,6}\] )?" + _COUNTER + rb")"
+    _END + rb"(?=" + _LABEL + rb"(?:" + rb"|".join(_BEGINNINGS) + rb")"
+    rb"|\[\d{1,6}\] \Z)"  # the label of the next line
+    rb"|" + _BEHIND_NUMBER + rb"(?=" + _LABEL + _COUNTER + rb")"
     rb"|(?<=\})(?=\{\")"
-    rb"|(?<=[\w.;%)\]}])(?=\[\d{1,6}\] \Z)"  # the label of the next line
+)
+_ALIGNED = [row for row in PROGRAM_FACTS if row.is_aligned]
+_ALIGNED_LITERALS = tuple(literal for row in _ALIGNED for literal in row.literals)
+_ALIGNED_SEAM = re.compile(
+    _END
+    + rb"(?<!\d\])(?="
+    + _LABEL
+    + rb"(?:"
+    + rb"|".join(source_of(row).encode() for row in _ALIGNED)
+    + rb"))"
 )
 _OPEN_NUMBER = re.compile(rb"(?:\d\.|Num batches: |images/sec: )\Z")
 """What is before digits of which the first belong to another number."""
 
 _YEAR = re.compile(rb"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \Z")
 _YEAR_DIGITS = 4
+_MAX_LABEL_BYTES = 64
 _STEP = re.compile(rb"1|[1-9]\d*0")  # the first one, or one of every ten
 _RUN = re.compile(rb"\d+")
 
 
 def split_joined(text: bytes) -> list[bytes]:
     """Split lines that were joined without a newline."""
-    return [part for seamless in _SEAM.split(text) for part in _split_at_records(seamless)]
+    parts = _SEAM.split(text)
+    if any(literal in text for literal in _ALIGNED_LITERALS):  # most lines are not searched for each label
+        parts = [part for joined in parts for part in _ALIGNED_SEAM.split(joined)]
+    return [part for joined in parts for part in _split_at_records(joined)]
 
 
 @cache
@@ -93,7 +108,7 @@ def _begin_of(text: bytes, at: int, record: int) -> int:
         return end + foreign
     if not before.strip() or (before.strip(b"-=") and read_prefixes(text[at:]).begin >= len(before)):
         return at
-    if label := LABEL.search(text, at, end):
+    if label := LABEL.search(text, max(at, end - _MAX_LABEL_BYTES), end):
         return label.start()
     return at if foreign is None else end
 
