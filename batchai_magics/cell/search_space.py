@@ -138,8 +138,10 @@ class SearchSpace:
         return list(found.values())
 
 
-def search_space(text: str) -> SearchSpace:
+def search_space(text: str, *, is_stored: bool = False) -> SearchSpace:
     """Reads `lr=1e-4,1e-3 batch=32,64` or `lr=log(1e-5,1e-1) dropout=uniform(0,.5) layers=int(2,8)`.
+
+    What a stored sweep has as a text, such as `lr=0.1:0.3`, stays one, though it is refused in a new sweep.
 
     Raises:
         UsageError: It is invalid; the message names the parameter.
@@ -156,6 +158,8 @@ def search_space(text: str) -> SearchSpace:
         _check_name(name)
         if name in domains:
             raise UsageError(f"{OPTION}: the parameter {name} is there twice")
+        if not is_stored:
+            _check_form(name, match["values"])
         domains[name] = _domain(name, match["values"])
     return SearchSpace(domains)
 
@@ -183,12 +187,16 @@ def _check_name(name: str) -> None:
         raise UsageError(f"{OPTION}: {name!r} is not a name for a parameter", hint=hint)
 
 
-def _domain(name: str, text: str) -> Domain:
-    if match := _CALL.fullmatch(text):
-        return _range(name, match["kind"], match["bounds"])
+def _check_form(name: str, text: str) -> None:
+    """Raises UsageError for a range or list as other programs write them."""
     if _OTHER_FORM.fullmatch(text):
         hint = f"Values: {name}=0.1,0.3; a range: {name}=uniform(0.1,0.3) or log(0.1,0.3), with --trials N"
         raise UsageError(f"{OPTION}: {name}={text} is neither a list of values nor a range", hint=hint)
+
+
+def _domain(name: str, text: str) -> Domain:
+    if match := _CALL.fullmatch(text):
+        return _range(name, match["kind"], match["bounds"])
     listed = text.split(",")
     if "" in listed:
         raise UsageError(f"{OPTION}: {name} has an empty value in {text!r}", hint=FORM)

@@ -55,3 +55,9 @@ def test_a_definition_is_read_as_it_was_written(context) -> None:
     )
     written = definition_of(request, "s", now=1000.0)
     assert SweepDefinition.from_json(written.to_json()) == written
+
+
+def test_a_stored_space_has_texts_that_a_new_sweep_may_not_have() -> None:
+    options = {"search": "grid", "space": "batch=32,64 lr=0.1:0.3"}
+    read = SweepDefinition.from_json(json.dumps({**WRITTEN, "options": options}))
+    assert read.parameters == ("batch", "lr")

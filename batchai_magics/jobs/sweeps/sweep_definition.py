@@ -67,7 +67,7 @@ class SweepDefinition:
     def search_space(self) -> SearchSpace | None:
         """The search space; None for rows, and for seeds alone."""
         space, is_rows = self.options.space, self.options.search == ROWS
-        return search_space(space) if space and not is_rows else None
+        return search_space(space, is_stored=True) if space and not is_rows else None
 
     @property
     def parameters(self) -> tuple[str, ...]:
