@@ -181,7 +181,7 @@ class LiveOutput(CellOutput):
             return self.freeze()
         sent = self.view.send_next(limit_bytes)
         interval_s = SNAPSHOT_INTERVAL_S if self.view.has_page else REFRESH_INTERVAL_S
-        is_reloaded = self.view.page_count > self._refreshed_pages
+        is_reloaded = self.view.has_page and self.view.page_count > self._refreshed_pages
         if sent or not (is_reloaded or self._is_due(interval_s, limit_bytes)):
             return sent
         return self._refresh()
@@ -189,10 +189,11 @@ class LiveOutput(CellOutput):
     def _refresh(self) -> int:
         """Updates what is below the view, also in a page that was loaded again."""
         outputs = self._outputs_below()
+        page_count, has_page = self.view.page_count, self.view.has_page  # before: a page may come meanwhile
         sent = sum(self._update(bundle, id) for id, bundle in outputs.items())
-        self._refreshed_pages = max(1, self.view.page_count)
-        if self._refreshed_pages > 1:
+        if page_count > 1:
             sent += self.widget.replace_outputs(None, *outputs.values())
+            self._refreshed_pages = page_count if has_page else 1
         return sent
 
     def _outputs_below(self) -> dict[str, Bundle]:

@@ -48,6 +48,22 @@ def test_a_page_that_is_loaded_again_is_sent_the_snapshot(publisher, clock, plac
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_page_loaded_again_that_was_away_is_sent_the_snapshot_it_missed(
+    publisher, clock, place, page, kind
+):
+    shown = opened(publisher, place, page, kind)
+    say(shown, kind="ready", page="first", turn=1)
+    say(shown, kind="ready", page="loaded again", turn=1)
+    turns(publisher, clock, 1)
+    shown.view.has_page = False
+    turns(publisher, clock, 60)
+    assert len(sent(page, "outputs")) == 1
+    say(shown, kind="ready", page="loaded again", turn=2)
+    turns(publisher, clock, 1)
+    assert len(sent(page, "outputs")) == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_html_output_is_refreshed(publisher, clock, place, page, kind):
     shown = opened(publisher, place, page, kind, ui="html")
     assert set(page.shown[shown.id]) == {"text/html", "text/plain"}
