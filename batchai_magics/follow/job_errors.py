@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from batchai_magics.backends.base import Backend, Chunk
 from batchai_magics.cell.cell_job_spec import OF_CELL, SCRIPT, is_of_folder
 from batchai_magics.cell.notebook_variables import missing_in
-from batchai_magics.errors import BatchAIError
+from batchai_magics.errors import DISK_FULL, BatchAIError
 from batchai_magics.follow.failure_logs import ReadLog, last_output, redacted_logs
 from batchai_magics.models.job_execution import ERR, OUT, STDOUTERR, RankExit, node_name
 from batchai_magics.models.job_spec import JobSpec
@@ -112,6 +112,8 @@ def _error(
         process = FailedProcess(failed.rank, node_name(failed.node), failed.exit_code, failed.meaning)
         outputs = [last_output(read, name, rank=failed.rank) for name in (ERR, OUT)]
         error = error_of_process(process, outputs, paths)
+        if full := dict(errors).get(DISK_FULL):  # the lost output may have said so
+            error = error._replace(reason=f"{error.reason}. {full}")
     elif exit_code is not None and _PREPARATION_FAILED in dict(errors):
         node, output = next(_preparation_outputs(read, files()), ("", None))
         error = error_of_preparation(node, exit_code, output, "preparation")

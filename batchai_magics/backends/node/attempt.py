@@ -163,7 +163,7 @@ class AttemptRunner:
                 self._interrupt(processes, interrupted)
                 return interrupted
             if problem := processes.fault.unwritable:
-                return unwritable(problem)
+                return unwritable(problem, plan)
             codes = [end.exit_code or 0 for end in sorted(processes.ends, key=lambda end: end.rank)]
             return of_preparation([*codes, *[1] * (len(plan.processes) - len(codes))])
 

@@ -45,7 +45,9 @@ def of_ranks(
     workers = [rank for rank in ranks if plan.processes[rank.rank].role is not server]
     is_well = all(rank.exit_code == 0 for rank in workers)
     if first.exit_code and first.rank in ended_on_their_own and not is_well:
-        return process_failed(first, plan.notes)._replace(ranks=ranks)
+        failed = process_failed(first, plan.notes)
+        lost = unwritable(fault.unwritable, plan).errors if fault.unwritable else ()
+        return failed._replace(ranks=ranks, errors=(*failed.errors, *lost))
     silent = [rank.rank for rank in workers if rank.rank not in ended_on_their_own]
     return _fault_outcome(fault, plan, silent, is_well=is_well)._replace(ranks=ranks)
 
@@ -56,7 +58,7 @@ def _fault_outcome(fault: Fault, plan: Plan, silent: Sequence[int], *, is_well: 
         rank, node = fault.abort.rank, plan.node_of(plan.processes[fault.abort.rank]).id
         return process_failed(ProcessExit(rank, node, fault.abort.code & 255 or 1), plan.notes)
     if fault.unwritable:
-        return unwritable(fault.unwritable, code=0 if is_well else None)
+        return unwritable(fault.unwritable, plan, code=0 if is_well else None)
     if is_well:
         return Outcome(0)
     if fault.missed:  # whatever their exit code, others would hang
@@ -69,10 +71,12 @@ def _fault_outcome(fault: Fault, plan: Plan, silent: Sequence[int], *, is_well: 
     return failed_with("JobFailed", text, NO_CODE, processes=listed)
 
 
-def unwritable(problem: OSError, *, code: int | None = None) -> Outcome:
+def unwritable(problem: OSError, plan: Plan, *, code: int | None = None) -> Outcome:
     """The outcome of a job whose output could not be written completely."""
     if is_disk_full(problem):
-        return failed_with(DISK_FULL, "The disk that holds the job's output is full", code)
+        folder = plan.output.stdout.path.rpartition("/")[0]
+        text = f"The disk that holds the job's output is full: free some space in {folder}, then resubmit"
+        return failed_with(DISK_FULL, text, code)
     text = f"The job's output could not be written: {problem.strerror}"
     return failed_with("OutputLost", text, code)
 

@@ -55,6 +55,16 @@ def on_a_full_disk(home: Path) -> None:
     world.close()
 
 
+def job_that_fills_the_disk(home: Path) -> None:
+    """A script fills the disk of its home and fails; its traceback finds no room, nor ever will."""
+    disk, world = small_disk(home, disk_grace_s=10 * PATIENCE_S)
+    script = f"file = open('{disk.folder}/ballast', 'wb', 0)\nwhile True: file.write(bytes(4096))"
+    error = world.run("fill", script).error
+    tell([error.exit_code, error.cause.replace(str(home), "")])
+    disk.free()
+    world.close()
+
+
 HELD = """
 import os, sys, time
 print("up", flush=True)
@@ -121,6 +131,12 @@ def test_home_on_full_disk_can_be_cleaned(tmp_path: Path) -> None:
 def test_a_full_disk_fails_the_job_clearly_and_loses_nothing(tmp_path: Path) -> None:
     told = scene(on_a_full_disk, tmp_path)
     assert told == [["failed", "DiskFull", True], "room again\n", "StorageError"]
+
+
+def test_job_that_fills_the_disk_fails_soon_and_names_the_disk(tmp_path: Path) -> None:
+    ((exit_code, cause),) = scene(job_that_fills_the_disk, tmp_path)
+    assert exit_code == 1
+    assert "The disk that holds the job's output is full: free some space in /disk/state/" in cause
 
 
 def test_a_read_only_home_is_listed_and_read_and_refuses_changes(tmp_path: Path) -> None:

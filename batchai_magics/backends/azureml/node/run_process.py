@@ -274,7 +274,7 @@ class ServiceProcess(ChildProcesses):
     def outcome(self) -> Outcome:
         """Its exit code; the service knows of the others."""
         if problem := self._fault.unwritable:
-            return unwritable(problem)
+            return unwritable(problem, self.plan)
         return Outcome(next((end.exit_code for end in self.ends), None), ranks=tuple(self.ends))
 
     def close(self) -> None:

@@ -29,6 +29,7 @@ from batchai_magics.backends.node.ranks.signed_records import LogSeal, SignedRec
 from batchai_magics.backends.node.ranks.telemetry_sampler import Sampler, sampler
 from batchai_magics.backends.node.ranks.temporary_folder import TemporaryFolder
 from batchai_magics.backends.node.ranks.trainer_file_log import TrainerFileLog, trainer_file_log
+from batchai_magics.errors import is_disk_full
 from batchai_magics.launch.plan import LaunchMode, LogPaths, Plan, Process, ProcessExit
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 
 RETRY_S = 0.2  # interval for retrying to write to a full disk
+FAILED_GRACE_S = 10.0  # how long the last output of a failed process waits for room, at most
 
 
 class Ranks:
@@ -281,10 +283,17 @@ class Ranks:
                     is_paused = not (pipe.file.closed or pipe.stream.is_stuck)
                     if is_paused and pipe.file not in self._selector.get_map():
                         self._watch(pipe)
-            elif time.monotonic() - writer.stuck_since > self.plan.limits.disk_grace_s:
+            elif time.monotonic() - writer.stuck_since > self._disk_grace_s(writer):
                 self.unwritable = writer.problem
                 self.abandon()
                 return
+
+    def _disk_grace_s(self, writer: LogWriter) -> float:
+        """How long its queued data waits for room: on a full disk, a process that failed won't go on."""
+        grace_s = self.plan.limits.disk_grace_s
+        has_failed = any(rank.end and rank.end.exit_code for rank in self._running.values())
+        is_full = writer.problem is not None and is_disk_full(writer.problem)
+        return min(grace_s, FAILED_GRACE_S) if has_failed and is_full else grace_s
 
     def _select_timeout(self, timeout_s: float | None) -> float | None:
         """How long to wait for events: until the next scheduled action."""
