@@ -237,8 +237,8 @@ class Job:
         """
         return list(self._log_metrics().records)
 
-    def _log_metrics(self) -> LogMetrics:
-        return retry_if_changed(lambda: log_metrics(self.backend, self.id, self.patterns))
+    def _log_metrics(self, *, is_over: bool = False) -> LogMetrics:
+        return retry_if_changed(lambda: log_metrics(self.backend, self.id, self.patterns, is_over=is_over))
 
     def metrics(self, *, tidy: bool = False) -> DataFrame:
         """The numbers in the job's stdout and stderr so far.
@@ -260,7 +260,7 @@ class Job:
             UsageError: `tidy` is not True or False.
         """
         check_argument("job.metrics", "tidy", tidy, FLAG)
-        log = self._log_metrics()
+        log = self._log_metrics(is_over=self.state.is_final)
         warn_of(log.notices)
         return log.frame(tidy=tidy)
 

@@ -256,7 +256,7 @@ class JobModel:
     def unread(self) -> Suggestion | None:
         """An option that would read numbers of the log that were not read."""
         if self._start.is_due:
-            self._search_unread()
+            self._search_unread(is_last=self.job is not None and self.job.state.is_final)
         return self._start.suggestion
 
     @property
@@ -327,13 +327,13 @@ class JobModel:
         """Searches the start of the output for numbers that were not read, less often as it grows."""
         known = self._start.suggestion
         if is_last:
-            self._search_unread(is_whole=True)
+            self._search_unread(is_last=True)
         self.version += self.unread != known
 
-    def _search_unread(self, *, is_whole: bool = False) -> None:
+    def _search_unread(self, *, is_last: bool) -> None:
         submitted = self.job.spec.batchai_patterns if self.job else None
         patterns = {**(submitted or {}), **self.patterns}
-        self._start.search(self.records.table.names, patterns, is_whole=is_whole)
+        self._start.search(self.records.table.names, patterns, is_whole=is_last and self.is_whole)
 
     def _find_warm_up(self, *, is_last: bool = False) -> None:
         """Detects the end of warm-up, less often as the number of points grows."""
@@ -411,11 +411,13 @@ def read_progress(reader: ProgressReader, file: str, chunk: Chunk, *, now: float
     return any(results)
 
 
-def log_metrics(backend: Backend, job: ResourceId, patterns: Mapping[str, str]) -> LogMetrics:
+def log_metrics(
+    backend: Backend, job: ResourceId, patterns: Mapping[str, str], *, is_over: bool = False
+) -> LogMetrics:
     """The records of a job's output and of its trainer's files in the order of writing, with their ranks.
 
     Without write times, those of stdout come first. `patterns` are regular expressions by metric, in addition
-    to the known formats.
+    to the known formats; `is_over` tells that the job had ended before, so that nothing follows.
 
     Raises:
         FileChangedError: The file was replaced while it was read.
@@ -430,7 +432,8 @@ def log_metrics(backend: Backend, job: ResourceId, patterns: Mapping[str, str]) 
             numbers.extend(streams.feed(file, chunk.redacted))
         parts.append(numbers)
     table = in_time_order([*parts, streams.finish()])
-    return LogMetrics(table, notices=notices_of(streams.mismatches, table, start, patterns))
+    notices = notices_of(streams.mismatches, table, start, patterns, is_whole=is_over)
+    return LogMetrics(table, notices=notices)
 
 
 def describe_wait(job: JobResource, reason: str) -> str:

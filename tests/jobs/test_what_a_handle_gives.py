@@ -3,6 +3,7 @@
 import itertools
 import json
 import time
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -104,6 +105,19 @@ def test_metrics_warn_of_numbers_that_were_not_read(backend, job):
     assert [str(warning.message) for warning in caught] == [
         '--metric score matched "low", which is not a number, in the line: score=low'
     ]
+
+
+def test_a_result_at_the_end_is_told_when_the_job_has_ended(backend, job):
+    backend.write("batch size 32\nfinished loss=0.5\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert job.metrics().empty  # a series may begin with it
+    assert read_model(backend, job.show()).notices == ()
+    backend.finish(ExecutionState.SUCCEEDED)
+    with pytest.warns(MetricsWarning, match="finished loss=0.5"):
+        assert job.metrics().empty
+    (notice,) = read_model(backend, job.show()).notices
+    assert "finished loss=0.5" in notice
 
 
 @pytest.mark.parametrize("path", ["../stdout.txt", "a/../../stdout.txt", "/etc/passwd"])

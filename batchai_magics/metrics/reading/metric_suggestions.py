@@ -294,6 +294,7 @@ class LogStart:
         from batchai_magics.metrics.reading.log_file import LogFile  # loads all formats
 
         self._due_bytes = 2 * self._size_bytes
+        is_whole = is_whole and self._size_bytes < MAX_SCAN_BYTES
         data = b"\n".join([*self._pieces.values(), *([b""] if is_whole else [])])
         read = self if self._names else LogStart()
         for block in LogFile(None, UserPatterns(patterns)).read(data) if read is not self else ():
@@ -318,9 +319,11 @@ def notices_of(
     table: MeasurementTable,
     start: LogStart,
     patterns: Mapping[str, str],
+    *,
+    is_whole: bool = True,
 ) -> tuple[str, ...]:
     """One line each: matches of `patterns` that are no numbers, and numbers of the log that were not read."""
-    start.search(table.names, patterns, is_whole=True)
+    start.search(table.names, patterns, is_whole=is_whole)
     mismatches = tuple(map(str, found))
     return (*mismatches, str(start.suggestion)) if start.suggestion else mismatches
 

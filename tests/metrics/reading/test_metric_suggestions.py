@@ -115,6 +115,10 @@ def test_a_quality_that_stands_alone_is_noticed_at_the_end_of_a_log(line):
     assert not read_log(log + b"\ndone" * 5, {}).notices  # a setting
 
 
+def test_a_line_where_the_search_of_a_long_log_ends_is_no_result():
+    assert not read_log(b"...\n" * (MAX_SCAN_BYTES // 4 - 4) + b"saw a loss=0.5\n" + b"...\n" * 9, {}).notices
+
+
 @pytest.mark.parametrize("line", ["lr=0.5", "took: 1.5 s", "loss_weight=0.5", "loss=mse", "5 losses"])
 def test_a_number_that_stands_alone_and_is_no_quality_is_not_noticed(line):
     assert read_log(f"{line}\n".encode(), {}).notices == ()
