@@ -157,8 +157,12 @@ class MetricTable:
         text = (_BORDER.sub(b"|", line) if b"\xe2" in line else line).rstrip()
         if self.enter_box([text]):
             return NOTHING
-        if found := self._member(line):
-            return found
+        found = _MEMBER.fullmatch(line)
+        if found and _is_whole_dict(found):
+            self._members, self._box = None, self._box or None  # nothing stands below an edge any more
+            return None
+        if row := self._member(found):
+            return row
         if mark := _mark_of(text):
             return self._copied(text.removeprefix(mark))
         self._copied_names = ()
@@ -226,9 +230,8 @@ class MetricTable:
             self._copied_names = tuple(f"{self._task}/{cell.decode()}" for cell in cells)
         return NOTHING
 
-    def _member(self, line: bytes) -> Row | None:
+    def _member(self, found: re.Match[bytes] | None) -> Row | None:
         """Read a line of a dict that is printed over several; None for any other line."""
-        found = _MEMBER.fullmatch(line)
         if found is None or bool(found["begin"]) is (self._members is not None):
             self._members = None
             return None
@@ -401,6 +404,11 @@ def _pairs_of(pairs: Sequence[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
         for name, value in pairs
         if _last(name) not in positions and not name.startswith("config/")
     ]
+
+
+def _is_whole_dict(member: re.Match[bytes]) -> bool:
+    """Whether a line that looks like a member is a dict with several."""
+    return bool(member["begin"]) and member["end"] == b"}" and not member["number"]
 
 
 def _dict_numbers(members: Sequence[tuple[str, bytes]]) -> Row:

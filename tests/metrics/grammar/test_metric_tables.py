@@ -205,3 +205,21 @@ def test_two_columns_that_may_head_anything_give_nothing(header):
 
 def test_a_heading_over_two_lines_has_names_alone():
     assert read("| epoch | 1st | 2nd |\n|  | loss | loss |\n| 1 | 0.5 | 0.25 |\n") == []
+
+
+TABLES_ABOVE_A_DICT = {
+    "a rule": ("-" * 10 + "\n", ""),
+    "a row": (COLUMNS, "      3        0.6800       0.6600        0.2400\n"),
+    "a row of a placed table": ("Epoch 2\nsplit  loss  acc\ntrain  0.5   0.4\n", "val    0.6   0.4\n"),
+    "a line of a box": (BOX[: BOX.index("| train/")], BOX[BOX.index("| train/") :]),
+}
+
+
+@pytest.mark.parametrize("above", TABLES_ABOVE_A_DICT)
+def test_a_dict_on_one_line_is_read_below_a_table_that_goes_on(above):
+    above, below = TABLES_ABOVE_A_DICT[above]
+    printed = "{'epoch': 7, 'iter': 9, 'loss': 0.5}\n"
+    rows = read(above + below)
+    found = read(above + printed + below)
+    assert (7, 9, [("loss", 0.5, "train")]) in found
+    assert len(found) == len(rows) + 1
