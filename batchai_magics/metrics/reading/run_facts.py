@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from batchai_magics.metrics.grammar.headings import fit_heading, fit_of_heading
+from batchai_magics.metrics.grammar.prefix_grammar import read_prefixes
 from batchai_magics.metrics.grammar.program_lines import SampleExpression
 from batchai_magics.metrics.measurement import ATTEMPT, FIT, Fact
 from batchai_magics.metrics.programs import PROGRAM_FACTS, ProgramFact
@@ -84,8 +85,10 @@ def _key_values(line: bytes, *, is_whole: bool) -> Iterator[tuple[str, str]]:
     """The keys and values of the facts on a line."""
     prefix = PREFIX.match(line)
     logger = _LOGGER_PREFIX.match(line, prefix.end() if prefix else 0)
-    begin = logger.end() if logger else 0
+    begin_of_fact = logger.end() if logger else 0
     for row, sample, expression in _EXPRESSIONS:
+        # a name in front may be of the text itself, as of `Model: …`, unless that has a fixed width
+        begin = read_prefixes(line).begin if row.has_fixed_width else begin_of_fact
         if (is_whole or row.has_fixed_width) and (found := expression.match(line, begin)):
             texts = {name: found[group].decode("utf-8", "replace") for name, group in sample.texts}
             yield from _parameters(texts)

@@ -287,6 +287,11 @@ def test_a_total_behind_a_dashed_line_is_read():
     assert [r.value for r in read(total(55.5).replace("\n", "") + "\n")] == ["55.50"]
 
 
+@pytest.mark.parametrize("prefix", ["2026-03-02 10:25:35,087 - ", "10:25:35 | INFO | ", "node1: ", "2: "])
+def test_a_total_behind_the_prefix_of_a_logger_is_read(prefix):
+    assert [r.value for r in read(f"{prefix}total images/sec: 1740.38\n")] == ["1740.38"]
+
+
 def test_a_library_message_may_follow_at_once():
     text = "total images/sec: 1740.382018-06-12 10:00:00.000001: I tensorflow/core/x.cc:1] hello\n"
     assert [r.value for r in read(text)] == ["1740.38"]
