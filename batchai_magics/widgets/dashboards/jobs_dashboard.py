@@ -67,7 +67,7 @@ class JobsModel(DashboardModel):
         self._clock = clock
         self._due_at: float | None = None  # None before the first list
         self._differing: Sequence[str] = ()  # names of parameters
-        self._labelled: tuple[str, ...] = ()  # names of the jobs whose labels were read
+        self._labelled: tuple[ListedJob, ...] = ()  # the jobs whose labels were read
         self._labels_due_at = 0.0
         self._rows: dict[str, MadeRow] = {}  # by name
 
@@ -117,20 +117,19 @@ class JobsModel(DashboardModel):
         return id.name
 
     def _read_labels(self) -> None:
-        """Reads the labels of all jobs with one request: of new jobs immediately, else at intervals."""
-        jobs = self._visible
-        records, names = self.backend.records, tuple(jobs)
-        if not records or (names == self._labelled and self._clock() < self._labels_due_at):
+        """Reads the labels of all jobs with one request: of new runs immediately, else at intervals."""
+        records, jobs = self.backend.records, tuple(self._visible.values())
+        if not records or (jobs == self._labelled and self._clock() < self._labels_due_at):
             return
-        self._labelled, self._labels_due_at = names, self._clock() + LABELS_INTERVAL_S
+        self._labelled, self._labels_due_at = jobs, self._clock() + LABELS_INTERVAL_S
         try:
-            by_key = records.labels([listed.resource.id for listed in jobs.values()])
+            by_key = records.labels([listed.resource.id for listed in jobs])
         except BatchAIError:  # read again at the next interval
             return
-        before = [listed.labels for listed in jobs.values()]
-        for listed in jobs.values():
+        before = [listed.labels for listed in jobs]
+        for listed in jobs:
             listed.labels = by_key.get(listed.resource.id.key, NO_LABELS)
-        labels = [listed.labels for listed in jobs.values()]
+        labels = [listed.labels for listed in jobs]
         differing = varying_parameters(labels)
         self.version += (labels, differing) != (before, self._differing)
         self._differing = differing

@@ -1,11 +1,14 @@
 """What the views of clusters and of lists of jobs ask of the backend, and how often."""
 
+from dataclasses import replace
+
 import pytest
 
 from batchai_magics.backends.base import Capabilities, Pace
 from batchai_magics.commands.output.command_result import SelectedJobs
 from batchai_magics.follow.status_poller import StatusPoller
 from batchai_magics.jobs.listed_job import MAX_INTERVAL_S
+from batchai_magics.models.runs.labels import Labels
 from batchai_magics.widgets.dashboards.cluster_dashboard import NODES_TTL_S
 from batchai_magics.widgets.dashboards.jobs_dashboard import LABELS_INTERVAL_S, JobsModel
 from tests.widgets.dashboards.opened_dashboards import SPEED, cluster_model, jobs_model
@@ -142,6 +145,20 @@ def test_a_row_stays_the_same_while_its_job_does(place, clock):
     assert model.poll()
     after = {row["name"]: row for row in model.rows()}
     assert (after["old"] is before["old"], after["resnet"]["exit_code"]) == (True, 3)
+
+
+def test_run_that_replaces_one_of_its_name_is_read_with_its_patterns(place, clock):
+    place.records = ScriptedLabels()
+    place.records.of["resnet"] = Labels(patterns={"gap": r"gap=(\d+)"})
+    model = jobs_model(place, clock)
+    model.poll()
+    place.run("resnet")
+    place.tell("resnet", "gap=3\ngap=2\n")
+    place.jobs["resnet"] = replace(place.jobs["resnet"], output_path_segment="its next run")
+    clock.now += MAX_INTERVAL_S / 2
+    model.poll()
+    listed = model.listed["resnet"]
+    assert (listed.label, listed.values) == ("gap", [3, 2])
 
 
 def test_labels_are_read_at_intervals_and_for_a_new_job(place, clock):
