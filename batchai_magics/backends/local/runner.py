@@ -134,6 +134,10 @@ class LocalFacts(EngineFacts):
         python = shutil.which("python", path=path) or sys.executable
         return subprocess.run([python, "-c", "import uv"], capture_output=True, check=False).returncode == 0
 
+    def has_path(self, path: str) -> bool:
+        """Whether this machine, whose folders are the nodes, has this path."""
+        return os.path.lexists(path)
+
     def notes_of_cluster(self, spec: ClusterSpec) -> tuple[str, ...]:
         """A sentence about the actual hardware of its nodes if it differs from their VM size."""
         from batchai_magics.backends.local import machine_devices

@@ -206,7 +206,30 @@ def _check(
     context.bounds.check(spec, gpus_per_node=spec.batchai_gpus or lookup(cluster.vm_size).gpus)
     if spec.job_preparation:
         _check_environment(context, spec, spec.job_preparation.command_line, cluster)
+    _check_paths(context, spec, cluster)
     return _predecessors(context, job) if spec.predecessors else ()
+
+
+def _check_paths(context: HomeContext, job: JobSpec, cluster: ClusterSpec) -> None:
+    """Raises SpecError for a Python or an input that no node has, unless something may make it before."""
+    from batchai_magics.cell.cell_job_spec import without_copy
+
+    preparation = without_copy(job.job_preparation.command_line) if job.job_preparation else ""
+    has_setup = cluster.node_setup and cluster.node_setup.setup_task
+    if job.container_settings or job.predecessors or preparation or has_setup:
+        return
+    interpreter = getattr(job.settings, "python_interpreter_path", None) or ""
+    paths = {f"properties.{job.toolkit.wire_key}.pythonInterpreterPath": ("--python", interpreter)}
+    for index, directory in enumerate(job.input_directories or ()):
+        if not directory.create_new:
+            paths[f"properties.inputDirectories[{index}].path"] = ("--input", directory.path)
+    problems = [
+        Problem(field, f"there is no {path} on this machine", f"correct {option}, or make it with --prep")
+        for field, (option, path) in paths.items()
+        if path.startswith("/") and "$" not in path and not context.facts.has_path(path)
+    ]
+    if problems:
+        raise SpecError(problems, what=job.what)
 
 
 def _check_environment(context: HomeContext, job: JobSpec, preparation: str, cluster: ClusterSpec) -> None:

@@ -265,6 +265,10 @@ class EngineFacts(ABC):
         """Whether jobs find `uv`, with which environments are made."""
         return True
 
+    def has_path(self, path: str) -> bool:
+        """Whether nodes have this absolute path, as far as this machine knows."""
+        return True
+
     def warnings(self, cluster: ClusterRef) -> Sequence[ClusterWarning]:
         """What the users of a cluster should know: shown with it, and in the logs of its jobs."""
         return ()

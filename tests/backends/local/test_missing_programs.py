@@ -11,7 +11,7 @@ from batchai_magics import cell, cli
 from batchai_magics.backends.local.runner import LocalFacts
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.node import containers
-from batchai_magics.errors import CapabilityError
+from batchai_magics.errors import CapabilityError, SpecError
 from batchai_magics.jobs import submit as submission
 from batchai_magics.jobs.job_overview import job_overview
 from batchai_magics.jobs.submit import Submitted
@@ -111,3 +111,26 @@ def test_an_environment_that_is_there_needs_none(world: World) -> None:
     made.parent.mkdir(parents=True)
     made.touch()
     assert world.submit("r --with einops", "print(1)").id == world.job_id("r")
+
+
+@pytest.mark.parametrize(
+    ("option", "field"),
+    [
+        ("--python /no/python", "properties.horovodSettings.pythonInterpreterPath"),
+        ("--input DATA=/no/data", "properties.inputDirectories[0].path"),
+    ],
+)
+def test_path_that_is_not_on_this_machine_is_refused_before_anything_is_written(
+    world: World, option: str, field: str
+) -> None:
+    with pytest.raises(SpecError) as caught:
+        world.submit(f"j {option}")
+    assert f"{field}: there is no /no/" in str(caught.value)
+    assert option.split()[0] in str(caught.value)
+    assert not list(world.backend.list(world.experiment, Kind.JOB))
+
+
+@pytest.mark.slow
+def test_python_that_the_preparation_makes_is_not_refused(world: World, tmp_path: Path) -> None:
+    made = tmp_path / "python"
+    assert world.submit(f"j --python {made} --prep 'touch {made}'").id == world.job_id("j")
