@@ -163,7 +163,7 @@ class FolderStorage:
         with _translated_errors(share):
             if is_remote(file):
                 return file.write_at(b"", size_bytes, cut=True, mode=copying.DEFAULT_MODE)
-            with file.open("ab") as stream:
+            with open(file, "ab", opener=_without_waiting) as stream:
                 disk = os.fstatvfs(stream.fileno())
                 if size_bytes > os.fstat(stream.fileno()).st_size + disk.f_bavail * disk.f_frsize:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -309,6 +309,11 @@ class FolderStorage:
         if not folder.is_dir():
             raise api_errors.share_not_found(share, self._noun)
         return folder
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """For `open(…, opener=…)`: a pipe that nothing reads is an error, rather than waited for."""
+    return os.open(path, flags | os.O_NONBLOCK, copying.DEFAULT_MODE)
 
 
 def _has(file: str, content: bytes) -> bool:

@@ -115,6 +115,12 @@ def test_the_error_of_an_upload_through_a_link_out_of_the_share_has_the_whole_pa
         storage.upload("data", {"out/in/a": b"1"})
 
 
+def test_a_pipe_without_a_reader_is_not_resized(storage, tmp_path):
+    os.mkfifo(tmp_path / "shares/local/data/pipe")
+    with pytest.raises(StorageError, match="cannot be written"):
+        storage.resize("data", "pipe", 3)
+
+
 def test_a_file_takes_the_place_of_a_pipe(storage, tmp_path):
     os.mkfifo(tmp_path / "shares/local/data/pipe")
     storage.upload("data", {"pipe": b""})
