@@ -284,9 +284,20 @@ def _expression(line: bytes, spans: Sequence[Span], reading: ParsedLine) -> byte
     """
     parts, at = [b"(?ms)^"], 0
     for begin, end in spans:
-        parts += [_text(line, at, begin, reading), b"(", _text(line, begin, end, reading), b")"]
+        parts += [_text(line, at, begin, reading), b"(", _group(line, (begin, end), reading), b")"]
         at = end
     return b"".join((*parts, _text(line, at, len(line), reading), b"$"))
+
+
+def _group(line: bytes, span: Span, reading: ParsedLine) -> bytes:
+    """An expression for a number; on a line of a fixed width, no other is a time or a share."""
+    begin, end = span
+    if reading.has_fixed_width and span == reading.seconds:
+        return line[begin : begin + 1] + _pattern(line, begin + 1, end, _same_digits)
+    shares = [(each.begin, each.end) for each in reading.numbers if each.unit == "fraction"]
+    if reading.has_fixed_width and span in shares:
+        return _pattern(line, begin, end, _same_digits)
+    return _text(line, begin, end, reading)
 
 
 def _text(line: bytes, begin: int, end: int, reading: ParsedLine) -> bytes:

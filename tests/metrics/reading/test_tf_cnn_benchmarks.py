@@ -287,6 +287,27 @@ def test_a_total_behind_a_dashed_line_is_read():
     assert [r.value for r in read(total(55.5).replace("\n", "") + "\n")] == ["55.50"]
 
 
+ACCURACY = "Accuracy @ 1 = 0.1234 Accuracy @ 5 = 0.5678 [50000 examples]"
+
+
+@pytest.mark.parametrize(
+    ("line", "other"),
+    [
+        (f"{step(10)} 1587077440", f"{step(20)} 6825978845"),
+        (f"{step(10)} 1587077440", f"{step(20)} 15870774401"),
+        (step(10, accuracies="\t0.125\t0.500"), step(20, accuracies="\t12.125\t0.500")),
+        (ACCURACY, ACCURACY.replace("0.1234", "12.1234")),
+    ],
+)
+def test_a_number_that_is_no_time_or_share_is_none_below_a_line_with_one(line, other):
+    def told(*lines):
+        records = read("".join(f"{each}\n" for each in lines))
+        return [record._replace(offset=0) for record in records if isinstance(record, Measurement)]
+
+    assert told(line, other) == told(line) + told(other)
+    assert told(other, line) == told(other) + told(line)
+
+
 @pytest.mark.parametrize("prefix", ["2026-03-02 10:25:35,087 - ", "10:25:35 | INFO | ", "node1: ", "2: "])
 def test_a_total_behind_the_prefix_of_a_logger_is_read(prefix):
     assert [r.value for r in read(f"{prefix}total images/sec: 1740.38\n")] == ["1740.38"]
