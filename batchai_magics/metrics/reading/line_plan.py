@@ -292,12 +292,12 @@ def _expression(line: bytes, spans: Sequence[Span], reading: ParsedLine) -> byte
 def _group(line: bytes, span: Span, reading: ParsedLine) -> bytes:
     """An expression for a number; on a line of a fixed width, no other is a time or a share."""
     begin, end = span
-    if reading.has_fixed_width and span == reading.seconds:
+    if not reading.has_fixed_width:
+        return _text(line, begin, end, reading)
+    if span == reading.seconds:
         return line[begin : begin + 1] + _pattern(line, begin + 1, end, _same_digits)
-    shares = [(each.begin, each.end) for each in reading.numbers if each.unit == "fraction"]
-    if reading.has_fixed_width and span in shares:
-        return _pattern(line, begin, end, _same_digits)
-    return _text(line, begin, end, reading)
+    is_share = any(each.unit == "fraction" and (each.begin, each.end) == span for each in reading.numbers)
+    return _pattern(line, begin, end, _same_digits) if is_share else _text(line, begin, end, reading)
 
 
 def _text(line: bytes, begin: int, end: int, reading: ParsedLine) -> bytes:
