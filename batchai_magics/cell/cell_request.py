@@ -24,7 +24,7 @@ from batchai_magics.cell.cell_job_spec import (
     with_options,
 )
 from batchai_magics.cell.cell_options import MAGIC, CellOptions, SubmitOptions, read_options
-from batchai_magics.cell.cell_script import check_script, script_file, sets_result, with_environment
+from batchai_magics.cell.cell_script import compile_script, script_file, sets_result, with_environment
 from batchai_magics.cell.cell_uploads import left_out_notes, read_uploads
 from batchai_magics.cell.command_values import MARKER, filled_fields, is_plain
 from batchai_magics.cell.notebook_variables import names_of_notebook, variables_file
@@ -330,17 +330,18 @@ def _scripted(
     """
     is_function = notebook.is_function
     name = f"{id.name}{OF_FUNCTION}.py" if is_function else script_file(id.name, body)
-    options = replace(options, script=name, has_result=sets_result(body), is_function=is_function)
+    options = replace(options, script=name, is_function=is_function)
     options, environment = with_environment(options, body, share_path)
     with translate_file_errors():
         uploads = read_uploads(options.uploads, notebook.folder)
         if name in uploads.files:
             text = f"--upload {name}: the script itself has that name"
             raise UsageError(text, hint="rename the file or the job")
-        script = {name: check_script(body)}
+        script = compile_script(body)
+    options = replace(options, has_result=sets_result(script))
     variables = variables_file(options.uses, notebook.names)
     program = runner_program(options.program) if options.needs_program else {}
-    remedies, notes = names_of_notebook(body, notebook.names, options.uses)
+    remedies, notes = names_of_notebook(script, notebook.names, options.uses)
     record = CellSource(
         notebook.folder,
         name=name,
@@ -352,7 +353,7 @@ def _scripted(
     source = _JobSource(
         record,
         script_fields(options, share_path),
-        {**script, **uploads.files},
+        {name: body.encode(), **uploads.files},
         uploads.files.keys(),
         (*uploads.notes, *notes),
     )

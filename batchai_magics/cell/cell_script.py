@@ -7,13 +7,13 @@ import hashlib
 import re
 import shlex
 import sys
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from batchai_magics.cell.cell_job_spec import INPUT, OF_CELL
 from batchai_magics.cell.cell_options import CellOptions
+from batchai_magics.cell.compiled_script import CompiledScript
 from batchai_magics.cell.python_env import EXTENDED, ISOLATED
 from batchai_magics.errors import ScriptError, UsageError
 
@@ -27,22 +27,19 @@ _WIDTH = 100  # displayed width of a long line
 _WRITE = "write the training script below the magic line"
 
 
-def check_script(body: str) -> bytes:
-    """The script's bytes; raises UsageError for an empty cell, ScriptError for invalid Python."""
+def compile_script(body: str) -> CompiledScript:
+    """Compiles a cell's script; raises UsageError for an empty cell, ScriptError for invalid Python."""
     if not body.strip():
         raise UsageError("the cell is empty", hint=_WRITE)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the run will print them
-            compile(body, "<cell>", "exec", dont_inherit=True)
-        data = body.encode()
+        script = CompiledScript.of(body)
     except SyntaxError as error:
         raise _syntax_error(error, body) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise ScriptError(f"the script cannot be read as Python: {error}", line=_FIRST_LINE) from None
     if all(not line or line.startswith("#") for line in map(str.strip, body.splitlines())):
         raise UsageError("the cell holds nothing but comments", hint=_WRITE)
-    return data
+    return script
 
 
 def _syntax_error(error: SyntaxError, body: str) -> ScriptError:
@@ -93,18 +90,23 @@ _OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 def nodes_of(script: str) -> list[ast.AST]:
     """The syntax nodes of a script, the module first; none of invalid Python."""
+    module = _module_of(script)
+    return list(ast.walk(module)) if module else []
+
+
+def _module_of(script: str) -> ast.Module | None:
     try:
-        return list(ast.walk(ast.parse(script)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # `check_script` or the run reports it
-        return []
+        return ast.parse(script)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # `compile_script` or the run reports it
+        return None
 
 
-def sets_result(body: str) -> bool:
-    """Whether the script assigns its global `result`; False for invalid Python."""
-    nodes = nodes_of(body) if RESULT_NAME in body else []
-    if any(isinstance(node, ast.Global) and RESULT_NAME in node.names for node in nodes):
+def sets_result(script: CompiledScript) -> bool:
+    """Whether the script assigns its global `result`."""
+    if RESULT_NAME in script.declared_names:
         return True
-    pending = nodes[:1]  # of the global scope
+    module = _module_of(script.text) if RESULT_NAME in script.bound_names else None
+    pending: list[ast.AST] = [module] if module else []  # of the global scope
     while pending:
         node = pending.pop()
         if _assigns_result(node):

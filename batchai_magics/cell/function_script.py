@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from batchai_magics.cell.compiled_script import CompiledScript
 from batchai_magics.cell.notebook_variables import global_names, holds_secret
 from batchai_magics.errors import UsageError
 
@@ -148,7 +149,8 @@ class _Parts:
             text = f"run: the source of {name} is not known{self._user()}"
             raise UsageError(text, hint="Define it in a file or a notebook cell, and run that again.")
         self._in_work.append(name)
-        for used in global_names(definition.text, self._names):
+        script = CompiledScript.of(definition.text, flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        for used in global_names(script, self._names):
             module = str(getattr(self._names[used], "__module__", ""))
             if not (hasattr(builtins, used) and module.startswith("IPython.")):  # such as its `open`
                 self.add(used, self._names[used])

@@ -10,12 +10,12 @@ import pickle
 import pickletools
 import re
 import shlex
-import symtable
 import types
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from batchai_magics.cell.compiled_script import CompiledScript
 from batchai_magics.cell.run_cell import MOST_BYTES, VARIABLES
 from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.models.secret_masking import is_secret_name, is_secret_text
@@ -48,33 +48,15 @@ def variables_file(names: Sequence[str], variables: Mapping[str, object]) -> dic
     return {VARIABLES: pickle.dumps({name: variables[name] for name in names}, protocol=4)}
 
 
-def free_names(body: str, among: Collection[str]) -> list[str]:
+def free_names(script: CompiledScript, among: Collection[str]) -> list[str]:
     """Those of the names that a script reads but never binds, and that are not Python's."""
-    return [name for name in global_names(body, among) if name not in _BUILTINS]
+    return [name for name in global_names(script, among) if name not in _BUILTINS]
 
 
-def global_names(body: str, among: Collection[str]) -> list[str]:
-    """Those of the names that a script reads from its global scope but never binds there."""
-    names = [name for name in dict.fromkeys(_WORD.findall(body)) if name in among]
-    tables = [*_tables(symtable.symtable(body, "<script>", "exec"))] if names else []
-    return [name for name in names if _is_read_only(name, tables)]
-
-
-def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
-    yield table
-    for inner in table.get_children():
-        yield from _tables(inner)
-
-
-def _is_read_only(name: str, tables: Sequence[symtable.SymbolTable]) -> bool:
-    """Whether a name is read from the global scope and never bound there, given the tables of all scopes."""
-    is_read = is_bound = False
-    for table in (table for table in tables if name in table.get_identifiers()):
-        symbol, is_module = table.lookup(name), table.get_type() == "module"
-        is_read |= symbol.is_referenced() and (is_module or symbol.is_global())
-        is_assigned = symbol.is_assigned() or symbol.is_imported()
-        is_bound |= is_assigned and (is_module or symbol.is_declared_global())
-    return is_read and not is_bound
+def global_names(script: CompiledScript, among: Collection[str]) -> list[str]:
+    """Those of the names that a script reads from its global scope but never binds there, in its order."""
+    names = script.read_names({*among} - script.bound_names)
+    return [name for name in dict.fromkeys(_WORD.findall(script.text)) if name in names] if names else []
 
 
 def holds_secret(value: Any) -> bool:
@@ -137,7 +119,7 @@ def missing_in(line: str) -> str:
 
 
 def names_of_notebook(
-    script: str, names: Mapping[str, object], used: Sequence[str]
+    script: CompiledScript, names: Mapping[str, object], used: Sequence[str]
 ) -> tuple[dict[str, str], list[str]]:
     """The remedies for names that a cell's script reads and never binds, and that are not sent with it.
 

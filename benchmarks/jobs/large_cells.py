@@ -50,6 +50,10 @@ def rows() -> Iterator[Row]:
             lambda: cells.submit(body=body), lambda: compile(body, "cell", "exec", dont_inherit=True)
         )
         yield Row(f"a cell of {body.count(chr(10)) + 1:,} lines: CPU", submitted, "compile", compiled, "ms")
+        for what, last in (("reads", "print(result)"), ("sets", "result = 1")):
+            script = f"{body}\n{last}"
+            (submitted,) = least_ms(lambda script=script: cells.submit(body=script))
+            yield Row(f"the same, which {what} result: CPU", submitted, "compile", compiled, "ms")
         yield from uploads(cells, folder)
 
 

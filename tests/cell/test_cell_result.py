@@ -6,6 +6,7 @@ import pytest
 
 from batchai_magics.cell import Notebook, parse
 from batchai_magics.cell.cell_script import sets_result
+from batchai_magics.cell.compiled_script import CompiledScript
 from batchai_magics.cell.run_cell import MOST_BYTES, document
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
@@ -34,7 +35,7 @@ def refusal_of(value):
     ],
 )
 def test_a_script_that_assigns_its_global_result_sets_one(body):
-    assert sets_result(body)
+    assert sets_result(CompiledScript.of(body))
 
 
 @pytest.mark.parametrize(
@@ -46,11 +47,10 @@ def test_a_script_that_assigns_its_global_result_sets_one(body):
         "print(result)",
         "x.result = 1",
         "for result in range(3): pass",
-        "result = (",
     ],
 )
 def test_any_other_script_sets_none(body):
-    assert not sets_result(body)
+    assert not sets_result(CompiledScript.of(body))
 
 
 def test_a_cell_with_a_result_has_an_output_for_it_and_a_program_that_keeps_it():

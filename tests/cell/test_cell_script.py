@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from batchai_magics.cell import Notebook, parse
 from batchai_magics.cell.cell_job_spec import files_folder
 from batchai_magics.cell.cell_options import CellOptions
-from batchai_magics.cell.cell_script import check_script, script_file, script_metadata, with_environment
+from batchai_magics.cell.cell_script import compile_script, script_file, script_metadata, with_environment
 from batchai_magics.config import Settings
 from batchai_magics.errors import ScriptError, UsageError
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -21,12 +21,12 @@ JOB = WORKSPACE.child(Kind.EXPERIMENT, "e").child(Kind.JOB, "j")
 
 def refused(body):
     with pytest.raises(ScriptError) as caught:
-        check_script(body)
+        compile_script(body)
     return caught.value
 
 
 def test_a_warning_of_the_compiler_is_left_to_the_run():
-    assert check_script(r"x = '\d'")
+    assert compile_script(r"x = '\d'")
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_another_error_has_no_hint_about_ipython(line):
 
 
 def test_the_future_of_this_package_is_not_the_scripts():
-    assert check_script("def f(x: undefined_name): pass")
-    assert check_script("from __future__ import annotations\nx: y = 1")
+    assert compile_script("def f(x: undefined_name): pass")
+    assert compile_script("from __future__ import annotations\nx: y = 1")
 
 
 @pytest.mark.parametrize(
@@ -91,16 +91,16 @@ def test_what_python_cannot_read_is_refused(body):
 
 def test_a_cell_of_comments_is_refused():
     with pytest.raises(UsageError, match="nothing but comments"):
-        check_script("# later\n")
+        compile_script("# later\n")
 
 
 @given(st.text())
 def test_any_text_is_a_script_or_a_clear_error(body):
     try:
-        data = check_script(body)
+        script = compile_script(body)
     except UsageError:
         return
-    assert data == body.encode()
+    assert script.text.encode() == body.encode()
 
 
 names = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1)

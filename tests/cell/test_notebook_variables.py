@@ -7,6 +7,7 @@ import pytest
 
 from batchai_magics.cell import Notebook, parse
 from batchai_magics.cell.cell_options import RUN_CELL
+from batchai_magics.cell.compiled_script import CompiledScript
 from batchai_magics.cell.notebook_variables import free_names, variables_file
 from batchai_magics.cell.run_cell import MOST_BYTES
 from batchai_magics.cell.run_cell import VARIABLES as FILE
@@ -27,6 +28,10 @@ def refused(name, value):
     with pytest.raises(UsageError) as caught:
         variables_file([name], {name: value})
     return str(caught.value)
+
+
+def free(script, among):
+    return free_names(CompiledScript.of(script), among)
 
 
 def cell(line, body="print(lr)", **variables):
@@ -100,19 +105,30 @@ def test_too_much_is_refused_with_the_numbers():
 
 def test_script_needs_the_names_that_it_never_binds():
     script = "import os.path as p\nfrom a import b\ndef f(x):\n    y = x + z\n    return y\nprint(p, b, f, q)"
-    assert free_names(script, ["x", "y", "z", "p", "b", "f", "q"]) == ["z", "q"]
-    assert free_names(script, ["q", "os"]) == ["q"]
+    assert free(script, ["x", "y", "z", "p", "b", "f", "q"]) == ["z", "q"]
+    assert free(script, ["q", "os"]) == ["q"]
 
 
 def test_a_name_is_free_where_it_is_read_even_if_another_function_binds_it():
     script = "def f(n): return n\ndef g(): return n\nclass C:\n    m = 1\n    def h(self): return m"
-    assert free_names(script, {"n", "m", "self"}) == ["n", "m"]
-    assert free_names("def f():\n    global n\n    n = 1\nf()\nprint(n, [k for k in n])", {"n", "k"}) == []
+    assert free(script, {"n", "m", "self"}) == ["n", "m"]
+    assert free("def f():\n    global n\n    n = 1\nf()\nprint(n, [k for k in n])", {"n", "k"}) == []
+
+
+def test_a_name_behind_many_others_is_found():
+    many = "\n".join(f"n{number} = 1" for number in range(70_000))
+    assert free(f"{many}\nx = y\ndef f(): return z", {"x", "y", "z", "n69999"}) == ["y", "z"]
+
+
+def test_a_class_reads_only_what_its_body_does_not_bind():
+    assert free("class C:\n    m = 1\n    k = m + n", {"m", "n", "k"}) == ["n"]
+    script = CompiledScript.of("class C:\n    def f(self): return type(self).__name__")
+    assert script.read_names({"__name__"}) == set()
 
 
 def test_what_ipython_adds_is_not_in_python(monkeypatch):
     monkeypatch.setattr(builtins, "display", print, raising=False)
-    assert free_names("display(print)", {"display", "print"}) == ["display"]
+    assert free("display(print)", {"display", "print"}) == ["display"]
 
 
 def test_what_does_not_fit_is_told():
