@@ -73,6 +73,7 @@ def test_a_sweep_grows_names_its_best_trial_opens_it_and_is_saved(lab, tmp_path)
     is_saved(lab)
     selects_a_range_and_marks_rows_and_lines_together(lab.page, view)
     has_no_violation_in_either_theme(lab)
+    has_lines_as_wide_as_their_box(view)
     lab.run(4)
     shows_the_first_hundred_trials_and_more_on_request(lab.page.locator(".ba-dashboard").last)
     assert lab.errors == []
@@ -148,6 +149,11 @@ def has_no_violation_in_either_theme(lab):
         lab.theme(theme)
         lab.page.wait_for_function(NOTHING_MOVES)
         assert violations(lab.page, ".ba-dashboard", is_recoloured="Dark" in theme) == []
+
+
+def has_lines_as_wide_as_their_box(view):
+    lines = view.locator(".ba-parallel-lines")
+    until(lambda: lines.evaluate("lines => lines.clientWidth === lines.parentElement.clientWidth"))
 
 
 def shows_the_first_hundred_trials_and_more_on_request(view):

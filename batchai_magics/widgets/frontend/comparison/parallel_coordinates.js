@@ -39,6 +39,7 @@ export class ParallelCoordinates {
   #drag = null;
   /** @type {Handle[]} */
   #handles = [];
+  #width = 0; // of the box, as last observed: while the page changes its theme, nothing has a width for a moment
   #reached = 0; // of the handles, the one in the tab order
   /** @type {string | null} */
   #marked = null;
@@ -64,7 +65,7 @@ export class ParallelCoordinates {
     this.box = el("div", { class: "ba-parallel-box" }, this.#svg);
     this.element = el("section", { class: "ba-parallel", "aria-label": "Parameters and results", hidden: true }, el("div", { class: "ba-parallel-head" }, title, this.count, this.clear), this.box);
     this.frame = oncePerFrame(() => this.#draw());
-    this.resizing = new ResizeObserver(() => this.#redraw());
+    this.resizing = new ResizeObserver(() => ((this.#width = this.box.clientWidth), this.#redraw()));
     this.resizing.observe(this.box);
     this.#listen();
   }
@@ -110,7 +111,7 @@ export class ParallelCoordinates {
     const wanted = JSON.stringify([this.#axes, this.#lines]);
     if (wanted === this.#drawn) return;
     this.#drawn = wanted;
-    const width = Math.max(this.box.clientWidth, 2 * EDGE + MIN_GAP * (this.#axes.length - 1));
+    const width = Math.max(this.#width || this.box.clientWidth, 2 * EDGE + MIN_GAP * (this.#axes.length - 1));
     const gap = (width - 2 * EDGE) / (this.#axes.length - 1);
     this.#places = this.#axes.map((axis, i) => new ParallelAxis(axis, EDGE + i * gap));
     const height = TOP + HEIGHT + BOTTOM;
