@@ -56,7 +56,7 @@ class Source(NamedTuple):
 Position = Source | None
 
 
-class Placement(NamedTuple):
+class LinePlacement(NamedTuple):
     """Where the numbers of a line stand, and the metrics that they are, in the order of its plan."""
 
     step: Position
@@ -119,7 +119,7 @@ class Placements:
     def __init__(
         self, context: LineContext, plans: Sequence[LinePlan | None], number: int, *, has_rank: bool
     ) -> None:
-        self.lines: list[Placement | None] = []
+        self.lines: list[LinePlacement | None] = []
         self.before: dict[Source, Any] = {}  # the numbers that were there
         self.distinct: list[tuple[tuple[Position, Position], tuple[Position, Position]]] = []
         """Epochs and steps, of which two that are equal in a period would make the lines others."""
@@ -162,7 +162,7 @@ class Placements:
         self.before[source] = number
         return source
 
-    def _place(self, plan: LinePlan, number: int, line: int, *, has_rank: bool) -> Placement | None:
+    def _place(self, plan: LinePlan, number: int, line: int, *, has_rank: bool) -> LinePlacement | None:
         """Enter a line with the sources of its numbers."""
         layout = plan.layout
         step = Source(line, "step") if layout.step >= 0 else None
@@ -180,7 +180,7 @@ class Placements:
         has_length = layout.total >= 0 and metrics != plan.metrics  # of one of the metrics
         if has_length or [source for _, source in kept] != sources:
             raise NotAlikeError
-        return Placement(at_step, at_epoch, metrics)
+        return LinePlacement(at_step, at_epoch, metrics)
 
     def _enter(self, plan: LinePlan, number: int, told: Placed, *, has_rank: bool) -> Placed | None:
         """What the context makes of a line."""
@@ -253,7 +253,7 @@ class RepeatedColumns:
                 return False
         return True
 
-    def place(self, placements: Sequence[Placement | None]) -> list[PlanLines]:
+    def place(self, placements: Sequence[LinePlacement | None]) -> list[PlanLines]:
         """Keep the numbers of all lines at their positions; gives those whose metrics are others."""
         placed, others = list[tuple[list[Any], slice, Sequence[Any]]](), list[PlanLines]()
         kept = defaultdict[PlanLines, list[range]](list)
