@@ -17,6 +17,9 @@ BAR_START = re.compile(rb":\s+\d+% ?(?:\||\xe2\x94)")
 _CELLS = re.compile(rb"[^ ]+")
 GAP = re.compile(rb"[ \t]{2,}|\t")
 _MAY_BE_HEADER = re.compile(rb"[\s|]*[A-Za-z#]")
+_NO_HEADER = re.compile(rb"Step[ \t]+Img/sec[ \t]")
+"""What tf_cnn_benchmarks prints above its step lines, which name their numbers."""
+
 _NAME = re.compile(rb"[A-Za-z#][\w./@%:'# ()*-]{0,40}|\|\|\w{1,20}\|\|")
 EPOCHS = frozenset(("epoch", "epochs", "ep", "e"))
 STEPS = (
@@ -72,7 +75,7 @@ def columns_of(text: bytes, *, is_placed: bool = False) -> Columns | None:
     A header that `is_placed`, by a line above it, may lack a position, if it has many columns or bars between
     names of measures.
     """
-    if not _MAY_BE_HEADER.match(text):
+    if not _MAY_BE_HEADER.match(text) or _NO_HEADER.search(text):
         return None
     text = without_frame(BAR_START.split(text, maxsplit=1)[0].removesuffix(b"\\"))
     separator = _separator_of(text)

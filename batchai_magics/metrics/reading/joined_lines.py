@@ -3,7 +3,7 @@
 A program that prints unbuffered writes a line and its newline separately, so that another process may write
 in between. What stands where one line ends and the next begins tells the two apart: words with which lines
 begin, or numbers of so many decimals that it is known where a line ends. Digits before a step may belong to
-the line in front; where that cannot be decided, the line is left as it is.
+the line in front; where that cannot be decided, both lines are left out.
 """
 
 from __future__ import annotations
@@ -53,12 +53,20 @@ _ALIGNED_SEAM = re.compile(
     + rb"|".join(source_of(row).encode() for row in _ALIGNED)
     + rb"))"
 )
-_OPEN_NUMBER = re.compile(rb"(?:\d\.|Num batches: |images/sec: )\Z")
-"""What is before digits of which the first belong to another number."""
+_OPEN_NUMBER = re.compile(
+    rb"(?:\d\.|images/sec: |(?P<most>Num batches: |global_step )|(?:vgg|resnet|inception|cifar))\Z"
+)
+"""What is before digits of which the first belong to another number: `most`, one that no step exceeds."""
 
-_YEAR = re.compile(rb"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \Z")
-_YEAR_DIGITS = 4
+_FIXED_DIGITS = {
+    re.compile(rb"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \Z"): 4,  # a year
+    re.compile(rb"\(jitter = \d+\.\d\)[ \t]+(?:-?\d+|\S+[ \t]+\S+[ \t]+\d)\.\Z"): 3,  # of a cut line
+    re.compile(rb"Num epochs: +\d+\.\Z"): 2,
+}
+"""How many digits a number goes on with behind its beginning."""
+
 _MAX_LABEL_BYTES = 64
+_MAX_DIGITS = 36  # of two numbers
 _STEP = re.compile(rb"1|[1-9]\d*0")  # the first one, or one of every ten
 _RUN = re.compile(rb"\d+")
 
@@ -83,6 +91,10 @@ def _split_at_records(text: bytes) -> Iterator[bytes]:
     at = 0
     for record in _records().finditer(text):
         begin = _begin_of(text, at, record.start())
+        if begin is None:
+            yield text[at : at + read_prefixes(text[at:]).begin]
+            at = record.end()
+            continue
         if at < begin:
             yield text[at:begin]
         at = record.end() if text[record.end() :].strip() else len(text)
@@ -91,8 +103,8 @@ def _split_at_records(text: bytes) -> Iterator[bytes]:
         yield text[at:]
 
 
-def _begin_of(text: bytes, at: int, record: int) -> int:
-    """Where the line of a record begins, with its prefixes, or the text of which it cannot be told apart.
+def _begin_of(text: bytes, at: int, record: int) -> int | None:
+    """Where the line of a record begins, with its prefixes; None if its digits may be another line's.
 
     Args:
         text: The lines.
@@ -104,19 +116,30 @@ def _begin_of(text: bytes, at: int, record: int) -> int:
     digits = text[end : run.end()] if run else b""
     before = text[at:end]
     foreign = _foreign_digits(before, digits)
+    if foreign is None:
+        return None
     if foreign:
         return end + foreign
     if not before.strip() or (before.strip(b"-=") and read_prefixes(text[at:]).begin >= len(before)):
         return at
     if label := LABEL.search(text, max(at, end - _MAX_LABEL_BYTES), end):
         return label.start()
-    return at if foreign is None else end
+    return end
 
 
 def _foreign_digits(before: bytes, digits: bytes) -> int | None:
     """How many of the digits in front of a step are of the text before them; None if that is not known."""
-    if _YEAR.search(before) and len(digits) > _YEAR_DIGITS:
-        return _YEAR_DIGITS
-    if not _OPEN_NUMBER.search(before):
+    for expression, count in _FIXED_DIGITS.items():
+        if len(digits) > count and expression.search(before):
+            return count
+    number = _OPEN_NUMBER.search(before)
+    if number is None:
         return 0
-    return next((begin for begin in range(len(digits) - 1, 0, -1) if _STEP.fullmatch(digits, begin)), None)
+    if len(digits) > _MAX_DIGITS:
+        return None
+    begins = [begin for begin in range(1, len(digits)) if digits[begin] != ord("0")]
+    if number["most"]:
+        begins = [begin for begin in begins if int(digits[begin:]) <= int(digits[:begin])]
+    else:
+        begins = [begin for begin in begins if _STEP.fullmatch(digits, begin)]
+    return begins[0] if len(begins) == 1 else None

@@ -145,7 +145,8 @@ class PlanCache:
             if len(forms) <= _MAX_FORMS and all(each and each.kind is LineKind.STEP for each in readings):
                 return parts
         parts = split_joined(line)
-        return parts if len(parts) > 1 and any(map(_is_of_program, parts)) else []
+        is_left_out = sum(map(len, parts)) < len(line)
+        return parts if is_left_out or (len(parts) > 1 and any(map(_is_of_program, parts))) else []
 
     def tells_rank_label(self, line: bytes) -> bool:
         """Whether a line of a new skeleton tells first that numbers in front of lines are ranks.

@@ -373,6 +373,39 @@ def test_a_step_behind_a_decimal_that_may_begin_anywhere_is_not_guessed(number):
     assert found(f"{step(25)}\nversion 1.8{step(number)}\n{step(50)}\n") == [(25, 7.087), (50, 7.087)]
 
 
+@pytest.mark.parametrize("text", ["version 1.8", "TensorFlow:  1.1", "Model:       vgg16", "images/sec: 23"])
+def test_a_step_whose_digits_may_begin_at_two_places_is_left_out(text):
+    assert [r.step for r in read(f"{text}{step(120)}\n{step(20)}\n") if isinstance(r, Measurement)] == [
+        20
+    ] * 4
+
+
+@pytest.mark.parametrize("text", ["Running evaluation at global_step ", "Num batches: "])
+@pytest.mark.parametrize(
+    ("number", "glued", "steps"), [(110, 100, [100]), (13, 3, [3]), (110, 110, []), (235, 175, [])]
+)
+def test_a_step_behind_a_number_that_it_cannot_exceed_is_told_apart_by_it(text, number, glued, steps):
+    records = read(f"{text}{number}{step(glued)}\n")
+    assert [r.step for r in records if isinstance(r, Measurement)] == [s for s in steps for _ in range(4)]
+
+
+def test_a_step_behind_endless_digits_is_left_out():
+    assert found(f"Num batches: {'9' * 5000}{step(10)}\n{step(20)}\n") == [(20, 7.087)]
+
+
+def test_a_number_of_epochs_before_a_step_is_taken_off():
+    records = read(f"Num epochs:  0.13{step(120)}\n")
+    assert [r.value for r in records if isinstance(r, Fact)] == ["0.13"]
+    assert [r.step for r in step_lines(records)] == [120]
+
+
+@pytest.mark.parametrize("loss", ["total_loss", "loss\ttop_1_accuracy\ttop_5_accuracy", "lossDone warm up"])
+def test_the_columns_of_several_processes_between_their_steps_head_no_table(loss):
+    columns = f"Step\tImg/sec\t{loss}\n"
+    text = f"==========\n{columns}{step(1)}\n{columns}==========\n{columns}{step(10)}\n{columns}{step(20)}\n"
+    assert found(text) == [(1, 7.087), (10, 7.087), (20, 7.087)]
+
+
 def test_a_record_at_the_cut_of_an_overlong_line_is_read():
     cut = step(10).index(" +/-")
     assert found("y" * (MAX_LINE_BYTES - cut) + "#" + step(70) + "\n")[0] == (70, 7.087)
