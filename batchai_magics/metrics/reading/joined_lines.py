@@ -73,6 +73,8 @@ _RUN = re.compile(rb"\d+")
 
 def split_joined(text: bytes) -> list[bytes]:
     """Split lines that were joined without a newline."""
+    if len(parts := [*_split_at_records(text)]) > 1 and all(map(_records().fullmatch, parts)):
+        return parts  # without a search for seams, which would find none, from every character
     parts = _SEAM.split(text)
     if any(literal in text for literal in _ALIGNED_LITERALS):  # most lines are not searched for each label
         parts = [part for joined in parts for part in _ALIGNED_SEAM.split(joined)]

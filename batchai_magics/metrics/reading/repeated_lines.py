@@ -86,7 +86,8 @@ def _repeat_at(owners: Sequence[object], row: int) -> Repeat | None:
         except ValueError:
             return None
         size = at - row
-        if owners[row:at] == owners[at : at + size]:
+        end = at + (_MIN_PERIODS - 1) * size
+        if owners[row : end - size] == owners[at:end]:  # else the count, slow far below, is too small
             differ = map(is_not, islice(owners, at, None), islice(owners, row, None))
             alike_count = next(compress(count(), differ), len(owners) - at)
             periods = alike_count // size + 1
