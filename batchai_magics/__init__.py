@@ -17,7 +17,7 @@ from batchai_magics.version import __version__
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-_load_attribute, _, _names = lazy_exports.attach_stub(__name__, __file__)
+_load_attribute, _, _names = lazy_exports.attach_stub(__name__, __file__, keeps_loaded=False)
 __all__ = [*_names, "__version__", "load_ipython_extension", "unload_ipython_extension"]
 
 

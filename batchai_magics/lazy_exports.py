@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 
-def attach_stub(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+def attach_stub(
+    package: str, file: str, *, keeps_loaded: bool = True
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """`__getattr__`, `__dir__` and `__all__` of the package whose `__init__.py` is `file`.
 
     The stub beside it has one `from .module import name as name` for each module. Other names raise
-    AttributeError, as everywhere.
+    AttributeError, as everywhere. `keeps_loaded`: a name that was used once is an attribute of the package.
     """
     homes = {}  # the module of each name
     stub = Path(file).with_suffix(".pyi").read_text(encoding="utf-8")
@@ -31,7 +33,8 @@ def attach_stub(package: str, file: str) -> tuple[Callable[[str], Any], Callable
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         exported = getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
-        setattr(sys.modules[package], name, exported)  # where the next import finds it
+        if keeps_loaded:  # where the next import finds it
+            setattr(sys.modules[package], name, exported)
         return exported
 
     return load, lambda: sorted(homes), sorted(homes)

@@ -18,7 +18,7 @@ def test_every_listed_name_can_be_imported(package):
     assert sorted(dir(module)) == sorted(module.__all__)
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("package", PACKAGES[1:])  # a name of the first one may prepare another notebook
 def test_name_is_an_attribute_once_it_was_used(package):
     module = importlib.import_module(package)
     name = module.__all__[0]

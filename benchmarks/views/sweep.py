@@ -16,6 +16,8 @@ from batchai_magics.widgets.comparison.sweep_view import (
     TrialRow,
     curve_of,
 )
+from batchai_magics.widgets.core.polled_model import PageData
+from batchai_magics.widgets.core.view_stream import Batch
 from benchmarks.row import Row, table
 from benchmarks.views.compare import UPDATES, first_messages, measured
 
@@ -40,6 +42,7 @@ def times_ms(count: int, updates: int) -> dict[str, float]:
     model = SweepModel(_NoSweep(), JobCosts(None, Settings()))
     model.take(update_of([trial(n, 1 / n) for n in range(1, count + 1)]))
     view = SweepStream(model, work=lambda task: task(), clock=time.monotonic, open_jobs=lambda *_: "")
+    view.carrier = _Discarded()
     messages = first_messages(view)
     began = time.process_time()
     for n in range(1, updates + 1):
@@ -56,6 +59,21 @@ def times_ms(count: int, updates: int) -> dict[str, float]:
 
 class _NoSweep:
     name, backend = "bench", None
+
+
+class _Discarded:
+    """Sends a page nothing."""
+
+    is_gone = False
+
+    def transmit(self, message: Batch) -> None:
+        pass
+
+    def publish_state(self, state: PageData) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
 
 
 def trial(number: int, value: float) -> TrialRow:

@@ -137,7 +137,7 @@ def started(script: str) -> subprocess.Popen[bytes]:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="which signals a process handles is read from /proc")
 def test_only_processes_that_handle_the_signal_receive_it():
-    handle = "import signal; signal.signal(signal.SIGUSR1, lambda *_: print('warned', flush=True))"
+    handle = "import os, signal; signal.signal(signal.SIGUSR1, lambda *_: os.write(1, b'warned\\n'))"
     with (
         started(f"{handle}\nprint('up', flush=True); input()") as one,
         started("print('up', flush=True); input()") as two,
