@@ -146,7 +146,7 @@ def _create_or_find(backend: Backend, request: CellRequest, runs: Sequence[JobRe
         # another process may have just created it; or the secrets differ, which no spec shows
         with contextlib.suppress(ConflictError):
             created = _create(backend, request, candidate)
-            return _shown(backend, created.job, runs, file) if runs else created
+            return _reattached(backend, created.job, runs, file) if runs else created
     names = names or [request.name]
     if request.is_same:
         text = f"a different job called {names[-1]} exists"
@@ -165,7 +165,7 @@ def _identical_run(request: CellRequest, runs: Sequence[JobResource]) -> str:
     return same or (runs[-1].id.name if _may_match(asked, runs[-1].spec.to_wire()) else "")
 
 
-def _shown(backend: Backend, job: Job, runs: Sequence[JobResource], file: str) -> Submitted:
+def _reattached(backend: Backend, job: Job, runs: Sequence[JobResource], file: str) -> Submitted:
     """The run that was found; the expressions of the cell are kept with it, for lists and other processes."""
     records = backend.records
     if job.patterns and records and not job.patterns.items() <= job.labels().patterns.items():

@@ -146,7 +146,7 @@ class FolderStorage:
         """The SHA-256 (hex) of a file."""
         with self._file_to_read(share, path) as file:
             if is_remote(file):
-                read_slice(file, 0, 1)  # raises for what is no regular file
+                read_slice(file, 0, 1)  # raises unless it is a regular file
                 return file.digest()
             with open_regular(file) as stream:
                 return _sha256(stream)

@@ -203,7 +203,7 @@ def _pass_sentence(scan: LineScan) -> bool:
 
 
 def _take_text_pair(scan: LineScan) -> bool:
-    """Pass a name whose value is no number, but only the name of a group: `LOC: recall: 0.5`."""
+    """Pass a name whose value is not a number but the name of a group: `LOC: recall: 0.5`."""
     found = numbers.TEXT_PAIR.match(scan.text, scan.at, scan.end)
     if found is None:
         return False
