@@ -24,8 +24,7 @@ from batchai_magics.commands.output.job_list import JobList
 from batchai_magics.commands.output.job_summary import state_summary
 from batchai_magics.errors import BatchAIError, ConflictError, UsageError, visible_lines
 from batchai_magics.follow import changes
-from batchai_magics.follow.failure_logs import last_lines, redacted_logs
-from batchai_magics.follow.job_errors import error_of, first_failure, paths_of
+from batchai_magics.follow.job_errors import error_of, first_failure, last_lines, paths_of, redacted_logs
 from batchai_magics.follow.wait_reason import with_wait_reason
 from batchai_magics.jobs.argument_checks import SECONDS, check_argument
 from batchai_magics.jobs.job_handle import Job

@@ -133,7 +133,7 @@ def _run_shell_word(word: str, words: Sequence[str]) -> int:
 
         return agent_skill(words)
     if word == "completion":
-        from batchai_magics.commands.parsing.shell_completion import completion
+        from batchai_magics.commands.parsing.command_completion import completion
 
         print(completion(words))
         return 0

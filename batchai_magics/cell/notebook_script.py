@@ -14,7 +14,7 @@ from typing import Any
 
 from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.models import secret_masking
-from batchai_magics.models.runs.parameters import is_parameter
+from batchai_magics.models.runs.labels import is_parameter
 from batchai_magics.untrusted_files import parse_json
 
 SUFFIX = ".ipynb"

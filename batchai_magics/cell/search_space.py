@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from batchai_magics.errors import UsageError
-from batchai_magics.models.runs.parameters import MAX_PARAMETERS, Parameter, is_parameter, value_of
+from batchai_magics.models.runs.labels import MAX_PARAMETERS, Parameter, is_parameter, value_of
 
 OPTION = "--sweep"
 MAX_TRIALS = 100_000

@@ -34,7 +34,7 @@ from batchai_magics.cell.search_space import (
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
 from batchai_magics.models.job_spec import JobSpec
-from batchai_magics.models.runs.parameters import Parameter
+from batchai_magics.models.runs.labels import Parameter
 from batchai_magics.options.option_parsing import expand, join_dashed_values, parse_options
 
 SEED = "seed"  # the parameter of --seeds

@@ -10,8 +10,7 @@ from functools import partial
 
 from batchai_magics.backends.base import Backend, Chunk, FileRef
 from batchai_magics.errors import BatchAIError
-from batchai_magics.follow.failure_logs import last_output, redacted_logs
-from batchai_magics.follow.job_errors import paths_of
+from batchai_magics.follow.job_errors import last_output, paths_of, redacted_logs
 from batchai_magics.follow.job_events import Standstill
 from batchai_magics.follow.stack_collector import stacks_of
 from batchai_magics.metrics.runs import resource_usage

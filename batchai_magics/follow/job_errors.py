@@ -6,13 +6,15 @@ import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from batchai_magics.backends.base import Backend, Chunk
+from batchai_magics.backends.base import Backend, Chunk, FileRef
 from batchai_magics.cell.cell_job_spec import OF_CELL, SCRIPT, is_of_folder
 from batchai_magics.cell.notebook_variables import missing_in
 from batchai_magics.errors import DISK_FULL, BatchAIError
-from batchai_magics.follow.failure_logs import ReadLog, last_output, redacted_logs
+from batchai_magics.log_lines import lines_at_end, visible_text
+from batchai_magics.metrics.reading.line_splitter import strip_controls
 from batchai_magics.models.job_execution import ERR, OUT, STDOUTERR, RankExit, node_name
 from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.records.job_error import (
     NO_PATHS,
@@ -25,6 +27,12 @@ from batchai_magics.records.job_error import (
 )
 from batchai_magics.records.record_files import SUBMISSION
 from batchai_magics.records.submission import Submission
+
+READ_LINES = 200  # of a log's end, in which the traceback is searched
+WINDOW_BYTES = 1 << 16  # per read
+MAX_SCAN_BYTES = 1 << 22  # of the end of a log that other processes write too
+
+ReadLog = Callable[[str, int, int], Chunk]  # file, offset, limit; with secrets redacted
 
 _SCRIPT_PATH = re.compile(r"\$(?:\{AZ_BATCHAI_INPUT_SCRIPT\}|AZ_BATCHAI_INPUT_SCRIPT)/([\w.-]+\.py)\b")
 _RUN = re.compile(r"(?:-t\d+)?(?:-\d+)?$")  # of a trial, and of what ran again
@@ -56,6 +64,39 @@ _PACKAGES = {  # of modules that are named otherwise
     "umap": "umap-learn",
     "yaml": "pyyaml",
 }
+
+
+def redacted_logs(backend: Backend, job: ResourceId) -> ReadLog:
+    """Reads the logs of a job, secrets as asterisks."""
+    return lambda file, offset, limit: backend.read(FileRef(job, file), offset, limit).redacted
+
+
+def last_output(read: ReadLog, file: str, *, rank: int | None = None) -> LastOutput:
+    """The last lines of a log, or of one rank's output in it, as a terminal shows them."""
+    lines = last_lines(read, file, READ_LINES, rank=rank)
+    return LastOutput(file, tuple(strip_controls(visible_text(line)) for line in lines))
+
+
+def last_lines(read: ReadLog, file: str, count: int, *, rank: int | None = None) -> tuple[str, ...]:
+    """The last `count` lines within the last 64 KiB of a log, of a rank within the last 4 MiB.
+
+    Where it is not known which rank wrote what, all lines count.
+    """
+    size = 0
+    while (found := read(file, size, 1).size) > size:
+        size = found
+    start, data = size, b""
+    while start > 0 and data.count(b"\n") <= count and size - start < MAX_SCAN_BYTES:
+        begin = max(0, start - WINDOW_BYTES)
+        chunk = read(file, begin, start - begin)
+        if rank is None or not chunk.spans:
+            data = chunk.data + data
+            break
+        spans = (span for span in chunk.spans if span.rank == rank)
+        written = (chunk.data[max(0, s.start - chunk.offset) : s.end - chunk.offset] for s in spans)
+        data, start = b"".join(written) + data, begin
+    lines = (line.rstrip(b"\r\n") for line in lines_at_end(data, count))
+    return tuple(line.decode("utf-8", errors="replace") for line in lines)
 
 
 def error_of(backend: Backend, job: JobResource) -> JobError | None:

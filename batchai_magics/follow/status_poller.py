@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from batchai_magics.backends.base.resource_requests import StatusSnapshot
+from batchai_magics.backends.base.capabilities import StatusSnapshot
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base.protocol import Backend

@@ -27,8 +27,7 @@ from batchai_magics.config import Settings
 from batchai_magics.jobs.git_process import GitOutput, GitProcess, RepositorySettings, work_tree_of
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import ResourceId
-from batchai_magics.models.runs.labels import Labels
-from batchai_magics.models.runs.parameters import bounded, is_parameter, of_arguments
+from batchai_magics.models.runs.labels import Labels, bounded, is_parameter, of_arguments
 from batchai_magics.models.secret_masking import (
     MASK,
     SecretMask,

@@ -184,9 +184,8 @@ def _live_output(
 
 def _embed_job(job: Job) -> str:
     """Creates a job's live view for embedding in another one; returns its widget's id."""
-    from batchai_magics.widgets.core.cell_output import EmbeddedOutput
+    from batchai_magics.widgets.core.cell_output import EmbeddedOutput, KernelWidget
     from batchai_magics.widgets.core.flow_control import main_loop_scheduler
-    from batchai_magics.widgets.core.kernel_widget import KernelWidget
     from batchai_magics.widgets.job.job_view import JobStream
 
     publisher, model = _publisher(), _job_model(job)

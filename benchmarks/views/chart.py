@@ -23,7 +23,7 @@ from batchai_magics.metrics.measurement import Record, lines_of
 from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.metrics.runs.log_records import records_in
 from batchai_magics.models.resource_ids import Kind, workspace_id
-from batchai_magics.widgets.core.kernel_widget import KernelWidget
+from batchai_magics.widgets.core.cell_output import KernelWidget
 from batchai_magics.widgets.job.job_view import JobStream
 from benchmarks.row import Row, table
 from benchmarks.views.counting import page

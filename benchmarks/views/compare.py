@@ -15,8 +15,7 @@ from batchai_magics.metrics import Comparison, compare, read_metrics
 from batchai_magics.metrics.charts.figure import figure_png
 from batchai_magics.widgets.comparison.comparison_view import ComparisonModel, ComparisonStream
 from batchai_magics.widgets.core import pages
-from batchai_magics.widgets.core.polled_model import PageData
-from batchai_magics.widgets.core.view_stream import ViewStream
+from batchai_magics.widgets.core.view_stream import PageData, ViewStream
 from benchmarks.row import Row, table
 
 RUNS, POINTS = 200, 1000

@@ -16,8 +16,7 @@ from batchai_magics.widgets.comparison.sweep_view import (
     TrialRow,
     curve_of,
 )
-from batchai_magics.widgets.core.polled_model import PageData
-from batchai_magics.widgets.core.view_stream import Batch
+from batchai_magics.widgets.core.view_stream import Batch, PageData
 from benchmarks.row import Row, table
 from benchmarks.views.compare import UPDATES, first_messages, measured
 

@@ -8,7 +8,7 @@ import pytest
 
 from batchai_magics.backends.base import FileRef, Seal
 from batchai_magics.errors import FileChangedError, StorageError
-from batchai_magics.follow.failure_logs import WINDOW_BYTES, last_lines, redacted_logs
+from batchai_magics.follow.job_errors import WINDOW_BYTES, last_lines, redacted_logs
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_logs import TAIL_BYTES, tail_of
 from batchai_magics.jobs.job_model import log_metrics

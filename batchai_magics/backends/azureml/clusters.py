@@ -15,8 +15,7 @@ from batchai_magics.backends.azureml.job_names import job_id
 from batchai_magics.backends.azureml.settings import NAME
 from batchai_magics.backends.azureml.ttl_cache import TtlCache
 from batchai_magics.backends.base import api_errors
-from batchai_magics.backends.base.capabilities import unsupported
-from batchai_magics.backends.base.resource_requests import Listing, Patch, Spec
+from batchai_magics.backends.base.capabilities import Listing, Patch, Spec, unsupported
 from batchai_magics.errors import (
     CapabilityError,
     ConflictError,

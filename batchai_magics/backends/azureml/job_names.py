@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from batchai_magics.models.resource_ids import Kind, ResourceId
-from batchai_magics.models.runs.labels import Labels
-from batchai_magics.models.runs.parameters import Parameter
+from batchai_magics.models.runs.labels import Labels, Parameter
 from batchai_magics.records.record_files import LABELS
 
 NAME, EXPERIMENT = "batchai_name", "batchai_experiment"  # among the properties of our jobs

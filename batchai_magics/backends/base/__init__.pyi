@@ -54,7 +54,7 @@ from .file_chunks import (
     WriteTime as WriteTime,
     fault_text as fault_text,
 )
-from .resource_requests import (
+from .capabilities import (
     JobNeeds as JobNeeds,
     Listing as Listing,
     NewJob as NewJob,

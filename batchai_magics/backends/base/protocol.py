@@ -12,9 +12,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
-from batchai_magics.backends.base.capabilities import Capabilities, check_supported
+from batchai_magics.backends.base.capabilities import (
+    Capabilities,
+    JobNeeds,
+    NewJob,
+    Patch,
+    Spec,
+    StatusSnapshot,
+    check_supported,
+)
 from batchai_magics.backends.base.file_chunks import Chunk, FileRef
-from batchai_magics.backends.base.resource_requests import JobNeeds, NewJob, Patch, Spec, StatusSnapshot
 from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError
 from batchai_magics.models.job_execution import STDOUTERR, is_process_log
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -22,6 +29,7 @@ from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 
 if TYPE_CHECKING:
+    from batchai_magics.backends.base.capabilities import Listing, Page
     from batchai_magics.backends.base.facets import (
         Cleaning,
         NodeCommands,
@@ -33,7 +41,6 @@ if TYPE_CHECKING:
         Telemetry,
         Usages,
     )
-    from batchai_magics.backends.base.resource_requests import Listing, Page
     from batchai_magics.backends.base.storage import Accounts, Groups, Storage
     from batchai_magics.models.job_execution import OutputFile
     from batchai_magics.models.job_spec import JobSpec

@@ -10,7 +10,7 @@ from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import IO, Any, cast
 
-from batchai_magics.models.runs.parameters import Parameter, bounded
+from batchai_magics.models.runs.labels import Parameter, bounded
 from batchai_magics.models.secret_masking import without_secrets
 from batchai_magics.models.telemetry_records import Sample, TelemetryRecord
 from batchai_magics.untrusted_files import open_file, parse_json, read_json

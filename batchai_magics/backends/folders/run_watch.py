@@ -47,8 +47,8 @@ from batchai_magics.metrics.runs.resource_usage import is_idle
 from batchai_magics.metrics.runs.run_metrics import RunMetrics
 from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
 from batchai_magics.models.prices import NodeTime, Price
+from batchai_magics.models.runs.labels import Parameter
 from batchai_magics.models.runs.notifications import Notification, NotificationKind
-from batchai_magics.models.runs.parameters import Parameter
 from batchai_magics.models.runs.scalar_export import (
     ExportedRun,
     ExportKind,

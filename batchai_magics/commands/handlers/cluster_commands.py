@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from batchai_magics.backends.base.resource_requests import JobNeeds
+from batchai_magics.backends.base.capabilities import JobNeeds
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import machine_options, resource_commands
 from batchai_magics.commands.handlers.machine_options import auto_storage

@@ -15,7 +15,7 @@ from typing import Any
 from batchai_magics.cell.search_space import Choices, Distribution, SearchSpace
 from batchai_magics.errors import CapabilityError
 from batchai_magics.jobs.sweeps.trial import Trial, TrialResult
-from batchai_magics.models.runs.parameters import Parameter
+from batchai_magics.models.runs.labels import Parameter
 
 WARM_UP_TRIALS = 4  # that ended before the first one is pruned
 

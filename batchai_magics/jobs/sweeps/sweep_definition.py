@@ -21,7 +21,7 @@ from batchai_magics.cell.sweep_request import SweepRequest, has_markers
 from batchai_magics.errors import NotFoundError, StorageError, UsageError
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import ResourceId
-from batchai_magics.models.runs.parameters import is_parameter
+from batchai_magics.models.runs.labels import is_parameter
 from batchai_magics.models.runs.watch_request import WatchRequest
 from batchai_magics.records.record_files import CHANNELS
 from batchai_magics.untrusted_files import parse_json

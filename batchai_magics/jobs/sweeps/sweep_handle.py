@@ -30,8 +30,7 @@ from batchai_magics.metrics.reading.progress_reader import Progress
 from batchai_magics.metrics.runs.seed_groups import SEED, SeedGroups
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
 from batchai_magics.models.resources import JobResource
-from batchai_magics.models.runs.labels import SWEEP, Labels
-from batchai_magics.models.runs.parameters import Parameter
+from batchai_magics.models.runs.labels import SWEEP, Labels, Parameter
 from batchai_magics.models.states import CANCELLED as CANCELLED_JOB
 from batchai_magics.records.trial_record import PRUNED, trial_of
 

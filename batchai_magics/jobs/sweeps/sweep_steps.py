@@ -25,8 +25,7 @@ from batchai_magics.jobs.sweeps.sweep_definition import STOPPED, SweepDefinition
 from batchai_magics.jobs.sweeps.trial import Trial, is_max
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import Cluster, JobResource
-from batchai_magics.models.runs.labels import SWEEP, LabelChange, Labels
-from batchai_magics.models.runs.parameters import Parameter, bounded
+from batchai_magics.models.runs.labels import SWEEP, LabelChange, Labels, Parameter, bounded
 from batchai_magics.models.secret_masking import without_secrets
 from batchai_magics.records.record_files import LABELS, TRIAL
 from batchai_magics.records.trial_record import PRUNED, TrialRecord, trial_name

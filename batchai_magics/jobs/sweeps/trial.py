@@ -18,7 +18,7 @@ from batchai_magics.metrics.runs.metric_traits import Direction, MetricPreferenc
 from batchai_magics.metrics.runs.run_metrics import Metric, RunMetrics
 from batchai_magics.metrics.runs.seed_groups import SeededRun, SeedGroups, seed_groups
 from batchai_magics.models.resources import JobResource
-from batchai_magics.models.runs.parameters import Parameter
+from batchai_magics.models.runs.labels import Parameter
 from batchai_magics.models.states import CANCELLED, ExecutionState
 from batchai_magics.records.trial_record import PRUNED, trial_name
 

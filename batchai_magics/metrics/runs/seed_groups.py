@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from batchai_magics.metrics.runs.metric_summary import number_text
-from batchai_magics.models.runs.parameters import Parameter
+from batchai_magics.models.runs.labels import Parameter
 
 SEED = "seed"  # the parameter
 MAX_SENTENCES = 20

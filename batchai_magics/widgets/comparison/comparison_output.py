@@ -14,9 +14,8 @@ from batchai_magics.widgets.comparison.comparison_view import (
     ScalingModel,
 )
 from batchai_magics.widgets.core import display
-from batchai_magics.widgets.core.cell_output import EmbeddedOutput, WaitFor
+from batchai_magics.widgets.core.cell_output import EmbeddedOutput, KernelWidget, WaitFor
 from batchai_magics.widgets.core.display import Bundle
-from batchai_magics.widgets.core.kernel_widget import KernelWidget
 from batchai_magics.widgets.core.view_stream import Clock
 from batchai_magics.widgets.dashboards.dashboard import DashboardStream
 from batchai_magics.widgets.dashboards.dashboard_output import IDLE_S, DashboardOutput, LiveDashboard

@@ -33,8 +33,7 @@ from batchai_magics.metrics.runs.scaling import scaling_so_far
 from batchai_magics.metrics.runs.scaling_curve import workers
 from batchai_magics.models.states import CANCELLED, STOPPED
 from batchai_magics.widgets.core.display import Bundle, figure
-from batchai_magics.widgets.core.polled_model import PageData
-from batchai_magics.widgets.core.view_stream import Batch
+from batchai_magics.widgets.core.view_stream import Batch, PageData
 from batchai_magics.widgets.dashboards.dashboard import DashboardModel, DashboardStream
 from batchai_magics.widgets.job.job_header import chart_fields, progress_fields
 

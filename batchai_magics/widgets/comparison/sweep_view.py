@@ -19,13 +19,12 @@ from batchai_magics.metrics.runs.metric_summary import number_text
 from batchai_magics.metrics.runs.metric_traits import Direction
 from batchai_magics.metrics.runs.seed_groups import SEED, SeededRun, SeedGroups, seed_groups
 from batchai_magics.models.prices import Cost, total
-from batchai_magics.models.runs.parameters import Parameter
+from batchai_magics.models.runs.labels import Parameter
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.widgets.comparison.comparison_output import show_figure
 from batchai_magics.widgets.comparison.comparison_view import FigureModel, json_number
 from batchai_magics.widgets.core.display import Bundle, figure
-from batchai_magics.widgets.core.polled_model import PageData, milliseconds
-from batchai_magics.widgets.core.view_stream import Batch, RunInBackground
+from batchai_magics.widgets.core.view_stream import Batch, PageData, RunInBackground, milliseconds
 from batchai_magics.widgets.dashboards.dashboard import DashboardStream, OpenJobs
 from batchai_magics.widgets.job.job_header import progress_fields
 

@@ -12,7 +12,7 @@ from typing import TypeVar, cast
 
 from batchai_magics.widgets.core.cell_output import PublishedOutput
 from batchai_magics.widgets.core.flow_control import Budget
-from batchai_magics.widgets.core.polled_model import TICK_S, ModelPoller, PolledModel, stopped_message
+from batchai_magics.widgets.core.view_stream import TICK_S, ModelPoller, PolledModel, stopped_message
 
 _log = logging.getLogger(__name__)
 

@@ -16,8 +16,7 @@ from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import Cluster, Node
 from batchai_magics.models.states import AllocationState, NodeState
 from batchai_magics.widgets.core.display import Bundle
-from batchai_magics.widgets.core.polled_model import PageData, milliseconds
-from batchai_magics.widgets.core.view_stream import Batch, reply_to
+from batchai_magics.widgets.core.view_stream import Batch, PageData, milliseconds, reply_to
 from batchai_magics.widgets.dashboards.dashboard import DashboardModel, DashboardStream
 
 NODES_TTL_S = 4.0  # cache TTL of the node list: two nodes that swap states change no count

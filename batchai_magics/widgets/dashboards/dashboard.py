@@ -7,8 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from batchai_magics.widgets.core.display import Bundle
-from batchai_magics.widgets.core.polled_model import PageData
-from batchai_magics.widgets.core.view_stream import Batch, Clock, RunInBackground, ViewStream, reply_to
+from batchai_magics.widgets.core.view_stream import (
+    Batch,
+    Clock,
+    PageData,
+    RunInBackground,
+    ViewStream,
+    reply_to,
+)
 
 if TYPE_CHECKING:
     from batchai_magics.jobs.job_handle import Job

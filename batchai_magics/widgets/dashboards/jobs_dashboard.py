@@ -22,8 +22,7 @@ from batchai_magics.models.resource_ids import Kind, ResourceId, check_name
 from batchai_magics.models.resources import JobResource, Workspace
 from batchai_magics.models.runs.labels import Labels, varying_parameters
 from batchai_magics.widgets.core.display import Bundle
-from batchai_magics.widgets.core.polled_model import PageData
-from batchai_magics.widgets.core.view_stream import Batch
+from batchai_magics.widgets.core.view_stream import Batch, PageData
 from batchai_magics.widgets.dashboards.dashboard import DashboardModel, DashboardStream
 from batchai_magics.widgets.job.job_header import execution_of, progress_fields
 

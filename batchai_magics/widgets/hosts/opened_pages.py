@@ -22,9 +22,8 @@ from batchai_magics.widgets.comparison.sweep_view import SweepStream
 from batchai_magics.widgets.core import pages
 from batchai_magics.widgets.core.cell_output import EmbeddedOutput
 from batchai_magics.widgets.core.flow_control import Budget
-from batchai_magics.widgets.core.polled_model import PolledModel
 from batchai_magics.widgets.core.publisher import Publisher
-from batchai_magics.widgets.core.view_stream import ViewStream
+from batchai_magics.widgets.core.view_stream import PolledModel, ViewStream
 from batchai_magics.widgets.dashboards.jobs_dashboard import AllJobsModel, JobsStream
 from batchai_magics.widgets.hosts.page_server import PageConnection, PageServer
 from batchai_magics.widgets.hosts.recorder import BYTES_PER_S, MESSAGES_PER_S, record, settings_report

@@ -21,8 +21,7 @@ from urllib.parse import SplitResult, parse_qs, urlsplit
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.untrusted_files import parse_json
 from batchai_magics.widgets.core import pages
-from batchai_magics.widgets.core.polled_model import PageData
-from batchai_magics.widgets.core.view_stream import Batch, ViewStream
+from batchai_magics.widgets.core.view_stream import Batch, PageData, ViewStream
 
 LOOPBACK = "127.0.0.1"
 MAX_MESSAGE_BYTES = 1 << 16

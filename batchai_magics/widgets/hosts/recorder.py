@@ -27,9 +27,8 @@ from batchai_magics.models.states import ExecutionState, NodeState
 from batchai_magics.version import __version__
 from batchai_magics.widgets.core.cell_output import EmbeddedOutput
 from batchai_magics.widgets.core.flow_control import Budget
-from batchai_magics.widgets.core.polled_model import PageData
 from batchai_magics.widgets.core.publisher import Publisher
-from batchai_magics.widgets.core.view_stream import Batch
+from batchai_magics.widgets.core.view_stream import Batch, PageData
 from batchai_magics.widgets.hosts.recording_file import RecordingFile
 from batchai_magics.widgets.job.job_view import JobStream, followed_job, follower_of
 

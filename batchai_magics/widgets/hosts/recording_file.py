@@ -22,8 +22,7 @@ from pathlib import Path
 from batchai_magics.errors import StorageError, UsageError
 from batchai_magics.models.secret_masking import SecretMask
 from batchai_magics.untrusted_files import open_file, parse_json, read_file
-from batchai_magics.widgets.core.polled_model import PageData
-from batchai_magics.widgets.core.view_stream import Batch
+from batchai_magics.widgets.core.view_stream import Batch, PageData
 
 FORMAT = "batchai-recording"
 VERSION = 2

@@ -17,7 +17,7 @@ from batchai_magics.models.job_execution import ERR
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import NodeState
 from batchai_magics.models.wire_times import duration
-from batchai_magics.widgets.core.polled_model import PageData, milliseconds
+from batchai_magics.widgets.core.view_stream import PageData, milliseconds
 
 MAX_OPEN_LINE_BYTES = 400  # of an unterminated line
 

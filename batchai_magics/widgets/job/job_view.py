@@ -14,8 +14,7 @@ from batchai_magics.jobs.log_tail import LogTail
 from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.jobs.watch_records import stalled_s
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES, AckWindow, Schedule
-from batchai_magics.widgets.core.polled_model import PageData
-from batchai_magics.widgets.core.view_stream import Batch, RunInBackground, ViewStream, reply_to
+from batchai_magics.widgets.core.view_stream import Batch, PageData, RunInBackground, ViewStream, reply_to
 from batchai_magics.widgets.job.job_header import (
     counts_of,
     facts_of,

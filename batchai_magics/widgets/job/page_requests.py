@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import Chunk, FileRef
 from batchai_magics.errors import BatchAIError, NotFoundError
-from batchai_magics.follow.failure_logs import ReadLog, redacted_logs
-from batchai_magics.follow.job_errors import PREPARATION_LOG, first_failure, paths_of
+from batchai_magics.follow.job_errors import PREPARATION_LOG, ReadLog, first_failure, paths_of, redacted_logs
 from batchai_magics.jobs.job_files import in_order, one_level, sent_files
 from batchai_magics.jobs.job_logs import read_redacted, saving_text
 from batchai_magics.jobs.job_model import JobModel
@@ -26,8 +25,7 @@ from batchai_magics.jobs.merged_log import MERGED, unmarked
 from batchai_magics.models.job_execution import ERR, OUT, STDOUTERR, OutputFile, RankExit
 from batchai_magics.models.resources import JobResource
 from batchai_magics.records.job_error import SourcePaths
-from batchai_magics.widgets.core.polled_model import PageData
-from batchai_magics.widgets.core.view_stream import UNKNOWN_REQUEST, Batch, reply_to
+from batchai_magics.widgets.core.view_stream import UNKNOWN_REQUEST, Batch, PageData, reply_to
 from batchai_magics.widgets.job.rank_lines import (
     ERROR_PATTERN,
     RankPage,

@@ -9,7 +9,7 @@ import pexpect
 import pytest
 
 from batchai_magics import cli
-from batchai_magics.commands.parsing.shell_completion import completion, line_candidates
+from batchai_magics.commands.parsing.command_completion import completion, line_candidates
 from batchai_magics.errors import UsageError
 from tests.commands.job_json import write_job
 from tests.patience import PATIENCE_S

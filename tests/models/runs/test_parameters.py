@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchai_magics.models.runs.parameters import MAX_LENGTH, MAX_PARAMETERS, bounded, of_arguments
+from batchai_magics.models.runs.labels import MAX_LENGTH, MAX_PARAMETERS, bounded, of_arguments
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from batchai_magics.errors import BatchAIError, UnreachableError
 from batchai_magics.follow import StateChanged
 from batchai_magics.jobs.job_model import JobModel
-from batchai_magics.widgets.core.polled_model import ModelPoller
+from batchai_magics.widgets.core.view_stream import ModelPoller
 from tests.widgets.core.recorded_page import turns
 from tests.widgets.scripted_job import resource
 
