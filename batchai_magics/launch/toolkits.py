@@ -1,4 +1,4 @@
-"""One topology per toolkit: number of processes, their nodes, commands and variables. Pure.
+"""Where a job runs, and one topology per toolkit: its processes, their nodes, commands and variables. Pure.
 
 The rules are in the descriptions of the toolkit settings in the 2018-05-01 specification.
 """
@@ -9,11 +9,11 @@ import bisect
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from batchai_magics.launch.job_site import JobSite
-from batchai_magics.launch.plan import LaunchMode, Process, Role
-from batchai_magics.launch.references import joined, json_text
+from batchai_magics.launch.plan import LaunchMode, LogPaths, Output, Process, Role
+from batchai_magics.launch.references import SharedTexts, joined, json_text
 
 if TYPE_CHECKING:  # programs that plan the setup of nodes do without the models
     from batchai_magics.models import toolkit_settings as settings_of
@@ -22,6 +22,46 @@ if TYPE_CHECKING:  # programs that plan the setup of nodes do without the models
 _TORCH_BACKEND = "gloo"  # used if the description has none
 
 Topology = tuple[LaunchMode, list[Process]]
+
+NO_RECORDS = Output(LogPaths(""), LogPaths(""))
+
+
+@dataclass(frozen=True)
+class JobSite:
+    """What the nodes of a job share: folders, interpreters, hardware; addresses, devices and free TCP ports.
+
+    Those of nodes that are yet unknown are references. `records` says where ranks record spans and times of
+    both streams, `hidden` is the folder for the redacted spans of each log.
+    """
+
+    stdouterr: str
+    shared_temp: str
+    host_file: str
+    output_segment: str
+    mount_root: str
+    job_mount_root: str
+    python: str  # runs the job's scripts
+    addresses: tuple[str, ...]  # where other nodes reach the processes of each node
+    gpu_count: int = 0  # of each node
+    core_count: int | None = 1  # of each node; None as long as the nodes are unknown
+    devices: tuple[str, ...] = ()  # of each node, as CUDA_VISIBLE_DEVICES has them; none: not ours
+    python_wrapper: str = ""  # runs a script so that an error in one rank ends the job
+    ports: tuple[int | str, ...] = ()
+    guid: str = ""
+    rank_python: str = ""  # runs the rank program
+    exits: str = ""
+    preparation_exits: str = ""
+    records: Output = NO_RECORDS
+    hidden: str = ""
+    telemetry: str = ""  # folder for resource usage samples
+    machines: str = ""  # folder for records of the machines
+    device_order: str = "PCI_BUS_ID"  # how CUDA numbers GPUs: like the driver's tools
+    disk_grace_s: float = 60.0
+    module_path: str = ""  # appended to the job's own PYTHONPATH
+    checkpoints: str = ""  # the folder that a run keeps between its attempts
+    artifacts: str = ""  # the folder of what it saves under a name
+    texts: SharedTexts = field(default_factory=SharedTexts)  # of the plan that is being made
+    hosts: tuple[str, ...] = ()  # the values of HOST_LISTS, or references to them
 
 
 class ScriptSettings(Protocol):

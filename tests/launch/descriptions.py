@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from batchai_magics.launch.job_site import JobSite
 from batchai_magics.launch.plan import LogPaths, Output, Plan, PlanNode
 from batchai_magics.launch.planning import plan
+from batchai_magics.launch.toolkits import JobSite
 from batchai_magics.models.job_spec import JobSpec
 
 SCRIPT = {"pythonScriptFilePath": "$AZ_BATCHAI_INPUT_SCRIPT/my train.py", "commandLineArgs": "--lr 0.1"}

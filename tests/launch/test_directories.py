@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics.launch.job_site import THREADS, batch_variables
 from batchai_magics.launch.plan import Directory, Image, LogPaths, Mount, Plan, PlanNode, Requirement
-from batchai_magics.launch.planning import plan, setup
+from batchai_magics.launch.planning import THREADS, batch_variables, plan, setup
 from batchai_magics.models.cluster_spec import NodeSetup
 from tests.launch.descriptions import SCRIPT, plan_nodes, plan_of, site, spec
 

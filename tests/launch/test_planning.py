@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics.launch.job_site import THREADS
 from batchai_magics.launch.plan import LaunchMode, LogPaths, Mount, Plan, Role
-from batchai_magics.launch.planning import plan, with_preparation
+from batchai_magics.launch.planning import THREADS, plan, with_preparation
 from batchai_magics.launch.toolkits import port_count, process_count
 from batchai_magics.models.job_execution import is_process_log
 from tests.launch.descriptions import SCRIPT, SCRIPT_ALONE, plan_nodes, plan_of, site, spec

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.launch.job_site import JobSite
 from batchai_magics.launch.plan import Plan, PlanNode
 from batchai_magics.launch.planning import plan, with_preparation
 from batchai_magics.launch.references import (
@@ -23,6 +22,7 @@ from batchai_magics.launch.references import (
     references,
     resolved,
 )
+from batchai_magics.launch.toolkits import JobSite
 from tests.launch import descriptions
 from tests.launch.descriptions import SCRIPT, SCRIPT_ALONE, spec
 

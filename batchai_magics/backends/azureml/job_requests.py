@@ -14,10 +14,9 @@ from batchai_magics.backends.azureml.node.node_setup import SHARE_OUTPUT
 from batchai_magics.backends.azureml.settings import SPOT, AzureMLSettings
 from batchai_magics.errors import Problem, SpecError
 from batchai_magics.launch import planning
-from batchai_magics.launch.job_site import JobSite
 from batchai_magics.launch.plan import LaunchMode, Plan, PlanNode
 from batchai_magics.launch.references import ReferenceKind, joined, reference, references
-from batchai_magics.launch.toolkits import port_count
+from batchai_magics.launch.toolkits import JobSite, port_count
 from batchai_magics.models.job_spec import JobPriority, JobSpec
 from batchai_magics.models.mount_volumes import AzureBlobFileSystem, AzureFileShare
 from batchai_magics.models.resource_ids import ResourceId

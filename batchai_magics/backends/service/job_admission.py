@@ -52,10 +52,9 @@ from batchai_magics.backends.service.runner import (
 from batchai_magics.cell.cell_script import FOLDER, PROGRAM
 from batchai_magics.errors import CapabilityError, NotFoundError, Problem, SpecError, did_you_mean
 from batchai_magics.launch import planning
-from batchai_magics.launch.job_site import JobSite
 from batchai_magics.launch.plan import GRACE_S, LaunchMode, LogPaths, Output, Plan, PlanNode, Process
 from batchai_magics.launch.references import ReferenceKind, joined, reference, references
-from batchai_magics.launch.toolkits import port_count
+from batchai_magics.launch.toolkits import JobSite, port_count
 from batchai_magics.models.cluster_spec import ClusterSpec, SetupTask
 from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.models.job_spec import JobSpec, PreflightMode
