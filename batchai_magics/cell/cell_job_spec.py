@@ -207,12 +207,21 @@ def _merge(body: dict[str, Any], key: str, items: list[dict[str, str]], *, by: s
 
 
 _ALL = f'cp -R "{INPUT}/." .'
-_COPY = re.compile(re.escape(_ALL) + r"(?: && rm -f (?P<own>[^&]+?))?(?: && |$)")
+_WORDS = r"(?: (?:[^\s&'\"]|'[^']*'|\"'\")+)+"  # as `shlex.join` writes them
+_COPY = re.compile(rf"{re.escape(_ALL)}(?: && rm -f(?P<own>{_WORDS}))?(?: && mkdir -p --{_WORDS})?(?: && |$)")
 
 
-def copy_command(own: Collection[str]) -> str:
-    """The command that copies what was sent, but for these files: scripts open theirs by a relative path."""
-    return f"{_ALL} && rm -f {shlex.join(sorted(own))}" if own else _ALL
+def copy_command(own: Collection[str], empty_folders: Collection[str] = ()) -> str:
+    """The command that copies what was sent, but for these files: scripts open theirs by a relative path.
+
+    Folders without a file are made.
+    """
+    parts = [_ALL]
+    if own:
+        parts.append(f"rm -f {shlex.join(sorted(own))}")
+    if empty_folders:
+        parts.append(f"mkdir -p -- {shlex.join(sorted(empty_folders))}")
+    return " && ".join(parts)
 
 
 def without_copy(command: str) -> str:

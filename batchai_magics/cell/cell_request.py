@@ -126,11 +126,13 @@ class _JobSource:
     copied: Collection[str] = ()  # those that the working directory has a copy of
     notes: tuple[str, ...] = ()
     description: Description | None = None  # the description that has the fields; None for a script
+    empty_folders: tuple[str, ...] = ()  # those that the working directory has beside the copies
 
     @property
     def copy(self) -> str:
         """The command that makes the copies; empty without any."""
-        return copy_command(self.files.keys() - set(self.copied)) if self.copied else ""
+        own = self.files.keys() - set(self.copied)
+        return copy_command(own, self.empty_folders) if self.copied else ""
 
     def with_files(self, more: Mapping[str, bytes]) -> _JobSource:
         """Adds files beside the script."""
@@ -220,7 +222,7 @@ def parse_script(
     source = _JobSource(record, script_fields(options, share_path), script.files)
     source = source.with_files(uploads.files).with_files({**program, **script.program})
     notes = (*script.notes(uploads.files, args), *uploads.notes)
-    source = replace(source, copied=source.files, notes=notes)
+    source = replace(source, copied=source.files, empty_folders=script.empty_folders, notes=notes)
     return _request(options, source, id, settings, env=notebook.env)
 
 
@@ -402,6 +404,7 @@ class ScriptFolder:
     warnings: tuple[str, ...] = ()  # messages about how the files were chosen
     module: str = ""  # the module that the script is, if it is started as `python -m` does
     rank_option: str = ""  # the option with which each process is told its local rank; empty: none
+    empty_folders: tuple[str, ...] = ()  # the folders that the job has without a file
 
     @property
     def started(self) -> str:

@@ -30,6 +30,7 @@ IGNORE_FILE = ".batchaiignore"  # in git's syntax
 MAX_BYTES = 50 << 20
 MAX_FILES = 5000
 MAX_FILE_BYTES = 10 << 20  # of one file
+MAX_EMPTY_FOLDERS = 100
 _ENVIRONMENT_FILES = ("/pyvenv.cfg", "/conda-meta/history")  # in the folder of an environment
 _MAX_LISTED = 2 * MAX_FILES  # paths; secrets and links that stay behind are among them
 _LARGEST = 5  # files and folders that the error lists
@@ -78,9 +79,9 @@ def read_script(path: Path, folder: Path, settings: Settings | None = None) -> S
     if file.suffix == SUFFIX:
         files[name] = sent_notebook(files[name], str(path))
     left_out = {path: reason for path, reason in taken.left_out.items() if path != name}
-    script = ScriptFolder(root, name, files, left_out, taken.notes)
+    script = ScriptFolder(root, name, files, left_out, taken.notes, empty_folders=taken.empty_folders)
     missed: dict[str, str] = {}
-    for mentioned in _mentioned(script.code, file.parent, root, {*files, *left_out}):
+    for mentioned in _mentioned(script.code, file.parent, root, {*files, *left_out, *taken.empty_folders}):
         folders = map(str, PurePosixPath(mentioned).parents)  # it is ignored, or lies in a folder left out
         reason = next((left_out[folder] for folder in folders if folder in left_out), "ignored")
         missed[mentioned] = f"{reason}, but the script mentions it"
@@ -120,7 +121,15 @@ def read_module(module: str, folder: Path, settings: Settings | None = None) -> 
         raise UsageError(f"-m {module}: no such module, nor a __main__.py in it", hint=hint)
     _check_project(folder.absolute(), folder / f"{module}.py")
     taken = snapshot(folder, _homes(settings) if settings else ())
-    return ScriptFolder(folder, f"{module}.py", taken.files, taken.left_out, taken.notes, module=module)
+    return ScriptFolder(
+        folder,
+        f"{module}.py",
+        taken.files,
+        taken.left_out,
+        taken.notes,
+        module=module,
+        empty_folders=taken.empty_folders,
+    )
 
 
 def _project_of(file: Path, folder: Path) -> Path:
@@ -175,11 +184,15 @@ def _homes(settings: Settings) -> list[Path]:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The files of a project by their paths with `/`, and the paths that stay behind, with the reason."""
+    """The files of a project by their paths with `/`, and the paths that stay behind, with the reason.
+
+    `empty_folders` are those in which, and below which, there is no file: scripts write there.
+    """
 
     files: Mapping[str, bytes] = field(repr=False)
     left_out: Mapping[str, str]
     notes: tuple[str, ...] = ()
+    empty_folders: tuple[str, ...] = ()
 
 
 def snapshot(folder: Path, homes: Collection[Path] = (), *, script: Path | None = None) -> Snapshot:
@@ -213,8 +226,14 @@ def snapshot(folder: Path, homes: Collection[Path] = (), *, script: Path | None 
             files[text_of(name)] = read_file(path, MAX_FILE_BYTES)
         except (OSError, ValueError):  # it was replaced, grows, or is not for this user
             project.left_out[text_of(name)] = _UNREADABLE
-    note = f"{listing.problem}: what its ignore files list stays behind, even if it is tracked"
-    return Snapshot(files, project.left_out, (note,) if listing.problem else ())
+    notes: list[str] = []
+    if listing.problem:
+        notes.append(f"{listing.problem}: what its ignore files list stays behind, even if it is tracked")
+    unlisted = {name: path for name, path in project.unlisted.items() if not unsent.has_folder(path)}
+    empty = sorted(folder for name, path in unlisted.items() for folder in _empty_folders(path, name))
+    if len(empty) > MAX_EMPTY_FOLDERS:
+        notes.append(f"the job has the first {MAX_EMPTY_FOLDERS} of {len(empty)} empty folders")
+    return Snapshot(files, project.left_out, tuple(notes), tuple(map(text_of, empty[:MAX_EMPTY_FOLDERS])))
 
 
 @dataclass(frozen=True)
@@ -273,6 +292,7 @@ class _Project:
     Attributes:
         files: The files by the path in the project, each with its real path and its size.
         left_out: The paths that stay behind, with the reason.
+        unlisted: The folders of which no file is listed, by the path in the project.
     """
 
     def __init__(self, root: Path, names: Collection[str]) -> None:
@@ -282,6 +302,7 @@ class _Project:
         self._followed = 0
         self.files: dict[str, tuple[Path, int]] = {}
         self.left_out: dict[str, str] = {}
+        self.unlisted: dict[str, Path] = {}
 
     def walk(self, name: str, real: str, above: tuple[str, ...]) -> None:
         """Collects the files of a folder.
@@ -306,6 +327,8 @@ class _Project:
                 self.walk(seen, target, (*above, real))
             elif target in self._names:
                 self._take(seen, target)
+            elif entry.is_dir(follow_symlinks=False):
+                self.unlisted[seen] = self._root / own
 
     def _target(self, seen: str, own: str, *, above: tuple[str, ...]) -> str:
         """The path in the project that a link leads to; empty if it stays behind."""
@@ -347,6 +370,26 @@ class _Project:
             self.left_out[text_of(seen)] = _LARGE
         else:
             self.files[seen] = path, size
+
+
+def _empty_folders(path: str | Path, name: str) -> list[str]:
+    """The deepest folders in a folder, or itself; none if there is a file in any of them."""
+    inner = []
+    try:
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if not entry.is_dir(follow_symlinks=False):
+                    return []  # at once: an ignored folder may have millions of files
+                inner.append(entry)
+    except OSError:  # it is gone, or not for this user
+        return []
+    found: list[str] = []
+    for entry in inner:
+        below = _empty_folders(entry.path, f"{name}/{entry.name}")
+        if not below:
+            return []
+        found += below
+    return found or [name]
 
 
 def _is_open_folder(path: Path) -> bool:

@@ -56,6 +56,27 @@ def test_what_batchaiignore_matches_stays_behind(folder):
 
 
 @pytest.mark.parametrize("has_git", [False, True])
+def test_folders_without_a_file_go_along_and_those_whose_files_stay_behind_do_not(folder, has_git):
+    (folder / ".gitignore").write_text("figs/\nruns/\n")
+    (folder / ".batchaiignore").write_text("runs/\nscratch/\n")
+    for name in ("figs", "checkpoints/a", "checkpoints/b", "data/new", "__pycache__", "scratch"):
+        (folder / name).mkdir(parents=True)
+    (folder / "runs/1").mkdir(parents=True)
+    (folder / "runs/1/loss.txt").touch()
+    if has_git:
+        git(folder, "init", "-q")
+    assert snapshot(folder).empty_folders == ("checkpoints/a", "checkpoints/b", "data/new", "figs")
+
+
+def test_of_very_many_empty_folders_the_first_go_along_and_this_is_said(folder):
+    for number in range(folder_snapshot.MAX_EMPTY_FOLDERS + 1):
+        (folder / f"empty/{number:03}").mkdir(parents=True)
+    taken = snapshot(folder)
+    assert len(taken.empty_folders) == folder_snapshot.MAX_EMPTY_FOLDERS
+    assert taken.notes == ("the job has the first 100 of 101 empty folders",)
+
+
+@pytest.mark.parametrize("has_git", [False, True])
 def test_a_virtual_environment_of_any_name_stays_behind(folder, has_git):
     (folder / "data" / "pyvenv.cfg").touch()
     if has_git:
@@ -381,6 +402,12 @@ def test_a_file_in_place_of_a_tracked_folder_goes_along(folder):
 )
 def test_any_text_of_a_script_may_be_no_path(folder, text):
     (folder / "train.py").write_text(f"x = {text!a}")
+    assert read_script(Path("train.py"), folder).left_out == {}
+
+
+def test_an_empty_folder_that_the_script_mentions_is_not_said_to_stay_behind(folder):
+    (folder / "checkpoints/a").mkdir(parents=True)
+    (folder / "train.py").write_text("open('checkpoints/a/x', 'w'); print('checkpoints')")
     assert read_script(Path("train.py"), folder).left_out == {}
 
 

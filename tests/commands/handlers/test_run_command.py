@@ -263,6 +263,15 @@ def test_relative_paths_of_the_script_work_since_the_working_directory_has_a_cop
 
 
 @pytest.mark.slow
+def test_the_working_directory_has_the_empty_folders_of_the_project(preview, tmp_path):
+    (tmp_path / "my figs").mkdir()
+    assert (
+        """preparation  cp -R "$AZ_BATCHAI_INPUT_SCRIPT/." . && mkdir -p -- 'my figs' && true"""
+        in preview("--prep true src/train.py")
+    )
+
+
+@pytest.mark.slow
 def test_a_launcher_is_translated_and_says_so(preview):
     text = preview("--nodes 2 -- torchrun --nproc_per_node=2 src/train.py")
     assert text.startswith("torchrun: runs as --toolkit pytorch --nodes 2 --processes 4\n")
