@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from batchai_magics.cell.compiled_script import CompiledScript
+from batchai_magics.cell.cell_script import CompiledScript
 from batchai_magics.cell.notebook_variables import global_names, holds_secret
 from batchai_magics.errors import UsageError
 

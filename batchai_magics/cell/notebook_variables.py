@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from batchai_magics.cell.compiled_script import CompiledScript
+from batchai_magics.cell.cell_script import CompiledScript
 from batchai_magics.cell.run_cell import MOST_BYTES, VARIABLES
 from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.models.secret_masking import is_secret_name, is_secret_text
@@ -46,11 +46,6 @@ def variables_file(names: Sequence[str], variables: Mapping[str, object]) -> dic
         hint = f"{largest} alone has {_mib(len(data[largest]))}: put it on the share, and read it there"
         raise UsageError(text, hint=hint)
     return {VARIABLES: pickle.dumps({name: variables[name] for name in names}, protocol=4)}
-
-
-def free_names(script: CompiledScript, among: Collection[str]) -> list[str]:
-    """Those of the names that a script reads but never binds, and that are not Python's."""
-    return [name for name in global_names(script, among) if name not in _BUILTINS]
 
 
 def global_names(script: CompiledScript, among: Collection[str]) -> list[str]:
@@ -125,7 +120,8 @@ def names_of_notebook(
 
     Also returns messages, about variables that are sent and not read, too.
     """
-    needed = free_names(script, {*names, *_OF_NOTEBOOKS})
+    read = global_names(script, {*names, *_OF_NOTEBOOKS})
+    needed = [name for name in read if name not in _BUILTINS]
     remedies: dict[str, str] = {}
     for name in needed:
         if name not in used:

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from batchai_magics.cell import Notebook, parse
-from batchai_magics.cell.cell_script import sets_result
-from batchai_magics.cell.compiled_script import CompiledScript
+from batchai_magics.cell.cell_script import CompiledScript, sets_result
 from batchai_magics.cell.run_cell import MOST_BYTES, document
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError

@@ -7,8 +7,8 @@ import pytest
 
 from batchai_magics.cell import Notebook, parse
 from batchai_magics.cell.cell_options import RUN_CELL
-from batchai_magics.cell.compiled_script import CompiledScript
-from batchai_magics.cell.notebook_variables import free_names, variables_file
+from batchai_magics.cell.cell_script import CompiledScript
+from batchai_magics.cell.notebook_variables import names_of_notebook, variables_file
 from batchai_magics.cell.run_cell import MOST_BYTES
 from batchai_magics.cell.run_cell import VARIABLES as FILE
 from batchai_magics.config import Settings
@@ -31,7 +31,8 @@ def refused(name, value):
 
 
 def free(script, among):
-    return free_names(CompiledScript.of(script), among)
+    remedies, _ = names_of_notebook(CompiledScript.of(script), dict.fromkeys(among), ())
+    return [key.removeprefix("name ") for key in remedies]
 
 
 def cell(line, body="print(lr)", **variables):
