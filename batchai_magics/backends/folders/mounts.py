@@ -26,6 +26,8 @@ DEFAULT_MOUNT = "autoafs"  # where Batch AI mounted the share that it created au
 DEFAULT_CONTAINER = "batchaicontainer"
 CONTAINER_MOUNT = "autobfs"
 
+# A path below the folder of a variable.
+_ON_MOUNT = re.compile(r"\$(?:(?P<bare>\w+)|\{(?P<braced>\w+)\})/(?P<rest>.*)", re.DOTALL)
 # A folder on the node itself: relative, or below one of these variables; `rest` is its path there.
 _FOLDERS = r"AZ_BATCHAI_(?:(?:JOB_)?MOUNT_ROOT|(?:SHARED_)?JOB_TEMP|JOB_TEMP_DIR)"
 _NODES_OWN = re.compile(rf"(?:\$(?:{_FOLDERS}|\{{{_FOLDERS}\}})(?:/+|$))?(?P<rest>[^$/][^$]*)?")
@@ -105,15 +107,14 @@ def output_root(layout: Layout, spec: JobSpec, cluster: ClusterSpec, guid: str) 
 
 def _is_unmanaged(path: str, spec: JobSpec, cluster: ClusterSpec) -> bool:
     """Whether the path is on an unmanaged file system."""
+    match = _ON_MOUNT.fullmatch(path)
+    if match is None:
+        return False
     setup = cluster.node_setup.mount_volumes if cluster.node_setup else None
     volumes = {"AZ_BATCHAI_MOUNT_ROOT": setup, "AZ_BATCHAI_JOB_MOUNT_ROOT": spec.mount_volumes}
-    mounted = (
-        f"{spelling}/{mount.relative_mount_path.strip('/')}/"
-        for variable, of_root in volumes.items()
-        for mount in _unmanaged(of_root)
-        for spelling in _spellings(variable)
-    )
-    return any(f"{path}/".startswith(prefix) for prefix in mounted)
+    mounted = _unmanaged(volumes.get(match["bare"] or match["braced"]))
+    prefixes = tuple(f"{mount.relative_mount_path.strip('/')}/" for mount in mounted)
+    return f"{match['rest']}/".startswith(prefixes)
 
 
 def output_folder(
@@ -160,19 +161,12 @@ def resolve(
     what: str = "the job description",
 ) -> Path:
     """Resolves a path like `$AZ_BATCHAI_MOUNT_ROOT/autoafs/logs`; `roots` has the mounts of each variable."""
-    for variable, mounted in roots.items():
-        for spelling in _spellings(variable):
-            if path.startswith(spelling + "/"):
-                return _below(path.removeprefix(spelling + "/"), mounted, field, what)
-    fix = "begin it with $AZ_BATCHAI_MOUNT_ROOT/ or $AZ_BATCHAI_JOB_MOUNT_ROOT/ and a mounted path"
-    raise SpecError([Problem(field, f"{path!r} is on no mount", fix)], what=what)
-
-
-def _spellings(variable: str) -> tuple[str, str]:
-    return "$" + variable, "${" + variable + "}"
-
-
-def _below(rest: str, mounted: dict[str, Path], field: str, what: str) -> Path:
+    match = _ON_MOUNT.fullmatch(path)
+    mounted = roots.get(match["bare"] or match["braced"]) if match else None
+    if match is None or mounted is None:
+        fix = "begin it with $AZ_BATCHAI_MOUNT_ROOT/ or $AZ_BATCHAI_JOB_MOUNT_ROOT/ and a mounted path"
+        raise SpecError([Problem(field, f"{path!r} is on no mount", fix)], what=what)
+    rest = match["rest"]
     for relative, target in mounted.items():
         if rest == relative or rest.startswith(relative.rstrip("/") + "/"):
             inner = rest[len(relative) :].strip("/")

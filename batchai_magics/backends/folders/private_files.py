@@ -31,20 +31,12 @@ def make_folder(path: Path) -> None:
     if is_remote(path):
         return path.make_folder(FOLDER)
     try:
-        _make_one(path)
+        path.mkdir(mode=FOLDER, exist_ok=True)
     except FileNotFoundError:
         if path.parent == path:
             raise
         make_folder(path.parent)
-        _make_one(path)  # fails below /proc, where nothing can be created
-
-
-def _make_one(path: Path) -> None:
-    try:
-        path.mkdir(mode=FOLDER)
-    except FileExistsError:
-        if not path.is_dir():
-            raise
+        path.mkdir(mode=FOLDER, exist_ok=True)  # fails below /proc, where nothing can be created
 
 
 def opener(path: str, flags: int) -> int:

@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -49,6 +48,7 @@ from batchai_magics.backends.service.runner import (
     EngineSite,
     PlannedRun,
 )
+from batchai_magics.cell.cell_job_spec import copied_once, without_copy
 from batchai_magics.cell.cell_script import FOLDER, PROGRAM
 from batchai_magics.errors import CapabilityError, NotFoundError, Problem, SpecError, did_you_mean
 from batchai_magics.launch import planning
@@ -157,10 +157,14 @@ def _admitted(context: HomeContext, record: Record, job: NewJob, engine: tuple[s
     site = context.facts.site
     cores = cluster.state.get(CORE_COUNT, site.core_count)
     site = replace(site, core_count=cores, container_engine=engine)
+    layout, segment = context.layout, stored_descriptions.output_segment(job.id, record.guid)
     return AdmittedJob(
-        layout=context.layout,
+        layout=layout,
         id=job.id,
         record=record.changed(more),
+        folder=layout.job(record.guid),
+        segment=segment,
+        logs=layout.home / str(more[OUTPUT_ROOT]) / segment / STDOUTERR,
         spec=spec,
         cluster=cluster,
         cluster_spec=resource_views.cluster_spec(cluster_record.spec),
@@ -211,8 +215,6 @@ def _check(
 
 def _check_paths(context: HomeContext, job: JobSpec, cluster: ClusterSpec) -> None:
     """Raises SpecError for a Python or an input that no node has, unless something may make it before."""
-    from batchai_magics.cell.cell_job_spec import without_copy
-
     preparation = without_copy(job.job_preparation.command_line) if job.job_preparation else ""
     has_setup = cluster.node_setup and cluster.node_setup.setup_task
     if job.container_settings or job.predecessors or preparation or has_setup:
@@ -294,18 +296,12 @@ def _create_admitted(context: HomeContext, jobs: Sequence[AdmittedJob]) -> list[
     for job in fresh:
         if job.is_baseline:
             run_labels.RunRecords(context).pin(job.id)
-    if fresh:
-        _tell_of_resize(context, fresh)
-    return made
-
-
-def _tell_of_resize(context: HomeContext, jobs: Sequence[AdmittedJob]) -> None:
-    """Tells the engine of the new jobs of a cluster that was resized while they were created."""
-    now = context.repository.find(_cluster_id(jobs[0].spec))
-    if now and now.more != jobs[0].cluster.state:
-        runs = [(run_of(job.record), context.status(job.record)) for job in jobs]
+    cluster = context.repository.find(_cluster_id(fresh[0].spec)) if fresh else None
+    if cluster and cluster.more != fresh[0].cluster.state:  # it was resized while they were created
+        runs = [(run_of(job.record), context.status(job.record)) for job in fresh]
         change = ClusterChange(runs=runs, option=DeallocationOption.WAIT_FOR_JOB_COMPLETION)
-        context.runner.apply(cluster_of(now), change)
+        context.runner.apply(cluster_of(cluster), change)
+    return made
 
 
 @dataclass(frozen=True)
@@ -315,6 +311,9 @@ class AdmittedJob:
     layout: Layout  # where the files of the home are
     id: ResourceId
     record: Record  # the record that it gets
+    folder: JobLayout  # the files of its run
+    segment: str  # the path of its run below each output prefix
+    logs: Path  # the folder of its logs
     spec: JobSpec  # what it runs, with secrets
     cluster: ClusterRef
     cluster_spec: ClusterSpec
@@ -333,7 +332,7 @@ class AdmittedJob:
             count = spec.node_count
             excluded = max_excluded(count) if spec.batchai_preflight is PreflightMode.EXCLUDE else 0
             plans = (self._plan(spec.on_nodes(count - less)) for less in range(1, excluded + 1))
-            private_files.write(self._job.preflight, json.dumps([smaller.to_json() for smaller in plans]))
+            private_files.write(self.folder.preflight, json.dumps([smaller.to_json() for smaller in plans]))
         source = spec.container_settings.image_source_registry if spec.container_settings else None
         password = source.credentials.password if source and source.credentials else None
         return PlannedRun(
@@ -348,8 +347,8 @@ class AdmittedJob:
 
     def _make_folder(self) -> None:
         """Creates the folder with its links, the record files, and the modules of the job's processes."""
-        spec, job = self.spec, self._job
-        for folder in (job.shared_temp, self._logs):
+        spec, job = self.spec, self.folder
+        for folder in (job.shared_temp, self.logs):
             private_files.make_folder(folder)
         for name, text in self.records.items():
             if name == CHANNELS:
@@ -362,26 +361,13 @@ class AdmittedJob:
         if spec.batchai_stop_if:
             StopIfRequest(spec.batchai_stop_if, spec.batchai_patterns or {}).write(job.stop_if)
 
-    @cached_property
-    def _job(self) -> JobLayout:
-        return self.layout.job(self.record.guid)
-
-    @cached_property
-    def _segment(self) -> str:
-        return stored_descriptions.output_segment(self.id, self.record.guid)
-
-    @cached_property
-    def _logs(self) -> Path:
-        root = str(self.record.more[OUTPUT_ROOT])
-        return self.layout.home / root / self._segment / STDOUTERR
-
     def _plan(self, spec: JobSpec) -> Plan:
         """The plan of the job, with its log files made, and with what runs its containers."""
         nodes, site = [self._node(index) for index in range(spec.node_count)], self._job_site(spec)
-        plan = with_own_logs(planning.plan(spec, nodes, site), self.layout.home)
+        plan = _with_process_logs(planning.plan(spec, nodes, site), self.layout.home)
         engine = self.site.container_engine
         if engine:  # an image may have a module path of its own
-            commands = [with_module_path(process.command, self._job.python) for process in plan.processes]
+            commands = [with_module_path(process.command, self.folder.python) for process in plan.processes]
             processes = zip(plan.processes, commands, strict=True)
             plan = plan._replace(
                 processes=tuple(each._replace(command=text) for each, text in processes),
@@ -392,15 +378,13 @@ class AdmittedJob:
                 text = "shmSize is not used: the ranks of an MPI job share the memory of the machine"
                 plan = plan._replace(notes=(text,))
         if preparation := spec.job_preparation:
-            from batchai_magics.cell.cell_job_spec import copied_once  # few jobs need it
-
             # the first attempt copies the uploads: a later one finds what has changed in them
             once = {"command_line": copied_once(preparation.command_line)}
             spec = spec.model_copy(update={"job_preparation": preparation.model_copy(update=once)})
         plan = planning.with_preparation(spec, plan, site)
         notes = [*plan.notes, *self.notes]
         root = PurePosixPath(self.record.more[OUTPUT_ROOT])
-        if PurePosixPath(self._job.unmounted) in (root, *root.parents):
+        if PurePosixPath(self.folder.unmounted) in (root, *root.parents):
             prefix = spec.std_out_err_path_prefix
             notes.append(f"stdOutErrPathPrefix {prefix} is on no mount: the logs go with the job")
         return plan._replace(notes=tuple(notes))
@@ -409,19 +393,19 @@ class AdmittedJob:
         site, name = self.site, reference(ReferenceKind.NODE, number)
         nodes = str(self.layout.nodes(self.cluster.guid))
         # on the nodes' own disks, or where working directories are kept
-        workdir = reference(ReferenceKind.SCRATCH, 0) if site.has_scratch else str(self._job.workdir)
+        workdir = reference(ReferenceKind.SCRATCH, 0) if site.has_scratch else str(self.folder.workdir)
         tmpdir = joined([nodes, "/", name, "/", site.tmpdir]) if site.tmpdir else ""
         return PlanNode(name, joined([workdir, "/", name]), tmpdir)
 
     def _job_site(self, spec: JobSpec) -> JobSite:
-        job, site = self._job, self.site
+        job, site = self.folder, self.site
         environ, streams, count = site.environ, ("stdout", "stderr"), spec.node_count
         module_path = ":".join(filter(None, [environ.get("PYTHONPATH"), str(job.python)]))
         return JobSite(
-            stdouterr=str(self._logs),
+            stdouterr=str(self.logs),
             shared_temp=str(job.shared_temp),
             host_file=str(job.host_file),
-            output_segment=self._segment,
+            output_segment=self.segment,
             mount_root=str(self.layout.mounts(self.cluster.guid)),
             job_mount_root=str(job.mounts),
             python="python" if site.container_engine else site.python,
@@ -467,18 +451,18 @@ class AdmittedJob:
         )
 
 
-def with_own_logs(plan: Plan, folder: Path = Path()) -> Plan:
-    """The plan with per-process log files; a single process's files are links to the job's logs.
+def _with_process_logs(plan: Plan, home: Path) -> Plan:
+    """Makes the log files that processes have of their own; returns the plan of those that write them.
 
-    Lines of several processes are written twice, so that any program can open a process's file. Relative
-    paths in the plan are below `folder`.
+    A single process's files are links to the job's logs, which it need not know of. Lines of several
+    processes are written twice, so that any program can open a process's file.
     """
     own = plan.processes[0].own if len(plan.processes) == 1 else None
-    if own and all(_link(folder / log.path, target) for log, target in zip(own, plan.output, strict=True)):
+    if own and all(_link(home / log.path, target) for log, target in zip(own, plan.output, strict=True)):
         return plan._replace(processes=(plan.processes[0]._replace(own=None),))
     for process in plan.processes:
         for log in process.own or ():
-            (folder / log.path).touch(mode=private_files.FILE)
+            (home / log.path).touch(mode=private_files.FILE)
     return plan
 
 
