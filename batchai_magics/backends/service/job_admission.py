@@ -103,11 +103,13 @@ def create_jobs(context: HomeContext, jobs: Sequence[NewJob]) -> list[Record]:
     """Creates jobs, together where the engine can; existing identical ones are found."""
     made: dict[str, Record] = {}
     admitted: dict[str, list[AdmittedJob]] = {}  # by cluster
+    engines: list[tuple[str, ...]] = []
+    ids: list[ResourceId] = []
     for job in jobs:
         check_name(job.id.name, job.id.kind)
-    engines = [_container_engine(context, job.spec) if job.spec.container_settings else () for job in jobs]
-    ids = [id for job in jobs for id in (job.id, job.id.parent, ResourceId.parse(job.spec.cluster.id))]
-    ids += {ResourceId.parse(text) for job in jobs for text in job.spec.predecessors}
+        engines.append(_container_engine(context, job.spec) if job.spec.container_settings else ())
+        ids += [job.id, job.id.parent, ResourceId.parse(job.spec.cluster.id)]
+        ids += map(ResourceId.parse, job.spec.predecessors)
     with context.snapshot(ids):
         for job, engine in zip(jobs, engines, strict=True):
             record = context.new_record(job.id, job.spec, job.owner)
@@ -290,9 +292,10 @@ def _create_admitted(context: HomeContext, jobs: Sequence[AdmittedJob]) -> list[
         fresh = new
     finally:
         guids = {job.record.guid for job in fresh}
-        for record in (job.record for job in jobs if job.record.guid not in guids):
-            context.repository.remove_open_job(record)
-            context.repository.remove_runs([record.guid])
+        for job in jobs:
+            if job.record.guid not in guids:
+                context.repository.remove_open_job(job.record)
+                context.repository.remove_runs([job.record.guid])
     for job in fresh:
         if job.is_baseline:
             run_labels.RunRecords(context).pin(job.id)

@@ -317,13 +317,19 @@ class Service(Backend):
 
     def _views(self, records: Sequence[Record]) -> Sequence[Resource]:
         """Converts records to resources; the files for their status are read together."""
-        kinds = [record.kind for record in records]
-        jobs = [record for record, kind in zip(records, kinds, strict=True) if kind is Kind.JOB]
-        clusters = [record for record, kind in zip(records, kinds, strict=True) if kind is Kind.CLUSTER]
-        runs = [run_of(job) for job in jobs]
+        jobs: list[Record] = []
+        clusters: list[Record] = []
+        for record in records:
+            kind = record.kind
+            if kind is Kind.JOB:
+                jobs.append(record)
+            elif kind is Kind.CLUSTER:
+                clusters.append(record)
+        runs = list(map(run_of, jobs))
         with self.context.snapshot(runs=runs, clusters=clusters):
-            found = zip(runs, self.context.runner.status(runs), strict=True)
-            statuses = {run.guid: status for run, status in found}
+            statuses = {
+                job.guid: status for job, status in zip(jobs, self.context.runner.status(runs), strict=True)
+            }
             return [
                 RecordedJob.of(record, statuses[record.guid])
                 if record.guid in statuses

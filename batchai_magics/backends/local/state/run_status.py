@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -43,16 +43,20 @@ def run_statuses(
         )
         for run, node in db.execute(query, (json.dumps(assigned),)):
             held[run] = (*held.get(run, ()), node)
-    waiting = _wait_reasons(db, list(jobs.values()))
-    statuses = {guid: _status(job, held.get(guid, ()), waiting.get(guid, "")) for guid, job in jobs.items()}
-    lost = [guid for guid, job in jobs.items() if job.is_open and job.needs_process and not is_watched(job)]
-    for guid in lost:
-        job = job_table.find_open(db, guid)
-        if job and not is_watched(job):
-            statuses[guid] = _without_supervisor(layout, job, statuses[guid])
-        else:  # it has ended or changed hands since its row was read
-            ((statuses[guid],), _) = run_statuses(db, layout, [guid])
-    return [statuses.get(guid, _DELETED) for guid in guids], bool(lost)
+    is_limited = any(job.max_running and job.state is ExecutionState.QUEUED for job in jobs.values())
+    usage = job_table.usage_by_owner(db) if is_limited else {}
+    statuses: dict[str, RunStatus] = {}
+    is_any_lost = False
+    for guid, job in jobs.items():
+        statuses[guid] = _status(job, held.get(guid, ()), usage.get(job.owner, NO_USAGE).job_count)
+        if job.is_open and job.needs_process and not is_watched(job):
+            is_any_lost = True
+            now = job_table.find_open(db, guid)
+            if now and not is_watched(now):
+                statuses[guid] = _without_supervisor(layout, now, statuses[guid])
+            else:  # it has ended or changed hands since its row was read
+                ((statuses[guid],), _) = run_statuses(db, layout, [guid])
+    return [statuses.get(guid, _DELETED) for guid in guids], is_any_lost
 
 
 def _without_supervisor(layout: Layout, job: JobRow, status: RunStatus) -> RunStatus:
@@ -64,20 +68,13 @@ def _without_supervisor(layout: Layout, job: JobRow, status: RunStatus) -> RunSt
     return replace(of_end, result=recorded)
 
 
-def _wait_reasons(db: sqlite3.Connection, jobs: Sequence[JobRow]) -> Mapping[str, str]:
-    """Why runs are queued that start after others, or whose users run as many jobs as they may, by guid."""
-    limited = [job for job in jobs if job.max_running and job.state is ExecutionState.QUEUED]
-    usage = job_table.usage_by_owner(db) if limited else {}
-    reasons = {
-        job.guid: f"{job.max_running} of its user's jobs are running, as many as may run at a time"
-        for job in limited
-        if not job.is_assigned and usage.get(job.owner, NO_USAGE).job_count >= job.max_running
-    }
-    return reasons | {job.guid: waiting_reason(job.after) for job in jobs if job.after}
-
-
-def _status(job: JobRow, nodes: tuple[str, ...], waiting: str) -> RunStatus:
-    """The status of a run, from its row."""
+def _status(job: JobRow, nodes: tuple[str, ...], running_count: int) -> RunStatus:
+    """The status of a run, from its row, and from how many jobs of its user run where that is limited."""
+    waiting = ""
+    if job.after:
+        waiting = waiting_reason(job.after)
+    elif job.state is ExecutionState.QUEUED and not job.is_assigned and 0 < job.max_running <= running_count:
+        waiting = f"{job.max_running} of its user's jobs are running, as many as may run at a time"
     # A single attempt says no more than the job itself.
     has_history = len(job.attempts) > 1 or any(each.ended is not None for each in job.attempts)
     outcome = job.outcome
