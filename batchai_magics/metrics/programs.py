@@ -79,7 +79,8 @@ _TICK_TIMES = " time <*:8m 39s> [[ <name:sec/tick> <{name}=512.12>]]"
 _DEVICE = {"*": "[CGT]PU"}
 _BENCHMARK = {
     "step": r"\d{1,300}",
-    **dict.fromkeys(("images_per_sec", "uncertainty", "jitter", "eval_examples_per_sec"), r"\d+\.\d"),
+    **dict.fromkeys(("images_per_sec", "uncertainty", "jitter"), r"\d+\.\d"),
+    "eval_examples_per_sec": r"(?<=[ \t])\d+\.\d",  # no part of a number: `loss = 3.1 (64.1 examples/sec`
     "loss": r"-?(?:nan|inf|\d+\.\d{3})",
     **dict.fromkeys(("top_1", "top_5"), r"(?<=[ \t])(?:nan|\d\.\d{3})"),
     **dict.fromkeys(("eval_top_1", "eval_top_5"), r"nan|\d\.\d{4}"),
@@ -621,6 +622,39 @@ PROGRAM_LINES = (
         words={"name": "[A-Z]"},
     ),
     ProgramLine(
+        program="NGCF, LightGCN",
+        sample="Epoch <epoch=9> [60.2s?{ + 86.3s}?]: train==[<loss=40.85046>=39.90646 + 0.94400?{ + 0.00000}?]"
+        "?{, recall=[<recall=0.12405>, <*:0.26871>], precision=[<precision=0.03890>, <*:0.01713>], "
+        "hit=[<hit=0.47357>, <*:0.70631>], ndcg=[<ndcg=0.10771>, <*:0.15002>]}?",
+        kind=LineKind.STEP,
+        phase="train",
+    ),
+    ProgramLine(
+        program="LightGCN for PyTorch",
+        sample="EPOCH[<epoch=1>/1000] loss<loss=0.572>-<*:|Sample:1.23|>",
+        kind=LineKind.STEP,
+        phase="train",
+    ),
+    ProgramLine(
+        program="ChainerRL, PFRL",
+        sample="outdir:<*:results/1> step:<step=5012> episode:41 R:<return=-123.12>",
+        kind=LineKind.STEP,
+        phase="train",
+    ),
+    ProgramLine(
+        program="ChainerRL, PFRL",
+        sample="statistics:<edge:[>[[('<name:average_q>', <{name}=-1.2123>)||, ]]<edge:]>",
+        kind=LineKind.LOOSE,
+        phase="train",
+        words={"name": r"[A-Za-z_]\w{0,80}", "edge": r"[\[\]]"},
+    ),
+    ProgramLine(
+        program="TFLearn",
+        sample="| <*:Adam> | epoch: 001 |[[ <sign:> <name:loss>: <{name}=2.03040>]] -- iter: 00512/55000",
+        kind=LineKind.LOOSE,
+        words={"name": r"[A-Za-z_]\w{0,80}", "sign": r"-?\|?", "*": r"\w{1,40}"},
+    ),
+    ProgramLine(
         program="OpenRLHF",
         sample="(PolicyModelActor pid=4411) Train epoch [1/1]: <*:50%|#####     | 4/8 [00:01, kl=0.001]>",
         kind=None,
@@ -667,6 +701,41 @@ PROGRAM_PREFIXES = (
         program="MindFormers",
         sample="worker[mindformers/core/callback.py:123] INFO step <step=7>: loss=<loss=0.5>",
         expression=rb"[\w.-]+\[[\w./-]+\.py:\d+\]",
+    ),
+    ProgramPrefix(
+        program="SkyPilot",
+        sample="(worker1, rank=<rank=1>, pid=3412, ip=10.0.0.2) step <step=7>: loss=<loss=0.5>",
+        expression=rb"\([\w.-]+, rank=(?P<rank>\d{1,6}), pid=\d+(?:, ip=[\w.:-]+)?\)",
+    ),
+    ProgramPrefix(
+        program="SkyPilot",
+        sample="(train, pid=3412) step <step=7>: loss=<loss=0.5>",
+        expression=rb"\([\w.-]+, pid=\d+(?:, ip=[\w.:-]+)?\)",
+    ),
+    ProgramPrefix(
+        program="TorchX",
+        sample="trainer/0 [<rank=1>]:step <step=7>: loss=<loss=0.5>",
+        expression=rb"[a-z][\w-]*/\d{1,6} \[(?P<rank>\d{1,6})\]:",
+    ),
+    ProgramPrefix(
+        program="Metaflow",
+        sample="2024-03-02 10:11:22.123 [1709/train/2 (pid 3412)] epoch <epoch=7>: loss=<loss=0.5>",
+        expression=rb"\[[\w./-]{1,80} \(pid \d+\)\]",
+    ),
+    ProgramPrefix(
+        program="Prefect",
+        sample="10:11:22.123 | INFO    | Task run 'train-0' - Epoch <epoch=7>: loss=<loss=0.5>",
+        expression=rb"(?:Task|Flow) run '[^'\n]{1,80}'",
+    ),
+    ProgramPrefix(
+        program="stern",
+        sample="trainer-0 pytorch 2024-03-02T10:11:12.123456789Z step <step=7>: loss=<loss=0.5>",
+        expression=rb"[a-z0-9][a-z0-9.-]{0,80} [a-z0-9-]{1,63}(?= \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,9}Z )",
+    ),
+    ProgramPrefix(
+        program="docker service logs",
+        sample="train.1.x8k2p1abc@gpu01    | step <step=7>: loss=<loss=0.5>",
+        expression=rb"[a-z][\w-]*\.\d+\.\w+@[\w.-]+ +\|(?= )",
     ),
 )
 

@@ -431,7 +431,8 @@ def _is_plain(scan: LineScan) -> bool:
         return False
     is_mixed = _EVALUATED.match(scan.text, scan.begin) or any(is_rate(each.name) for each in scan.numbers)
     others = [each.name for each, is_one in zip(scan.numbers, qualities, strict=True) if not is_one]
-    return any(qualities) and (bool(is_mixed) or all(map(is_timer, others)))
+    are_beside = all(is_timer(name) or _COUNT_NAME.fullmatch(name) for name in others)
+    return any(qualities) and (bool(is_mixed) or are_beside)
 
 
 def _is_metrics(scan: LineScan) -> bool:

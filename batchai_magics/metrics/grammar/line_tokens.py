@@ -39,7 +39,7 @@ _FILLERS = frozenset((
 ))  # fmt: skip
 _NO_TEXT_NAMES = _FILLERS - {"elapsed", "time"}
 _SECTION = re.compile(
-    rb"\[(?P<phase>[A-Za-z]+(?: set)?)\]|(?P<set>[a-z]{2,5})=\((?=[A-Za-z])"
+    rb"[\[<](?P<phase>[A-Za-z]+(?: set)?)[\]>]|(?P<set>[a-z]{2,5})=\((?=[A-Za-z])"
     rb"|\((?P<aside>[A-Za-z]+)\)(?=[ ][A-Za-z_]+[:=])"
     rb"|\[(?P<member>[A-Za-z]\w{0,20})[ ]-[ ](?=[A-Za-z]\w{0,30}[:=])"
     rb"|(?P<group>[A-Za-z_]\w*)(?:(?::[ ])?\[(?=[A-Za-z_]+[:=][ ]?[-+.\d])"
@@ -48,7 +48,8 @@ _SECTION = re.compile(
 _NO_GROUPS = ("loss", "metrics")
 DIGIT = re.compile(rb"\d")
 _TOLD_PHASE = re.compile(
-    rb"'(?:(?:mode|phase|split|stage|_?type)':[ ]?'|name':[ ]?'(?=[A-Za-z]+'))(?P<phase>[A-Za-z]+)"
+    rb"(?:'(?:(?:mode|phase|split|stage|_?type)':[ ]?'|name':[ ]?'(?=[A-Za-z]+'))"
+    rb"|(?:[A-Za-z ]{1,30}:[ ]\[)?(?i:mode|phase|split|stage|subset)[ ]?[:=][ ]?)(?P<phase>[A-Za-z]+)"
 )
 _VALIDATING = re.compile(rb"Test:(?![ ]*\()")  # the loop over the validation set in PyTorch's programs
 _APART = re.compile(rb"(?:[ ][\w.'/-]+)*(?:[ ]{2,}|:[ ]+(?=[\w./]+=)|[ ]\|[ ]+(?=(?i:epoch|step|iter)))")
@@ -56,7 +57,7 @@ _LEVEL = re.compile(r"(?:^|[ ])(?:(?i:debug|info|notice|warn|warning|critical|fa
 _ORIGIN = re.compile(r"(?i)(?:^|[ ])[\w/-]+(?:[.@][a-z][\w-]*)+$")  # a host, a file, a logger
 _BEST_SO_FAR = re.compile(rb"(?i)best so far\b")
 _SIGN = re.compile(rb"[:=]")
-_SUMMARY = re.compile(rb"\* (?=Acc@1|Prec@1)")  # of the validation in PyTorch's ImageNet programs
+_SUMMARY = re.compile(rb"\* (?=Acc@1|Prec@1|Finished epoch #)")  # of the validation in ImageNet programs
 
 
 def scan_line(text: bytes, prefixes: Prefixes, *, is_of_metrics: bool = True) -> LineScan:
@@ -108,7 +109,7 @@ def _step(scan: LineScan) -> None:
         scan.at = separator.end()
         if b"]" in separator[0] or b"}" in separator[0]:
             scan.group = ""
-        bracket = scan.text.rfind(b"[", separator.start(), separator.end())
+        bracket = max(scan.text.rfind(mark, *separator.span()) for mark in (b"[", b"<"))
         if bracket >= 0:
             scan.at = bracket
             if _take_section(scan) or _take_counter(scan):
@@ -210,7 +211,7 @@ def _take_text_pair(scan: LineScan) -> bool:
     if found[0].endswith(b": n/a"):
         scan.at = found.end()
         return True
-    if told := _TOLD_PHASE.match(found[0]):  # `'mode': 'val'`, or a name if nothing else tells the phase
+    if told := _TOLD_PHASE.match(found[0]):  # `'mode': 'val'`, `phase: test`, or a name for want of these
         phase, is_name = phase_of_word(told["phase"].decode()), found[0].startswith(b"'name")
         scan.phase = (scan.phase or phase) if is_name else (phase or scan.phase)
     name = (found["name"] or b"").decode("utf-8", "replace")

@@ -475,7 +475,8 @@ def _box_pairs(text: bytes) -> list[tuple[str, bytes]]:
     """The names and values in a line of several: `| name | 0.5 | name | 1.5 |`; empty for any other line."""
     cells = [cell.strip() for cell in text.strip()[1:-1].split(b"|")]
     pairs = [(name, value) for name, value in zip(cells[::2], cells[1::2], strict=False) if name or value]
-    if len(cells) < 4 or len(cells) % 2 or not all(name and _CELL.fullmatch(value) for name, value in pairs):
+    are_named = all(_CELL.fullmatch(value) and not _CELL.fullmatch(name) for name, value in pairs)
+    if len(cells) < 4 or len(cells) % 2 or not are_named:  # `| loss | 0.5 | 0.6 | 0.7 |` has columns
         return []
     return [(name.decode(errors="replace"), value) for name, value in pairs]
 

@@ -53,6 +53,9 @@ _RATES = {"img": "images", "imgs": "images", "images": "images", "samples": "sam
 _UNIT_IN_NAME = re.compile(r"\s+\(([^()]*(?:\([^()]*\))?)\)$")
 _MAY_BE_DECIMAL = re.compile(rb"[-+]?\d{1,3},\d{3}")  # in a language with decimal commas
 _IS_SMALL = re.compile(r"(?i)loss|acc|err")  # seldom as much as a thousand
+_NAMES_WITHOUT_SIGN = frozenset(
+    ("peak mem", "max mem", "episode length", "episode len", "ep length", "ep len", "mean episode length")
+)
 _IS_RATE = re.compile(r"[A-Za-z]*/s(?:ec(?:ond)?)?")
 
 
@@ -235,7 +238,7 @@ def _is_name_without_sign(name: str) -> bool:
         return True  # `MAE e 0.11`
     if last.lower() in _STATISTICS and is_quality(name):
         return True  # `total rewards mean 0.5`
-    return len(words) == 1 or is_measure(last) or is_timer(last) or name.lower() in ("peak mem", "max mem")
+    return len(words) == 1 or is_measure(last) or is_timer(last) or name.lower() in _NAMES_WITHOUT_SIGN
 
 
 def _is_sentence(name: str) -> bool:

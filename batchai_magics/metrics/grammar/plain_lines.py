@@ -106,7 +106,9 @@ _WRAPPED = re.compile(
 _EAGER = re.compile(rb"<tf\.Tensor:[^<>\n]{0,80}numpy=(?P<number>[^<>\s]{1,40})>")
 _NONE = re.compile(rb"(?<![\w.])[A-Za-z_][\w./@-]{0,60}(?:[ ]?[:=][ ]?|[ ])None(?![\w.])(?:,(?=[ ]))?")
 _BRACKETED = re.compile(rb"\[([A-Za-z_ ]{1,30})\](?=[ ]?[:=][ ]?[-+.\d])")
-_ARROW = re.compile(rb"(?<=[A-Za-z_%)])[ ]?[=-]>(?=[ ]*[-+]?\.?\d)")  # `loss => 0.5`
+_ARROW = re.compile(  # `loss => 0.5`, `grad_l2 --> 0.5`
+    rb"(?:(?<=[A-Za-z_%)])|(?<=[A-Za-z]\d))[ ]?[=-]{1,2}>(?=[ ]*[-+]?\.?\d)"
+)
 _DASHED = re.compile(rb"(?<=[A-Za-z_%)])[ ]-[ ](?=[-+]?\.?\d)")
 _DASHED_PAIRS = re.compile(  # `loss - 0.5 acc - 0.9`, to the end of a line
     rb"(?<![\w.-])(?:[A-Za-z_][\w./@%()]{0,40}(?:[ ][A-Za-z_][\w./@%()]{0,40}){0,2}[ ]-[ ]"
@@ -193,7 +195,7 @@ _FORMS: tuple[tuple[tuple[bytes, ...], re.Pattern[bytes], Callable[[re.Match[byt
     ((b"(",), _WRAPPED, _unwrapped),
     ((b"(",), _EAGER, _unwrapped),
     ((b"None",), _NONE, _blank),
-    ((b"> ",), _ARROW, lambda found: found[0][:-2] + b"= "),
+    ((b"> ",), _ARROW, lambda found: b"= ".rjust(len(found[0]))),
     ((b" over ", b"st ", b"previous "), _WINDOW, _blank),
     ((b" - ",), _DASHED_PAIRS, lambda found: _DASHED.sub(b" = ", found[0])),
     ((b"D+", b"D-"), _FORTRAN, lambda found: found[1] + b"e"),

@@ -19,7 +19,8 @@ _ADJECTIVE = (
     rb"[ _/]?)?"
 )
 _NOUN = (
-    rb"timesteps|timestep|time steps(?=:)|steps(?=[ \t]*[:=])|step_i|step|iterations?(?![A-Za-z])"
+    rb"timesteps|timestep|time steps(?=:)|steps(?=[ \t]*[:=])|(?<=(?i:num)[ _])steps(?=[ ]\d)|step_i|step"
+    rb"|iterations?(?![A-Za-z])"
     rb"|iters?|itrs?|it|batch|updates?|episode|t_env"
     rb"|(?<=(?i:ppo)[ _])epoch|rollout(?=[ ]\d)|generation(?=[ :=])|minibatch|nupdates|total t(?=:)"
     rb"|frame(?=[ ]\d|[:=](?![ ]*\d+[ ]fps=[ ]*[\d.]+[ ]q=))"  # but not of ffmpeg

@@ -25,7 +25,7 @@ TIME = (
     + rb"(?:(?<!Z) (?:19|20)\d{2}(?=[ \[<\]:]))?(?:[ ][AP]M\b)?"
 )
 _LEVEL = rb"(?i:DEBUG|INFO|WARNING|WARN|NOTICE|TRACE|SUCCESS)"
-_SOURCE = rb"[\w./<>+-]{1,120}\.(?:py|cc|cpp|cu|ipynb|rs|go)(?::[ ]{1,3}\d+(?=:)|(?::\w+){0,2})"
+_SOURCE = rb"[\w./<>+-]{1,120}\.(?:py|cc|cpp|cu|ipynb|rs|go)(?::[ ]{1,3}\d+(?=:)|\(\d+\)(?=:)|(?::\w+){0,2})"
 
 _DECORATION = re.compile(rb"[ \t>#|*=~\xe2\x80\xa2-]+")
 _RANK_WORD = rb"(?i:default|local[ _]?rank|rank|gpu|device|worker|process|proc|cuda)"
@@ -97,7 +97,7 @@ _NAMED = re.compile(rb"(?P<name>[A-Za-z_][\w./-]*)\$?(?:(?::[\w<>.]+)*:\d+(?=[ \
 _LOGGER = re.compile(
     rb"(?P<name>[A-Za-z_][\w./\\]*\.log(?=[ ]-[ ])"
     rb"|[A-Za-z_][\w.]*(?=[ \t]+(?:-|\|)[ \t]|[ \t]*:[ \t](?=[^\s\[]))|[A-Za-z_][\w.-]*(?:[ ][a-z]+)?"
-    + rb"(?=[ \t]+"
+    + rb"(?=[ \t]+(?:-[ \t]+)?"
     + _LEVEL
     + rb"\b))"
 )
@@ -176,7 +176,8 @@ def read_prefixes(text: bytes, *, are_labels_ranks: bool = False) -> Prefixes:
             found = _name_at(text, at, has_origin=has_origin)
             if found is None:
                 break
-            phase = phase_of_word(found["name"].decode("utf-8", "replace")) or phase
+            name = found["name"].decode("utf-8", "replace")
+            phase = phase_of_word(name.rpartition(": ")[2]) or phase  # `[phase: test]`
             has_origin = True
         separator = _SEPARATOR.match(text, found.end())
         at = separator.end() if separator else found.end()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 
 from batchai_magics.metrics.grammar.prefix_grammar import read_prefixes
 from batchai_magics.metrics.grammar.program_lines import source_of
@@ -69,6 +70,15 @@ _MAX_LABEL_BYTES = 64
 _MAX_DIGITS = 36  # of two numbers
 _STEP = re.compile(rb"1|[1-9]\d*0")  # the first one, or one of every ten
 _RUN = re.compile(rb"\d+")
+
+
+_BAR_END = re.compile(rb"\[(?:\d+:)?\d\d:\d\d<[^\[\]\n]{1,300}\](?=[A-Za-z\d\[(*=>-])")
+
+
+def split_behind_bars(text: bytes) -> list[bytes]:
+    """Split what was printed right behind a progress bar from it; empty for any other line."""
+    ends = [found.end() for found in _BAR_END.finditer(text)] if b"<" in text else []
+    return [text[begin:end] for begin, end in pairwise([0, *ends, len(text)])] if ends else []
 
 
 def split_joined(text: bytes) -> list[bytes]:

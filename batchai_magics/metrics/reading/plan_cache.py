@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from batchai_magics.metrics.grammar.line_grammar import is_too_long, read_line
@@ -13,7 +13,7 @@ from batchai_magics.metrics.grammar.parsed_line import LineKind, ParsedLine
 from batchai_magics.metrics.grammar.plain_lines import has_decimal_commas, is_undecided, plain_line
 from batchai_magics.metrics.grammar.prefix_grammar import NUMBER_IN_FRONT, read_prefixes, row_begin
 from batchai_magics.metrics.grammar.program_lines import read_program_line
-from batchai_magics.metrics.reading.joined_lines import split_joined
+from batchai_magics.metrics.reading.joined_lines import split_behind_bars, split_joined
 from batchai_magics.metrics.reading.line_plan import (
     Groups,
     Layout,
@@ -144,9 +144,18 @@ class PlanCache:
             readings = map(self._read, forms.values() if len(forms) <= _MAX_FORMS else ())
             if len(forms) <= _MAX_FORMS and all(each and each.kind is LineKind.STEP for each in readings):
                 return parts
+        if (parts := split_behind_bars(line)) and self._is_read_apart(line, parts):
+            return parts
         parts = split_joined(line)
         is_left_out = sum(map(len, parts)) < len(line)
         return parts if is_left_out or (len(parts) > 1 and any(map(_is_of_program, parts))) else []
+
+    def _is_read_apart(self, line: bytes, parts: Sequence[bytes]) -> bool:
+        """Whether what stands behind a progress bar has numbers that the line as a whole does not give."""
+        whole, behind = self._read(line), self._read(parts[-1])
+        if behind is None or behind.kind is LineKind.HEADING or not behind.numbers:
+            return False
+        return whole is None or all(number.end <= len(parts[0]) for number in whole.numbers)
 
     def tells_rank_label(self, line: bytes) -> bool:
         """Whether a line of a new skeleton tells first that numbers in front of lines are ranks.

@@ -79,6 +79,19 @@ LINES = {
         "val_accuracy": 61.5,
     },
     "Epoch 3, val loss 0.5. Patience 1/5": {"epoch": 3, "val_loss": 0.5},
+    "[train] Step 7 out of 90 | Loss --> 0.5 | Grad_l2 --> 0.25 |": {"step": 7, "loss": 0.5, "grad_l2": 0.25},
+    "Synced meters: [phase: test] [epoch: 3] [loss: 0.5]": {"epoch": 3, "test_loss": 0.5},
+    "[phase: valid] [epoch: 3] [loss: 0.5]": {"epoch": 3, "val_loss": 0.5},
+    "epoch: 3 loss: 0.5 mode=eval": {"epoch": 3, "val_loss": 0.5},
+    "Epoch 3 Result <val>: [val_time: 9.5 (s), val_MAE: 0.5]": {"epoch": 3, "val_time": 9.5, "val_mae": 0.5},
+    "Time 00h 02m 11s, num steps 90, FPS 50, episode reward -1.5, episode length 81": {
+        "step": 90,
+        "fps": 50.0,
+        "episode_reward": -1.5,
+        "episode_length": 81.0,
+    },
+    "INFO logger.py(52): iter: 7/90, loss: 0.5, loss_aux0: 0.25": {"step": 7, "loss": 0.5, "loss_aux0": 0.25},
+    "2026-01-02 03:04:05,678 - my-model - INFO - Epoch 3 loss: 0.5": {"epoch": 3, "loss": 0.5},
     "Test Epoch: 3\tAccuracy: 8869/11005 (81%)": {"epoch": 3, "test_accuracy": 81.0},
     "Epoch 3 | Loss 0.25 | Correct 4512/10000 (45.12%)": {"epoch": 3, "loss": 0.25, "correct": 45.12},
     "Train: [ 3/10] 45% (450/1000) loss=0.25": {"epoch": 3, "step": 450, "loss": 0.25},
@@ -324,3 +337,25 @@ def test_assigned_measures_below_a_phase_are_read_and_settings_are_not():
     assert rows_of("epoch: 100\nval:\n  loss: 1.5\n  iou: 0.5\n") == []
     assert rows_of("train:\n  lr: 0.1\n  loss: 1.5\n") == []
     assert rows_of("Training:\nepoch 3 loss 0.5\nTraining:\n  loss: 0.7\n") == [{"epoch": 3, "loss": 0.5}]
+
+
+@pytest.mark.parametrize("bar", ["9.5it/s", "2.5s/it", "9.5it/s, loss=0.75"])
+def test_what_is_printed_right_behind_a_bar_is_read(bar):
+    rows = rows_of(f"100%|####| 10/10 [00:01<00:00,  {bar}]Epoch 3: val loss 0.5 acc 0.25\n")
+    assert rows[-1] == {"epoch": 3, "val_loss": 0.5, "val_acc": 0.25}
+
+
+def test_episodes_of_a_test_are_counted_beside_its_reward():
+    rows = rows_of("Episode: 3, reward: 1.5\n----\nTest Episodes: 10, Avg. Reward: 2.5\n")
+    assert rows[-1] == {"step": 3, "test_episodes": 10.0, "test_avg._reward": 2.5}
+
+
+def test_a_table_of_several_columns_of_numbers_names_none_after_a_number():
+    rule, row = "+------+-----+-----+-----+", "| loss | 0.5 | 0.6 | 0.7 |"
+    text = f"---- [Epoch 0/9, Batch 11/50] ----\n{rule}\n{row}\n{rule}\n"
+    assert all(name in ("step", "epoch", "loss") for row in rows_of(text) for name in row)
+
+
+def test_the_last_line_of_a_test_that_counts_epochs_is_of_it():
+    rows = rows_of(" | Epoch: [1][1/9]  Err 0.5  top1  50.0\n * Finished epoch # 1     top1:  40.0\n")
+    assert rows[-1] == {"epoch": 1, "val_top1": 40.0}

@@ -143,6 +143,11 @@ def test_no_line_of_other_programs_is_one_of_tf_cnn_benchmarks():
     assert [r.value for r in records if isinstance(r, Fact) and r.key == TOTAL] == ["811.3"]
 
 
+def test_a_rate_in_parentheses_is_no_evaluation_of_tf_cnn_benchmarks():
+    text = "2016-03-02 10:11:12.123456: step 10, loss = 3.5 (64.5 examples/sec; 3.125 sec/batch)\n"
+    assert values(text) == {"loss": 3.5}
+
+
 @pytest.mark.parametrize("line", LINES)
 def test_a_last_line_that_is_cut_gives_all_or_nothing(line):
     whole = values(f"{line}\n")
