@@ -110,7 +110,7 @@ def server(tools: AgentTools, allowed: frozenset[str]) -> MCPServer:
         raise UsageError(
             "`batchai mcp` needs the package mcp", hint="pip install 'batchai-magics[mcp]'"
         ) from None
-    served = MCPServer("batchai", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
+    mcp_server = MCPServer("batchai", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
     actions: dict[str, Callable[..., Data]] = {
         "run": tools.submit,
         "cancel": tools.cancel,
@@ -118,11 +118,11 @@ def server(tools: AgentTools, allowed: frozenset[str]) -> MCPServer:
     }
     hints = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     for tool in tools.readers:
-        served.tool(annotations=hints, structured_output=False)(_reporting(tool))
+        mcp_server.tool(annotations=hints, structured_output=False)(_reporting(tool))
     for name in sorted(allowed):
         hints = ToolAnnotations(read_only_hint=False, destructive_hint=name == "cancel")
-        served.tool(annotations=hints, structured_output=False)(_reporting(actions[name]))
-    return served
+        mcp_server.tool(annotations=hints, structured_output=False)(_reporting(actions[name]))
+    return mcp_server
 
 
 def _reporting(tool: Callable[..., Data]) -> Callable[..., Data]:
@@ -171,9 +171,9 @@ class AgentTools:
         """List the newest jobs of an experiment, oldest first: state, metric, parameters, tags, note."""
         settings = self._context.settings
         parent = workspace_id(settings).child(Kind.EXPERIMENT, experiment or settings.experiment)
-        newest = min(max(limit, 1), MAX_JOBS)
+        limit = min(max(limit, 1), MAX_JOBS)
         backend = self._context.backend
-        jobs = [job for job in backend.list(parent, Kind.JOB) if isinstance(job, JobResource)][-newest:]
+        jobs = [job for job in backend.list(parent, Kind.JOB) if isinstance(job, JobResource)][-limit:]
         return {"jobs": _visible(JobList(jobs, backend).to_summaries())}
 
     def job_status(self, job: str) -> Data:
@@ -193,10 +193,10 @@ class AgentTools:
                 raise _TimeIsUp
             time.sleep(min(delay_s, left_s))
 
-        words = changes(self._context.backend, lambda: handle.show().word, wait=wait)
+        states = changes(self._context.backend, lambda: handle.show().word, wait=wait)
         is_over = False
         try:
-            for count, _ in enumerate(words):
+            for count, _ in enumerate(states):
                 is_over = handle.is_done or (until == "change" and count > 0)
                 if is_over:
                     break
@@ -207,8 +207,9 @@ class AgentTools:
     def first_failure(self, job: str) -> Data:
         """Show which process of a job failed first, and its last lines."""
         handle = self._find(job)
-        shown, paths = handle.show(), paths_of(handle.show())
-        error, first = error_of(handle.backend, shown), first_failure(shown)
+        resource = handle.show()
+        paths = paths_of(resource)
+        error, first = error_of(handle.backend, resource), first_failure(resource)
         number = first.rank if first else None
         logs = redacted_logs(handle.backend, handle.id)
         lines: dict[str, list[str]] = {}
@@ -216,8 +217,8 @@ class AgentTools:
             last = last_lines(logs, name, FAILURE_LINES, rank=number)
             lines[name] = [visible_lines(paths.with_cell_line(line)) for line in last]
         failure = {"rank": first.rank, "node": first.node, "exit_code": first.exit_code} if first else None
-        outcome = {"state": shown.word, "error": error and _visible(error.to_data()), "first": failure}
-        return {**outcome, "errors": _error_texts(shown.failures), "last_lines": lines}
+        outcome = {"state": resource.word, "error": error and _visible(error.to_data()), "first": failure}
+        return {**outcome, "errors": _error_texts(resource.failures), "last_lines": lines}
 
     def stacks(self, job: str) -> Data:
         """Show the Python stack of each rank of a running job, and which rank differs from the others."""
@@ -263,7 +264,7 @@ class AgentTools:
 
         With a directory (as listed, such as `workdir` or `artifacts`), one level of it, or of a folder in it.
         """
-        handle, most = self._find(job), min(max(limit, 1), MAX_FILES)
+        handle, limit = self._find(job), min(max(limit, 1), MAX_FILES)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             files = handle.files(directory, folder)
@@ -275,7 +276,7 @@ class AgentTools:
                 "kind": file.kind.value,
                 "size_bytes": file.size_bytes,
             }
-            for file in files[:most]
+            for file in files[:limit]
         ]
         return {"count": len(files), "files": listed, "notes": notes}
 
@@ -284,7 +285,7 @@ class AgentTools:
     ) -> Data:
         """Read part of a text file that a job wrote, by its directory and path as listed.
 
-        Continue at `next_offset`. Of a file that is not text, only the size is told.
+        Continue at `next_offset`. For a file that is not text, only the size is returned.
         """
         file = FileRef(self._find(job).id, path, directory)
         chunk = read_redacted(self._context.backend, file, max(offset, 0), min(max(max_bytes, 1), MAX_BYTES))
@@ -308,15 +309,15 @@ class AgentTools:
             [_int_or_none(step), _int_or_none(rank), value]
             for step, rank, value in rows.itertuples(index=False)
         ]
-        most = max(2, min(max_bytes, MAX_BYTES) // _POINT_BYTES)
-        every = -(-len(points) // most)
-        thinned = points[::-1][::every][::-1]  # with the last one
+        max_points = max(2, min(max_bytes, MAX_BYTES) // _POINT_BYTES)
+        every = -(-len(points) // max_points)
+        thinned = points[::-1][::every][::-1]  # including the last one
         return {"metric": metric, "count": len(points), "every": every, "points": thinned}
 
     def compare_jobs(self, jobs: list[str]) -> Data:
         """Compare the metrics of several jobs: one row for each, and one for each group of seeds."""
-        compared = compare([self._find(name) for name in jobs])
-        return {"rows": ComparisonResult(compared).to_data(), "seeds": compared.seed_groups().rows()}
+        comparison = compare([self._find(name) for name in jobs])
+        return {"rows": ComparisonResult(comparison).to_data(), "seeds": comparison.seed_groups().rows()}
 
     def diff_jobs(self, job: str, other: str) -> Data:
         """Show what differs between two jobs: code, arguments, parameters, packages, hardware, metrics."""
@@ -334,7 +335,7 @@ class AgentTools:
         definition, trials = resource.definition, resource.stored_trials()
         results = [(trial, resource.result(trial)) for trial in trials]
         groups = seed_groups_of(results, definition.options.goal)
-        shown: Data = _visible(
+        status: Data = _visible(
             {
                 "state": state_of(definition, trials),
                 "note": definition.note,
@@ -342,7 +343,7 @@ class AgentTools:
                 "seeds": groups.rows(),
             }
         )
-        return shown
+        return status
 
     def dry_run(self, command: list[str]) -> Data:
         """Show what `batchai run` would submit for these words, and get the token that `submit` asks for.
@@ -373,11 +374,14 @@ class AgentTools:
         """Add tags to a job, take tags away, and replace its note."""
         handle = self._find(job)
         labels = handle.labels()
-        for change in ((handle.tag, tag), (handle.untag, untag)):
-            labels = change[0](*change[1]) if change[1] else labels
-        labels = labels if note is None else handle.note(note)
-        shown: Data = _visible(labels_data(handle.name, labels))
-        return shown
+        if tag:
+            labels = handle.tag(*tag)
+        if untag:
+            labels = handle.untag(*untag)
+        if note is not None:
+            labels = handle.note(note)
+        data: Data = _visible(labels_data(handle.name, labels))
+        return data
 
     def _dry_run(self, command: Sequence[str]) -> str:
         return visible_lines(str(run_command.prepare(["--dry-run", *command])))
@@ -404,9 +408,10 @@ def _status(handle: Job) -> Data:
 
 def _trial(trial: Trial, result: TrialResult) -> Data:
     metric = {"metric": result.metric, "value": result.value, "best": result.best} if result.metric else {}
-    what = {"trial": trial.number, "job": trial.job and trial.job.name, "state": trial.word}
     return {
-        **what,
+        "trial": trial.number,
+        "job": trial.job and trial.job.name,
+        "state": trial.word,
         "parameters": dict(trial.parameters),
         **{name: json_value(value) for name, value in metric.items()},
     }

@@ -39,7 +39,7 @@ def program() -> NoReturn:
     gc.set_threshold(GC_THRESHOLD)
     code = main()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # done; only interpreter shutdown remains
-    gc.freeze()  # whose collection of everything took a seventh of a short command's time
+    gc.freeze()  # a full collection at exit took a seventh of a short command's time
     sys.exit(code)
 
 
@@ -106,20 +106,20 @@ def _run(words: list[str]) -> int:
         return _run_shell_word(words[0], words[1:])
     invocation = parse(words)
     if isinstance(invocation, DisplayText):
-        if set(words) <= {"-h", "--help"}:  # what a newcomer starts with stands first
+        if set(words) <= {"-h", "--help"}:  # `run` first: newcomers start with it
             head, _, rest = invocation.partition("\n\n")
-            run_first = sorted(SHELL_WORDS.items(), key=lambda program: program[0] != "run")
-            lines = "\n".join(f"    {name:<11} : {text}" for name, text in run_first)
+            programs = sorted(SHELL_WORDS.items(), key=lambda program: program[0] != "run")
+            lines = "\n".join(f"    {name:<11} : {text}" for name, text in programs)
             print(f"{head}\n\nStart with: batchai run train.py\n{lines}\n\n{rest}")
         else:
             print(invocation)
         return 0
     _confirm(invocation)
-    return _carry_out(invocation)
+    return _execute(invocation)
 
 
 def _run_shell_word(word: str, words: Sequence[str]) -> int:
-    """Run a command that is not in the table: each has a program of its own."""
+    """Run a command that is a program of its own and not in the table; returns the exit code."""
     if word == "serve":
         from batchai_magics.server.serve_command import main as serve
 
@@ -216,7 +216,7 @@ def _confirm(invocation: Invocation) -> None:
         raise command_error("Operation cancelled.")
 
 
-def _carry_out(invocation: Invocation) -> int:
+def _execute(invocation: Invocation) -> int:
     import shlex
 
     from batchai_magics.backends.base.backend_registry import load_settings
@@ -228,12 +228,12 @@ def _carry_out(invocation: Invocation) -> int:
 
     context = Context(load_settings())
     if invocation.command.words == "use" and (words := chosen_variables(context, invocation.arguments)):
-        chosen = cast("Result", run(invocation, context))  # what is chosen is checked here too
-        if chosen.value.settings != context.settings:
+        result = cast("Result", run(invocation, context))  # also validates the choice
+        if result.value.settings != context.settings:
             hint = f"In the shell, `export {shlex.join(words)}`, or edit {config_path()}."
             text = "`use` keeps a choice in a notebook's session only"
-            raise UsageError(text, hint="\n".join((*chosen.notes, hint)))
-        return _display(chosen, invocation)
+            raise UsageError(text, hint="\n".join((*result.notes, hint)))
+        return _display(result, invocation)
     invocation.command.load()
     _enable_interrupt_cleanup()
     if invocation.command.words == "watch" and not (

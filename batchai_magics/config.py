@@ -21,7 +21,7 @@ from batchai_magics.errors import UsageError, did_you_mean
 
 APP = "batchai"
 PREFIX = "BATCHAI_"
-_LARGEST = 1 << 20  # bytes of the configuration file
+_MAX_FILE_BYTES = 1 << 20
 DEFAULT_GRACE = "30s"  # `launch.plan.GRACE_S`
 DEFAULT_ACCOUNT = "local"  # the built-in storage account, which needs no key
 
@@ -32,8 +32,8 @@ BackendSettings = TypeVar("BackendSettings")
 def setting(default: Value, help: str, *, is_secret: bool = False, may_be_zero: bool = False) -> Value:
     """Declare a setting with its default and description; an integer is positive, unless it may be 0."""
     metadata = {"help": help, "may_be_zero": may_be_zero}
-    made: Value = field(default=default, repr=not is_secret, metadata=metadata)
-    return made
+    setting_field: Value = field(default=default, repr=not is_secret, metadata=metadata)
+    return setting_field
 
 
 def default_home(backend: str = "") -> Path:
@@ -85,8 +85,8 @@ class Settings:
 
     def for_backend(self, kind: type[BackendSettings]) -> BackendSettings:
         """The settings of the backend with this settings type, or their defaults."""
-        given = next((section for section in self.sections.values() if isinstance(section, kind)), None)
-        return kind() if given is None else given
+        settings = next((section for section in self.sections.values() if isinstance(section, kind)), None)
+        return kind() if settings is None else settings
 
 
 class Backends(Collection[str], Protocol):
@@ -117,19 +117,19 @@ def load(env: Mapping[str, str] | None = None, *, path: Path | None = None, back
     Raises:
         UsageError: A setting is unknown or invalid; names the setting and its file or variable.
     """
-    given = os.environ if env is None else env
-    file = path or _file(given)
-    written = _read(file, backends)
-    sources = _Sources(file, written, given)
+    env = os.environ if env is None else env
+    file = path or _file(env)
+    file_values = _read(file, backends)
+    sources = _Sources(file, file_values, env)
     settings = Settings(**sources.values(general_settings(), choices={**CHOICES, "backend": backends}))
-    sections = {name for name, value in written.items() if isinstance(value, dict) and name not in TABLES}
+    sections = {name for name, value in file_values.items() if isinstance(value, dict) and name not in TABLES}
     names = {settings.backend, *sections}
-    of_backends = {
+    backend_settings = {
         name: kind(**sources.values(fields(kind), backend=name, also=getattr(kind, "ALSO_GENERAL", ())))
         for name in (*names, *backends.builtin)
         if (kind := backends.settings_type(name))
     }
-    return replace(settings, sections=of_backends)
+    return replace(settings, sections=backend_settings)
 
 
 def general_settings() -> tuple[Field[Any], ...]:
@@ -142,7 +142,7 @@ class _Sources:
     """Where settings are read from: a parsed file and the environment."""
 
     file: Path
-    written: Mapping[str, Any]
+    file_values: Mapping[str, Any]
     env: Mapping[str, str]
 
     def values(
@@ -153,7 +153,7 @@ class _Sources:
         also: Collection[str] = (),
         choices: Mapping[str, Collection[str]] = MappingProxyType({}),
     ) -> dict[str, Any]:
-        """The settings that are given, by name: the last source counts, and the values of all are validated.
+        """The settings that a source has, by name: the last source wins, and the values of all are validated.
 
         Args:
             items: General settings, or a backend's.
@@ -166,15 +166,16 @@ class _Sources:
         """
         values: dict[str, Any] = {}
         for item in items:
-            given: list[tuple[Any, str]] = []
+            candidates: list[tuple[Any, str]] = []
             owners = ("", backend) if item.name in also else (backend,)
             for owner in owners:
-                section = (self.written.get(owner) or {}) if owner else self.written
-                given.append((section.get(item.name), f"{_full_name(item.name, owner)} in {self.file}"))
+                section = (self.file_values.get(owner) or {}) if owner else self.file_values
+                candidates.append((section.get(item.name), f"{_full_name(item.name, owner)} in {self.file}"))
             for owner in owners:
                 variable = environment_variable(item.name, owner)  # an empty one counts as unset
-                given.append((self.env.get(variable) or None, f"{_full_name(item.name, owner)} ({variable})"))
-            for value, source in given:
+                source = f"{_full_name(item.name, owner)} ({variable})"
+                candidates.append((self.env.get(variable) or None, source))
+            for value, source in candidates:
                 if value is not None:
                     values[item.name] = _typed(item, value, source, choices.get(item.name))
         return values
@@ -185,7 +186,7 @@ def _full_name(name: str, backend: str) -> str:
 
 
 def save(values: Mapping[str, Any], env: Mapping[str, str] | None = None, *, backends: Backends) -> Path:
-    """Save settings to the file that `load` reads, whose path is returned, keeping its other contents.
+    """Save settings to the file that `load` reads, keeping its other contents; returns its path.
 
     Raises:
         UsageError: The existing file cannot be read, or not be changed line by line; nothing is written then.
@@ -195,12 +196,12 @@ def save(values: Mapping[str, Any], env: Mapping[str, str] | None = None, *, bac
     file = _file(os.environ if env is None else env)
     before = _read(file, backends)
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    kept = [line for line in lines if line.partition(":")[0].rstrip() not in values]
+    other_lines = [line for line in lines if line.partition(":")[0].rstrip() not in values]
     added = [f"{name}: {json.dumps(value)}" for name, value in values.items()]
-    text = "\n".join([*kept, *added]) + "\n"
+    text = "\n".join([*other_lines, *added]) + "\n"
     try:
         is_changed = yaml.safe_load(text) == {**before, **values}
-    except yaml.YAMLError:  # such as behind `{workspace: mine}`, or where a value had several lines
+    except yaml.YAMLError:  # such as after `{workspace: mine}`, or where a value had several lines
         is_changed = False
     if not is_changed:
         hint = (
@@ -215,8 +216,8 @@ def save(values: Mapping[str, Any], env: Mapping[str, str] | None = None, *, bac
 
 
 def _file(env: Mapping[str, str]) -> Path:
-    named = env.get(PREFIX + "CONFIG")
-    return Path(named).expanduser() if named else config_path()
+    path = env.get(PREFIX + "CONFIG")
+    return Path(path).expanduser() if path else config_path()
 
 
 def config_path() -> Path:
@@ -239,7 +240,7 @@ def _read(file: Path, backends: Backends) -> dict[str, Any]:
             _check_names(value, backends.settings_type(name), f"{file}: {name}")
             continue
         kinds = map(backends.settings_type, backends)
-        also_general = [each for kind in kinds for each in getattr(kind, "ALSO_GENERAL", ())]
+        also_general = [item for kind in kinds for item in getattr(kind, "ALSO_GENERAL", ())]
         if name not in also_general:
             known = (*_names(general_settings()), *also_general, *backends)
             hint = did_you_mean(str(name), known) or _known_settings()
@@ -251,12 +252,12 @@ def _known_settings() -> str:
     return f"known settings: {', '.join(_names(general_settings()))}"
 
 
-def _check_names(section: Mapping[str, Any], kind: type[Any] | None, what: str) -> None:
+def _check_names(section: Mapping[str, Any], kind: type[Any] | None, source: str) -> None:
     known = _names(fields(kind)) if kind else []
     for name in section:
         if name not in known:
             hint = did_you_mean(str(name), known) or f"known settings: {', '.join(known) or 'none'}"
-            raise UsageError(f"{what}: unknown setting {name!r}", hint=hint)
+            raise UsageError(f"{source}: unknown setting {name!r}", hint=hint)
 
 
 def _names(items: Collection[Field[Any]]) -> list[str]:
@@ -282,9 +283,9 @@ def _text(file: Path) -> str:
     with os.fdopen(descriptor, "rb") as stream:
         if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
             raise UsageError(f"{file} is a named pipe", hint="Settings are read from a file.")
-        data = stream.read(_LARGEST + 1) or b""
-    if len(data) > _LARGEST:
-        raise UsageError(f"{file} is larger than {_LARGEST >> 20} MiB: it holds no settings")
+        data = stream.read(_MAX_FILE_BYTES + 1) or b""
+    if len(data) > _MAX_FILE_BYTES:
+        raise UsageError(f"{file} is larger than {_MAX_FILE_BYTES >> 20} MiB: it holds no settings")
     return data.decode("utf-8")
 
 
@@ -293,61 +294,61 @@ def environment_variable(name: str, backend: str = "") -> str:
     return PREFIX + (f"{backend}_{name}" if backend else name).upper().replace("-", "_")
 
 
-def _typed(item: Field[Any], value: Any, what: str, choices: Collection[str] | None) -> Any:
-    """Convert a value to the setting's type; UsageError that starts with `what`."""
+def _typed(item: Field[Any], value: Any, source: str, choices: Collection[str] | None) -> Any:
+    """Convert a value to the setting's type; UsageError that starts with `source`."""
     if item.name in TABLES:
-        return _table_text(value, what)
+        return _checked_table(value, source)
     if isinstance(item.default, bool):
-        return _truth(value, what)
+        return _boolean(value, source)
     if isinstance(value, (dict, list, bool)):
-        raise UsageError(f"{what}: expected one value, got {value!r}")
+        raise UsageError(f"{source}: expected one value, got {value!r}")
     text = str(value).strip()
     if choices is not None:
         if text.lower() not in choices:
             hint = did_you_mean(text, choices) or f"one of {', '.join(choices)}"
-            raise UsageError(f"{what}: {text!r} is not a valid value", hint=hint)
+            raise UsageError(f"{source}: {text!r} is not a valid value", hint=hint)
         return text.lower()
     if isinstance(item.default, int):
-        return _count(text, what, may_be_zero=item.metadata.get("may_be_zero", False))
+        return _count(text, source, may_be_zero=item.metadata.get("may_be_zero", False))
     if isinstance(item.default, float):
-        return _number(text, what)
+        return _number(text, source)
     return Path(text).expanduser().absolute() if item.default is MISSING else text
 
 
-_TRUTHS = {
+_BOOLEANS = {
     **dict.fromkeys(("yes", "true", "1", "on"), True),
     **dict.fromkeys(("no", "false", "0", "off"), False),
 }
 
 
-def _truth(value: Any, what: str) -> bool:
+def _boolean(value: Any, source: str) -> bool:
     if isinstance(value, bool):
         return value
-    if (text := str(value).strip().lower()) not in _TRUTHS:
-        raise UsageError(f"{what}: {value!r} is neither yes nor no")
-    return _TRUTHS[text]
+    if (text := str(value).strip().lower()) not in _BOOLEANS:
+        raise UsageError(f"{source}: {value!r} is neither yes nor no")
+    return _BOOLEANS[text]
 
 
-def _count(text: str, what: str, *, may_be_zero: bool) -> int:
+def _count(text: str, source: str, *, may_be_zero: bool) -> int:
     if not (text.isascii() and text.isdigit() and (int(text) or may_be_zero)):
-        raise UsageError(f"{what}: {text!r} is not a positive integer{' or 0' * may_be_zero}")
+        raise UsageError(f"{source}: {text!r} is not a positive integer{' or 0' * may_be_zero}")
     return int(text)
 
 
-def _number(text: str, what: str) -> float:
+def _number(text: str, source: str) -> float:
     with contextlib.suppress(ValueError):
         if 0 <= float(text) < math.inf:
             return float(text)
-    raise UsageError(f"{what}: {text!r} is not a number of at least 0")
+    raise UsageError(f"{source}: {text!r} is not a number of at least 0")
 
 
-def _table_text(value: Any, what: str) -> str:
-    """The text of a table: `Standard_NC6=0.9; gpu=3.06`."""
+def _checked_table(value: Any, source: str) -> str:
+    """The text of a table, `Standard_NC6=0.9; gpu=3.06`; UsageError for a value that is not a number."""
     numbers = value if isinstance(value, Mapping) else table_in(str(value))
     for name, number in numbers.items():
         if number is None or isinstance(number, (bool, dict, list)):
-            raise UsageError(f"{what}: {name} needs a number", hint="write it as `Standard_NC6: 0.9`")
-        _number(str(number), f"{what}: {name}")
+            raise UsageError(f"{source}: {name} needs a number", hint="write it as `Standard_NC6: 0.9`")
+        _number(str(number), f"{source}: {name}")
     return "; ".join(f"{name}={number}" for name, number in numbers.items())
 
 

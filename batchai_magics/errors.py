@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 INTERRUPTED = 130
-LONGEST_QUOTE = 60
+_MAX_QUOTE = 60
 
 # Terminal controls, bidirectional controls, line ends, and characters that cannot be encoded.
 _UNSEEN = r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -65,8 +65,8 @@ class Problem(NamedTuple):
     fix: str = ""
 
     def __str__(self) -> str:
-        place = f"{self.path}: " if self.path else ""
-        return f"{place}{self.message}" + (f" ({self.fix})" if self.fix else "")
+        prefix = f"{self.path}: " if self.path else ""
+        return f"{prefix}{self.message}" + (f" ({self.fix})" if self.fix else "")
 
 
 class SpecError(UsageError):
@@ -141,7 +141,7 @@ def join_path(prefix: str, part: str | int) -> str:
 
 
 def did_you_mean(word: str, choices: Iterable[str], *, likeness: float = 0.6) -> str:
-    """A suggestion for a misspelled word, as `Did you mean "x"?`; empty if nothing is as like it (0 to 1)."""
+    """A suggestion, `Did you mean "x"?`; empty if no choice is at least this similar to the word (0 to 1)."""
     import difflib  # slow to import, only needed for errors
 
     by_lower = {choice.lower(): choice for choice in choices}
@@ -152,7 +152,7 @@ def did_you_mean(word: str, choices: Iterable[str], *, likeness: float = 0.6) ->
 def quoted(value: object) -> str:
     """The repr of a value for a message, with limited length."""
     text = repr(value)
-    return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}…"
+    return text if len(text) <= _MAX_QUOTE else f"{text[:_MAX_QUOTE]}…"
 
 
 @contextlib.contextmanager
@@ -176,7 +176,7 @@ def visible(text: str) -> str:
 
 
 def visible_lines(text: str) -> str:
-    """The same for text of several lines."""
+    """The same for text of several lines, whose tabs and line ends stay."""
     return re.sub(_UNSEEN_WITHIN_LINES, _escaped, text)
 
 

@@ -169,7 +169,7 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
             texts = {name: value for name, value in expanded.items() if isinstance(value, str)}
             arguments = {name: text for name, text in texts.items() if not is_plain(text)}
         markers = {name: MARKER.format(name) for name in arguments}
-        body = expand(body, {**notebook.names, **markers}, place="in the cell")
+        body = expand(body, {**notebook.names, **markers}, source="in the cell")
     id = _job_id(options, settings, notebook)
     if options.is_described:
         account = _account_key(options, notebook.env, settings)

@@ -60,22 +60,22 @@ def given_options(arguments: Mapping[str, Any], declared: Iterable[BackendOption
     Raises:
         UsageError: The engine does not accept a text; the message names the option.
     """
-    given: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for option in declared:
         if value := arguments.get(option.name):
-            given[option.name] = "yes" if option.is_switch else value
+            texts[option.name] = "yes" if option.is_switch else value
             try:
-                option.check(given[option.name])
+                option.check(texts[option.name])
             except ValueError as error:
                 hint = "Nothing was written or submitted."
                 raise UsageError(f"{option.flag}: {error}", hint=hint) from None
-    return given
+    return texts
 
 
-def with_backend_options(body: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
+def with_backend_options(body: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
     """A job's wire fields with these options (name → text) appended to those that the fields have."""
     merged = dict(body)
-    for name, text in given.items():
+    for name, text in texts.items():
         key = option_key(name)
         present = merged.get(key)
         merged[key] = f"{present} {text}" if present and isinstance(present, str) else text
@@ -86,7 +86,7 @@ def check_texts(texts: Mapping[str, str], declared: Iterable[BackendOption], *, 
     """Checks native options (name → text) as their engine does.
 
     Raises:
-        SpecError: The engine does not accept a text; lists each of them. `what` names the description.
+        SpecError: The engine does not accept some texts; lists them. `what` names the description.
     """
     problems = []
     for option in declared:

@@ -44,7 +44,7 @@ class AutoScale(WireModel):
     initial_node_count: Count = 0
 
     @model_validator(mode="after")
-    def _ordered(self) -> Self:
+    def _check_order(self) -> Self:
         if self.maximum_node_count < self.minimum_node_count:
             raise ValueError("Maximum nodes count must be greater or equal to minimum nodes count")
         if self.initial_node_count > self.maximum_node_count:
@@ -65,7 +65,7 @@ class ScaleSettings(WireModel):
         return self
 
     @property
-    def most_nodes(self) -> int:
+    def max_nodes(self) -> int:
         """The largest number of nodes."""
         if self.auto_scale:
             return self.auto_scale.maximum_node_count
@@ -77,8 +77,8 @@ class ScaleSettings(WireModel):
             manual = self.manual.model_copy(update={"target_node_count": count})
             return None if self.manual.target_node_count >= count else ScaleSettings(manual=manual)
         assert self.auto_scale is not None, "it is one of the two"
-        most = self.auto_scale.model_copy(update={"maximum_node_count": count})
-        return None if self.auto_scale.maximum_node_count >= count else ScaleSettings(auto_scale=most)
+        auto_scale = self.auto_scale.model_copy(update={"maximum_node_count": count})
+        return None if self.auto_scale.maximum_node_count >= count else ScaleSettings(auto_scale=auto_scale)
 
 
 class UserAccountSettings(WireModel):
@@ -183,7 +183,7 @@ class NodeStateCounts(WireModel):
     unusable_node_count: int = 0
     preparing_node_count: int = 0
     leaving_node_count: int = 0
-    preempted_node_count: int | None = None  # those that were taken away; only where the backend tells
+    preempted_node_count: int | None = None  # only where the backend reports it
 
     @classmethod
     def counting(cls, states: Iterable[NodeState]) -> NodeStateCounts:

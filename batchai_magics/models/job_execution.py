@@ -97,8 +97,8 @@ class Attempt:
     @property
     def sentence(self) -> str:
         """A description: `attempt 1 on n1: Slurm lost a node of it`."""
-        place = f" on {', '.join(self.nodes)}" if self.nodes else ""
-        return f"attempt {self.number}{place}" + f": {self.reason}" * bool(self.reason)
+        nodes = f" on {', '.join(self.nodes)}" if self.nodes else ""
+        return f"attempt {self.number}{nodes}" + f": {self.reason}" * bool(self.reason)
 
     def to_wire(self) -> WireObject:
         """JSON in the style of the service, whose API has no attempts."""
@@ -140,12 +140,12 @@ class RankExit:
     @property
     def meaning(self) -> str:
         """The meaning of the exit code; empty for one defined by the program."""
-        words = _MEANINGS.get(self.exit_code or 0, "")
+        meaning = _MEANINGS.get(self.exit_code or 0, "")
         if not self.peak_bytes or self.exit_code not in (_KILLED, _SEGMENTATION_FAULT, _ABORTED):
-            return words
-        giga = self.peak_bytes / 1e9
-        peak = f"{giga:.2g} GB" if giga >= 1 else f"{giga * 1000:.0f} MB"
-        return f"{words}; its largest process had {peak} of memory at its peak"
+            return meaning
+        peak_gb = self.peak_bytes / 1e9
+        peak = f"{peak_gb:.2g} GB" if peak_gb >= 1 else f"{peak_gb * 1000:.0f} MB"
+        return f"{meaning}; its largest process had {peak} of memory at its peak"
 
     def to_wire(self) -> WireObject:
         """JSON in the style of the service, whose API has no single processes."""
@@ -255,11 +255,11 @@ class OutputFile:
         return f"<{', '.join([visible(self.display_path), size, *modified])}>"
 
     def to_wire(self) -> WireObject:
-        """The service's JSON; for folders, which there have only a name, with `batchai…` extensions."""
+        """The service's JSON; its folders have only a name, hence `batchai…` extensions for them."""
         if not self.is_file:
-            since = {_MODIFIED: wire_time(self.modified)} if self.modified else {}
+            time = {_MODIFIED: wire_time(self.modified)} if self.modified else {}
             link = {_IS_LINK: True} if self.is_link else {}
-            return {"name": self.name, "fileType": self.kind.value, **since, **link}
+            return {"name": self.name, "fileType": self.kind.value, **time, **link}
         modified = {"lastModified": wire_time(self.modified)} if self.modified else {}
         address = {"downloadUrl": self.download_url} if self.download_url else {}
         properties = {**modified, "contentLength": self.size_bytes}
@@ -267,14 +267,18 @@ class OutputFile:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any], *, folder: str = "") -> OutputFile:
-        """Reads the service's JSON, as those above; `folder` is the listed one in the output directory."""
+        """Reads the JSON of `to_wire`; `folder` is the listed folder's path in the output directory.
+
+        Raises:
+            ServiceError: A field is missing or invalid.
+        """
         response = ResponseObject.of(data, "the file")
         properties = response.object("properties")
-        word = response.text("fileType", "file")
-        known = {kind.value: kind for kind in FileKind}
+        type_name = response.text("fileType", "file")
+        kinds = {kind.value: kind for kind in FileKind}
         return cls(
             path="/".join(part for part in (folder.strip("/"), response.text("name")) if part),
-            kind=known.get(word.lower(), FileKind.FILE),
+            kind=kinds.get(type_name.lower(), FileKind.FILE),
             size_bytes=properties.number("contentLength", 0),
             modified=properties.optional_time("lastModified") or response.optional_time(_MODIFIED),
             download_url=response.text("downloadUrl") if response.has("downloadUrl") else None,

@@ -28,7 +28,7 @@ from batchai_magics.models.mount_volumes import (
     ResourceRef,
     SecretVariable,
 )
-from batchai_magics.models.stop_conditions import checked
+from batchai_magics.models.stop_conditions import check_condition
 from batchai_magics.models.toolkit_settings import (
     FIELDS,
     Caffe2Settings,
@@ -177,18 +177,18 @@ class JobSpec(WireModel):
     environment_variables: tuple[EnvironmentVariable, ...] | None = None
     secrets: tuple[SecretVariable, ...] | None = None
     constraints: JobConstraints = Field(default_factory=JobConstraints)
-    batchai_stop_if: tuple[Annotated[str, AfterValidator(checked)], ...] | None = (
-        None  # ours: what the job is to be stopped for
+    batchai_stop_if: tuple[Annotated[str, AfterValidator(check_condition)], ...] | None = (
+        None  # ours: its stop conditions
     )
-    batchai_patterns: dict[str, str] | None = None  # ours: expressions of the metrics named there
+    batchai_patterns: dict[str, str] | None = None  # ours: expressions of the metrics in stop conditions
     batchai_max_restarts: Count | None = None  # ours: how often it continues after losing nodes or time
     batchai_signal_before: Duration | None = None  # ours: how long before such an end it is warned
-    batchai_grace: Duration | None = None  # ours: how long its processes may take to save once told to end
-    batchai_gpus: Positive | None = None  # ours: so many GPUs of each node, which it shares with other jobs
+    batchai_grace: Duration | None = None  # ours: how long its processes may take to save at their end
+    batchai_gpus: Positive | None = None  # ours: GPUs it uses on each node; other jobs may use the rest
     batchai_after: tuple[Text, ...] | None = None  # ours: ids of jobs that must succeed before it starts
     batchai_after_any: tuple[Text, ...] | None = None  # ours: ids of jobs that must end before it starts
-    batchai_needs_image: bool | None = None  # ours: that it never runs without its image, on the host
-    batchai_preflight: PreflightMode | None = None  # ours: that its nodes are checked before its first rank
+    batchai_needs_image: bool | None = None  # ours: true forbids to run it on the host, without its image
+    batchai_preflight: PreflightMode | None = None  # ours: checks its nodes before its first rank
 
     @classmethod
     def conflicts(cls, body: Mapping[str, Any]) -> list[str]:
@@ -196,7 +196,7 @@ class JobSpec(WireModel):
         return [*_toolkit_conflicts(body), *_name_conflicts(body)]
 
     @model_validator(mode="after")
-    def _agree(self, info: ValidationInfo) -> Self:
+    def _check_conflicts(self, info: ValidationInfo) -> Self:
         if info.context is STORED:
             return self
         conflicts = self.conflicts(self.model_dump(mode="json", by_alias=True, exclude_none=True))
@@ -227,15 +227,15 @@ class JobSpec(WireModel):
 
     @property
     def secret_values(self) -> dict[str, str]:
-        """The values of its secret variables by name, of those that have one."""
+        """The values of its secret variables by name, without variables that have none."""
         return {item.name: item.value.get_secret_value() for item in self.secrets or () if item.value}
 
     def on_nodes(self, count: int) -> Self:
         """The same job on fewer nodes, with as many processes per node."""
         fields: dict[str, Any] = {
-            name: max(1, asked * count // self.node_count)
+            name: max(1, processes * count // self.node_count)
             for name in _PROCESS_COUNTS
-            if (asked := getattr(self.settings, name, None))
+            if (processes := getattr(self.settings, name, None))
         }
         settings = self.settings.model_copy(update=fields)
         return self.model_copy(update={"node_count": count, self.toolkit.field: settings})
@@ -253,8 +253,8 @@ class JobSpec(WireModel):
     @property
     def settings(self) -> Settings:
         """The settings of the job's toolkit."""
-        chosen: Settings = getattr(self, self.toolkit.field)
-        return chosen
+        settings: Settings = getattr(self, self.toolkit.field)
+        return settings
 
 
 def _toolkit_conflicts(body: Mapping[str, Any]) -> Iterator[str]:
@@ -278,19 +278,20 @@ def _name_conflicts(body: Mapping[str, Any]) -> Iterator[str]:
     names = _texts(body, "environmentVariables", "name") + _texts(body, "secrets", "name")
     for name in duplicates(names):
         yield f"environmentVariables and secrets: {name} is there twice"
-    patterns = [_OF_EVERY_PROCESS, *(pattern for key, pattern in _OF_TOOLKIT.items() if body.get(key))]
+    toolkit_patterns = (pattern for key, pattern in _RESERVED_BY_TOOLKIT.items() if body.get(key))
+    patterns = [_RESERVED_VARIABLES, *toolkit_patterns]
     for key in ("environmentVariables", "secrets"):
         for name in _texts(body, key, "name"):
             if any(pattern.fullmatch(name) for pattern in patterns):
                 yield f"{key}: {name} is set for each process of the job: leave it out"
 
 
-# What tells a process of its place in the job; the toolkits of the last line set more of it.
-_OF_EVERY_PROCESS = re.compile(
+# Variables that are set for each process: its rank, its peers, its job.
+_RESERVED_VARIABLES = re.compile(
     r"AZ_BATCH(?:AI)?_\w+|CCP_NODES|BATCHAI_(?:JOB_GUID|ATTEMPT|STOPPING_FILE|SECRET_NAMES)"
     r"|PMI_\w+|PMIX_(?:RANK|NAMESPACE|SERVER_\w+)|OMPI_(?:COMM|UNIVERSE|APP)_\w+|MPI_LOCAL(?:RANKID|NRANKS)"
 )
-_OF_TOOLKIT = {
+_RESERVED_BY_TOOLKIT = {
     Toolkit.PYTORCH.wire_key: re.compile(
         r"(?:LOCAL_|NODE_|GROUP_|ROLE_|CROSS_)?RANK|(?:LOCAL_|GROUP_|ROLE_)?WORLD_SIZE|(?:LOCAL|CROSS)_SIZE"
         r"|TORCHELASTIC_(?:RESTART_COUNT|MAX_RESTARTS|USE_AGENT_STORE)"

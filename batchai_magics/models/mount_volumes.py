@@ -113,15 +113,15 @@ class MountVolumes(WireModel):
         return tuple(mount for mounts in kinds for mount in mounts or ())
 
     @model_validator(mode="after")
-    def _each_in_its_place(self) -> Self:
-        twice = duplicates(mount.relative_mount_path.strip("/") for mount in self.all)
-        if twice:
-            raise ValueError(f"more than one volume is mounted at {', '.join(twice)}")
+    def _check_mount_paths(self) -> Self:
+        repeated = duplicates(mount.relative_mount_path.strip("/") for mount in self.all)
+        if repeated:
+            raise ValueError(f"more than one volume is mounted at {', '.join(repeated)}")
         paths = [PurePosixPath(mount.relative_mount_path) for mount in self.all]
-        for own in (PurePosixPath(item.relative_mount_path) for item in self.unmanaged_file_systems or ()):
+        for path in (PurePosixPath(item.relative_mount_path) for item in self.unmanaged_file_systems or ()):
             for other in paths:
-                if own in other.parents or other in own.parents:
-                    text = f"{own} and {other} are mounted one inside the other; put them apart"
+                if path in other.parents or other in path.parents:
+                    text = f"{path} and {other} are mounted one inside the other; put them apart"
                     raise ValueError(text)
         return self
 

@@ -13,8 +13,8 @@ from batchai_magics.errors import Problem, SpecError, UsageError, quoted
 
 PROVIDER = "Microsoft.BatchAI"
 NAME = re.compile(r"[-\w]{1,64}", re.ASCII)
-_NO_NAME = re.compile(r"[^-\w]+", re.ASCII)
-_LONGEST_MADE = 56
+_NOT_IN_NAMES = re.compile(r"[^-\w]+", re.ASCII)
+_MAX_GENERATED = 56
 _GROUP = re.compile(r"[-\w.()]{1,90}", re.ASCII)
 _ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
 _SHARE = re.compile(r"(?:[a-z0-9]{3,24}/)?[a-z0-9](?:-?[a-z0-9]){2,62}")
@@ -201,7 +201,7 @@ def of_kind(id: ResourceId, kind: Kind) -> ResourceId:
 
 def as_name(text: str) -> str:
     """The text as a valid name with room for a suffix like `-2`; invalid characters become `-`."""
-    return _NO_NAME.sub("-", text).strip("-")[:_LONGEST_MADE]
+    return _NOT_IN_NAMES.sub("-", text).strip("-")[:_MAX_GENERATED]
 
 
 def check_name(name: str, kind: Kind) -> str:

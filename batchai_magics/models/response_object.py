@@ -32,7 +32,7 @@ class ResponseObject:
     """
 
     fields: Mapping[str, Any]  # the object's fields, without nulls
-    path: str  # its place in the response: `properties.executionInfo`
+    path: str  # its path in the response: `properties.executionInfo`
 
     @classmethod
     def of(cls, data: object, path: str) -> ResponseObject:

@@ -1,8 +1,8 @@
-"""What looks like a secret, and texts without them: for what is shown, stored or sent beside a job.
+"""Finds what looks like a secret, and masks it in texts that are shown, stored or sent beside a job.
 
-Tables say what that is: the names of secrets, the formats of keys and tokens, and the encodings in which a
-known value is printed. The formats are those that detect-secrets documents, and of services that it lacks.
-Everything here is the standard library's, since nodes use it too; patterns are compiled when they are used.
+Tables list the names of secrets, the formats of keys and tokens, and the encodings in which a known value may
+be printed. The formats are those that detect-secrets documents, and those of services that it lacks.
+Standard library only, since nodes use it too; patterns are compiled when they are first used.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 MASK = "***"
 MIN_LENGTH = 4  # of a known secret that is masked: shorter ones occur in any text
-MIN_ENCODED = 6  # bytes of what is searched for in logs and encodings, where more would match by chance
+MIN_ENCODED = 6  # bytes of an encoded value that is searched for: shorter ones match by chance
 
 # --- names: of variables, options, keys, columns; in lower case with underscores
 
@@ -38,9 +38,9 @@ _SHORT_NAMES = r"(?:^|_)PASS$"  # `pass` in lower case is of an epoch
 _IN_URLS = frozenset(
     ("sig", "signature", "key", "code", "x_amz_signature", "x_amz_credential", "x_goog_signature")
 )
-_HUMP = r"(?<=[a-z0-9])(?=[A-Z])"
+_CAMEL_CASE = r"(?<=[a-z0-9])(?=[A-Z])"
 
-# --- formats: of keys and tokens that tell what they are
+# --- formats: of keys and tokens that are recognized without a name
 
 WORD_FORMATS: Mapping[str, str] = {  # at the beginning of a word
     "Artifactory": r"AKC[a-zA-Z0-9]{10,}|AP[0-9A-F][a-zA-Z0-9]{30,}\b",
@@ -109,11 +109,11 @@ _NO_VALUE = (
     r"(?i)[$<{%*]|.*[(\[]"
     r"|(?:str|bytes|int|float|bool|Any|None|null|true|false|Optional|Union|SecretStr|string|object)\b"
 )
-_LONG = 300  # of a value without quotes, which is matched no further
+_MAX_BARE = 300  # characters of a value without quotes that its pattern matches
 _NUMBER = r"[\d.]+"
 _PLAIN_IN_URLS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _HEX = ("%%%02X", "%%%02x")
-_WRAPS = (76, 64)  # columns of MIME and of PEM
+_LINE_WIDTHS = (76, 64)  # columns of MIME and of PEM
 Cover = Callable[[str], str]
 _SECRET_FILES = (  # of a file, or of a folder that it is in
     *(".env*", ".netrc", ".pypirc", ".npmrc", ".git-credentials", "kaggle.json", "credentials*"),
@@ -129,7 +129,9 @@ def is_secret_name(name: str) -> bool:
     """Whether a variable, option, key or column of that name holds a secret."""
     if _compiled(_SHORT_NAMES).search(name):
         return True
-    words = _compiled(_HUMP).sub("_", name).replace("-", "_").replace(".", "_").replace(" ", "_").lower()
+    words = (
+        _compiled(_CAMEL_CASE).sub("_", name).replace("-", "_").replace(".", "_").replace(" ", "_").lower()
+    )
     return _compiled(f"(?:{'|'.join(_NAMES)})$").search(words) is not None and not _compiled(
         f"(?:{_OTHER_TOKENS})$"
     ).search(words)
@@ -149,7 +151,10 @@ def encodings(value: str) -> list[bytes]:
     quoted += [text.replace("%2F", "/").replace("%2f", "/") for text in quoted]  # like `urllib.parse.quote`
     base64 = [_base64(data), _base64(data + b"\n")]  # the second like `echo $TOKEN | base64`
     wrapped = [
-        text[at : at + width] for text in base64 for width in _WRAPS for at in range(0, len(text), width)
+        text[start : start + width]
+        for text in base64
+        for width in _LINE_WIDTHS
+        for start in range(0, len(text), width)
     ]
     base64 += [*wrapped, *(_base64_inside(data, offset) for offset in range(3))]
     in_urls = [form.translate(bytes.maketrans(b"+/", b"-_")) for form in base64]
@@ -245,7 +250,7 @@ def _asterisks(secret: str) -> str:
 
 
 def _replaced(text: str, known: re.Pattern[str] | None, cover: Cover) -> str:
-    """The text with secrets covered; whatever is known first, since it may hold signs of another form."""
+    """The text with secrets covered; known values first, since they may contain delimiters of a pattern."""
     if known:
         text = known.sub(lambda match: cover(match[0]), text)
     text = _formats().sub(lambda match: cover(match[0]), text)
@@ -259,25 +264,25 @@ def _replaced(text: str, known: re.Pattern[str] | None, cover: Cover) -> str:
 def _named_replaced(
     pattern: str, text: str, secret_group: Callable[[re.Match[str]], str], cover: Cover
 ) -> str:
-    """The text with secrets of its matches covered; what follows the name of one that stays may hold another.
+    """The text with the secrets of its matches covered; the search continues after the name of a match.
 
-    `secret_group` tells which group of a match is a secret; empty if none is.
+    `secret_group` returns the group of a match that is a secret; empty if none is.
     """
-    parts, position, kept = list[str](), 0, 0
+    parts, position, copied = list[str](), 0, 0
     search = _compiled(pattern).search
     while match := search(text, position):
         group = secret_group(match)
         replaced = _covered(match, group, cover) if group else match[0]
         position = match.end("name")
         if replaced != match[0]:
-            parts += [text[kept : match.start()], replaced]
-            position = kept = match.end()
-            if len(match[0]) > _LONG:
-                rest = _compiled(r"[^\s\"',;&)\]}]*").match(text, kept)
-                position = kept = rest.end() if rest else kept
+            parts += [text[copied : match.start()], replaced]
+            position = copied = match.end()
+            if len(match[0]) > _MAX_BARE:
+                rest = _compiled(r"[^\s\"',;&)\]}]*").match(text, copied)
+                position = copied = rest.end() if rest else copied
                 is_blanked = len(replaced) == len(match[0])
-                parts.append(_asterisks(text[match.end() : kept]) if is_blanked else "")
-    return "".join([*parts, text[kept:]])
+                parts.append(_asterisks(text[match.end() : copied]) if is_blanked else "")
+    return "".join([*parts, text[copied:]])
 
 
 def _option_group(match: re.Match[str]) -> str:
@@ -303,7 +308,7 @@ def _assigned_group(match: re.Match[str]) -> str:
 
 
 def _is_code(match: re.Match[str]) -> bool:
-    """Whether what is assigned without quotes is no value but code, a type, a reference or a count."""
+    """Whether an unquoted value is code, a type, a reference or a count instead of a secret."""
     bare, sign, after = match["bare"], match["sign"], match["after"]
     if _compiled(_NO_VALUE).match(bare) or after == "(":
         return True

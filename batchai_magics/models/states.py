@@ -24,7 +24,7 @@ CANCELLED = "cancelled"  # displayed state of a failed job that was cancelled
 TERMINATED = "JobTerminated"  # its error code
 STOPPED = "stopped"  # displayed state of a failed job whose stop condition was met
 CONDITION_MET = "JobStopConditionMet"  # its error code
-DEPENDENCY_FAILED = "DependencyFailed"  # the error code of one that was to start after a job which failed
+DEPENDENCY_FAILED = "DependencyFailed"  # the error code of a job whose predecessor failed
 WARNINGS = frozenset(  # the codes of errors that do not make a job fail
     {
         "ExportIncomplete",

@@ -85,11 +85,11 @@ def stop_condition(text: str) -> StopCondition:
     Raises:
         ValueError: It is invalid; the message explains the mistake and the syntax.
     """
-    written = " ".join(text.split())
+    normalized = " ".join(text.split())
     if standstill := _STANDSTILL.fullmatch(text):
         if not (held_s := _seconds(standstill)):
             raise ValueError(f"{quoted(text)} is not a valid condition: its duration is 0; {FORM}")
-        return StopCondition(written, PROGRESS, Predicate.MISSING, held_s=held_s)
+        return StopCondition(normalized, PROGRESS, Predicate.MISSING, held_s=held_s)
     match = _CONDITION.fullmatch(text)
     if not match:
         raise ValueError(f"{quoted(text)} is not a valid condition{_guess(text)}; {FORM}")
@@ -98,7 +98,7 @@ def stop_condition(text: str) -> StopCondition:
         raise ValueError(f"{quoted(text)} is not a valid condition: {reason}; {FORM}")
     word, bound = match["word"], float(match["bound"] or 0)
     test = Predicate(f"is {' '.join(word.lower().split())}" if word else match["sign"])
-    return StopCondition(written, metric_name(match["metric"]), test, bound, _seconds(match))
+    return StopCondition(normalized, metric_name(match["metric"]), test, bound, _seconds(match))
 
 
 def _seconds(match: re.Match[str]) -> float:
@@ -107,7 +107,7 @@ def _seconds(match: re.Match[str]) -> float:
 
 
 def conditions_of(texts: Iterable[str] | None, option: str = STOP_IF_OPTION) -> tuple[str, ...]:
-    """Validates conditions and removes duplicates; those of other options are on what a job prints.
+    """Validates conditions and removes duplicates; options other than `--stop-if` accept no standstill.
 
     Raises:
         UsageError: A condition is invalid; the message names the option that it was given with.
@@ -135,8 +135,8 @@ def with_conditions(
     names = {stop_condition(text).metric for text in conditions}
     used = {name: pattern for name, pattern in patterns.items() if metric_name(name) in names}
     if used:
-        of_file = merged.get("batchaiPatterns")
-        merged["batchaiPatterns"] = {**(of_file if isinstance(of_file, Mapping) else {}), **used}
+        present = merged.get("batchaiPatterns")
+        merged["batchaiPatterns"] = {**(present if isinstance(present, Mapping) else {}), **used}
     return merged
 
 
@@ -152,7 +152,7 @@ def _guess(text: str) -> str:
     return ": it has no comparison" if re.fullmatch(r"\s*[\w./%-]+\s*", text) else ""
 
 
-def checked(text: str) -> str:
+def check_condition(text: str) -> str:
     """Returns the text of a valid condition; raises ValueError if it is invalid."""
     stop_condition(text)
     return text

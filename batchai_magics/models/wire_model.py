@@ -22,7 +22,7 @@ from batchai_magics.models.documents.key_spellings import (
     KeyConverter,
     UnknownKeys,
     check_envelope,
-    without_strangers,
+    without_unknown_keys,
 )
 from batchai_magics.models.documents.spec_problems import problems_of, surrogates_in
 
@@ -53,12 +53,12 @@ class WireModel(BaseModel):
         Raises:
             SpecError: Lists every problem with its path; for unknown keys with a suggestion.
         """
-        inner, beside = cls._unwrap(data)
+        inner, envelope_problems = cls._unwrap(data)
         if unwritable := list(surrogates_in(inner, cls.wrapper)):
             raise SpecError(unwritable, what=cls.what)
         converter = KeyConverter(UnknownKeys.REPORT)
         body = converter.object(inner, cls, cls.wrapper)
-        problems = [*beside, *converter.problems, *converter.unknown]
+        problems = [*envelope_problems, *converter.problems, *converter.unknown]
         if more := converter.unknown_count - len(converter.unknown):
             raise SpecError([*problems, Problem(cls.wrapper, f"{more:,} more unknown keys")], what=cls.what)
         return cls._validated(body, problems)
@@ -80,10 +80,10 @@ class WireModel(BaseModel):
         except UnicodeEncodeError:
             raise SpecError([*surrogates_in(body, cls.wrapper)], what=cls.what) from None
         except ValidationError as error:
-            between = [Problem(cls.wrapper, text) for text in cls.conflicts(body)]
-            known = {problem.path for problem in (*problems, *between)}
+            conflicts = [Problem(cls.wrapper, text) for text in cls.conflicts(body)]
+            known = {problem.path for problem in (*problems, *conflicts)}
             others = [item for item in problems_of(error, cls, cls.wrapper) if item.path not in known]
-            raise SpecError([*problems, *others, *between], what=cls.what) from None
+            raise SpecError([*problems, *others, *conflicts], what=cls.what) from None
         if problems:
             raise SpecError(problems, what=cls.what)
         return model
@@ -119,16 +119,16 @@ class WireModel(BaseModel):
     def _with_body(cls, data: Mapping[str, Any], body: dict[str, Any]) -> dict[str, Any]:
         if not cls.wrapper:
             return body
-        beside = {key: value for key, value in data.items() if str(key).lower() != cls.wrapper}
-        return {**beside, cls.wrapper: body}
+        envelope = {key: value for key, value in data.items() if str(key).lower() != cls.wrapper}
+        return {**envelope, cls.wrapper: body}
 
     @classmethod
     def known(cls, data: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
         """Like `canonical`, without unknown keys, which are returned as problems."""
         converter = KeyConverter(UnknownKeys.IGNORE)
         body = converter.object(cls._unwrap(data)[0], cls, cls.wrapper)
-        kept, strangers = without_strangers(cls._with_body(data, body), cls.wrapper)
-        return kept, strangers + converter.unknown
+        wire, unknown = without_unknown_keys(cls._with_body(data, body), cls.wrapper)
+        return wire, unknown + converter.unknown
 
     @classmethod
     def conflicts(cls, body: Mapping[str, Any]) -> list[str]:

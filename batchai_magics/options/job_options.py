@@ -20,7 +20,7 @@ from batchai_magics.options.option import NameKind, Option, ValueKind
 
 TOOLKITS = ("horovod", "mpi", "pytorch", "tensorflow", "cntk", "caffe", "caffe2", "chainer", "custom")
 PRIORITIES = ("low", "normal", "high")
-MISSPELT = 0.75  # how like an option a flag must be; others are arguments of the script
+MISSPELT = 0.75  # least similarity of a flag to an option; others are arguments of the script
 _SHORT_TIME = re.compile(r"(?=\d)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.IGNORECASE)
 
 
@@ -28,16 +28,16 @@ _SHORT_TIME = re.compile(r"(?=\d)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", 
 class JobOption(Option):
     """An option of a job.
 
-    `read`: converts what is given with a flag: a text, several, or True; raises UsageError.
+    `read`: converts the value of a flag, which is a text, a list of texts or True; raises UsageError.
     """
 
-    read: Callable[[str, Any], Any] = lambda _, given: given
+    read: Callable[[str, Any], Any] = lambda _, value: value
     sets: str = ""  # the property of the job that it sets, by its path: `constraints.maxWallClockTime`
     field: str = ""  # otherwise the field that has its value, by default its name
 
 
-def read_values(given: Namespace, options: Iterable[Option]) -> dict[str, Any]:
-    """The values that were given, by field; what they set of a job is in `properties`, by path.
+def read_values(arguments: Namespace, options: Iterable[Option]) -> dict[str, Any]:
+    """The values of a line's options by field; properties of the job that they set, by path, in `properties`.
 
     Raises:
         UsageError: An option has an invalid value; the message names it.
@@ -45,7 +45,7 @@ def read_values(given: Namespace, options: Iterable[Option]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     properties: dict[str, Any] = {}
     for option in options:
-        value = getattr(given, option.name, None)
+        value = getattr(arguments, option.name, None)
         if not isinstance(option, JobOption) or value is None or value is False:
             continue
         target, key = (properties, option.sets) if option.sets else (values, option.field or option.name)
@@ -54,7 +54,7 @@ def read_values(given: Namespace, options: Iterable[Option]) -> dict[str, Any]:
 
 
 def with_properties(body: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a job, with these ones by their paths replaced."""
+    """The fields of a job, with the properties at these paths replaced."""
     merged = dict(body)
     for path, value in properties.items():
         key, _, rest = path.partition(".")
@@ -71,14 +71,14 @@ def count(option: str, text: str) -> int:
     return int(text)
 
 
-def texts(_: str, given: Sequence[str]) -> tuple[str, ...]:
+def texts(_: str, values: Sequence[str]) -> tuple[str, ...]:
     """The texts of a repeatable option."""
-    return tuple(given)
+    return tuple(values)
 
 
-def names(_: str, given: Sequence[str]) -> tuple[str, ...]:
-    """The names of `a,b c` without duplicates."""
-    return tuple(dict.fromkeys(name for text in given for name in text.split(",") if name))
+def names(_: str, values: Sequence[str]) -> tuple[str, ...]:
+    """The comma-separated names in some texts, without duplicates."""
+    return tuple(dict.fromkeys(name for text in values for name in text.split(",") if name))
 
 
 def pairs(option: str, texts: Sequence[str], *, form: str, needs_value: bool = True) -> dict[str, str]:
@@ -123,43 +123,43 @@ def with_grace(body: Mapping[str, Any], setting: str) -> dict[str, Any]:
     return {**changed, **body}
 
 
-def patterns(option: str, given: Sequence[str]) -> dict[str, str]:
+def patterns(option: str, values: Sequence[str]) -> dict[str, str]:
     """The regular expressions of NAME=REGEX by name; raises UsageError for an invalid one."""
     from batchai_magics.options.regular_expressions import compile_number
 
-    by_name = pairs(option, given, form="NAME=REGEX")
+    by_name = pairs(option, values, form="NAME=REGEX")
     for name, pattern in by_name.items():
         compile_number(pattern, option=f"{option} {name}")
     return by_name
 
 
-def conditions(option: str, given: Sequence[str]) -> tuple[str, ...]:
+def conditions(option: str, values: Sequence[str]) -> tuple[str, ...]:
     """The conditions without duplicates; raises UsageError for an invalid one."""
     from batchai_magics.models.stop_conditions import conditions_of
 
-    return conditions_of(given, option)
+    return conditions_of(values, option)
 
 
-def channel_addresses(option: str, given: Sequence[str]) -> tuple[str, ...]:
+def channel_addresses(option: str, values: Sequence[str]) -> tuple[str, ...]:
     """The addresses of notifications; raises UsageError, without any of them, for an invalid one."""
     from batchai_magics.models.runs.notifications import channels
 
-    _checked(option, lambda: (channel.address for channel in channels(given)))
-    return tuple(dict.fromkeys(text.strip() for text in given))
+    _checked(option, lambda: (channel.address for channel in channels(values)))
+    return tuple(dict.fromkeys(text.strip() for text in values))
 
 
-def exports(option: str, given: Sequence[str]) -> tuple[str, ...]:
+def exports(option: str, values: Sequence[str]) -> tuple[str, ...]:
     """The targets of exports; raises UsageError for an invalid one."""
     from batchai_magics.models.runs.scalar_export import export_targets
 
-    return _checked(option, lambda: map(str, export_targets(given)))
+    return _checked(option, lambda: map(str, export_targets(values)))
 
 
-def tags(option: str, given: Sequence[str]) -> tuple[str, ...]:
+def tags(option: str, values: Sequence[str]) -> tuple[str, ...]:
     """The tags of `a,b` without duplicates; raises UsageError for one that is not a word."""
     from batchai_magics.models.runs.labels import check_tags
 
-    return _checked(option, lambda: check_tags(names(option, given)))
+    return _checked(option, lambda: check_tags(names(option, values)))
 
 
 def _checked(option: str, values: Callable[[], Iterable[str]]) -> tuple[str, ...]:
@@ -271,7 +271,7 @@ OF_JOB_CREATE = (
 
 
 def flag_hint(flag: str, options: Iterable[Option]) -> str:
-    """Which option is meant by an unknown flag: what it is called elsewhere, or one like it; may be empty."""
+    """A hint for an unknown flag: the option that other tools call so, or a similar one; may be empty."""
     known = list(options)
     spelled = flag.lower().replace("_", "-") if flag.startswith("--") else flag
     for option in known:

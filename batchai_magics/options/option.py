@@ -178,17 +178,17 @@ class Expected:
 
 def candidates_after(words: Sequence[str], options: Sequence[Option]) -> Expected:
     """The candidates after these words of a line with these options."""
-    given = _arguments_so_far(words, options)
+    arguments = _arguments_so_far(words, options)
     positional = next((option for option in options if option.is_positional), None)
     by_flag = {flag: option for option in options for flag in option.flags if not option.is_positional}
-    wanted = next((by_flag[word] for word in reversed(words) if word in by_flag), None)
-    if wanted is None or not _takes_more(wanted, is_first=words[-1] in wanted.flags):
-        wanted = positional if positional and _takes_more(positional, is_first=not words) else None
-    if wanted is None:
-        return Expected(_flags_left(words, options), arguments=given)
-    is_due = bool(words) and words[-1] in wanted.flags
-    flags = () if is_due else _flags_left(words, options)
-    return Expected((*wanted.choices, *flags), wanted.completes, given)
+    current = next((by_flag[word] for word in reversed(words) if word in by_flag), None)
+    if current is None or not _takes_more(current, is_first=words[-1] in current.flags):
+        current = positional if positional and _takes_more(positional, is_first=not words) else None
+    if current is None:
+        return Expected(_unused_flags(words, options), arguments=arguments)
+    needs_value = bool(words) and words[-1] in current.flags
+    flags = () if needs_value else _unused_flags(words, options)
+    return Expected((*current.choices, *flags), current.completes, arguments)
 
 
 def split_at_cursor(text: str) -> tuple[list[str], str] | None:
@@ -208,12 +208,12 @@ def _takes_more(option: Option, *, is_first: bool) -> bool:
     return option.value_kind is ValueKind.MANY or (is_first and option.value_kind is not ValueKind.NOTHING)
 
 
-def _flags_left(words: Sequence[str], options: Sequence[Option]) -> tuple[str, ...]:
+def _unused_flags(words: Sequence[str], options: Sequence[Option]) -> tuple[str, ...]:
     """The long flags that are not on the line yet."""
-    left = [
+    unused = [
         option for option in options if not option.is_positional and not set(option.flags).intersection(words)
     ]
-    return tuple(option.flags[0] for option in left)
+    return tuple(option.flags[0] for option in unused)
 
 
 def _arguments_so_far(words: Sequence[str], options: Sequence[Option]) -> Namespace:

@@ -32,16 +32,15 @@ def split_line(line: str, names: Mapping[str, object], *, literal: Collection[st
         words = shlex.split(line)
     except ValueError as error:
         raise UsageError(f"the line cannot be split into words: {error}", hint="close the quotes") from None
-    before = [None, *words]
     return [
-        word if last in literal or word.partition("=")[0] in literal else expand(word, names)
-        for last, word in zip(before, words, strict=False)
+        word if previous in literal or word.partition("=")[0] in literal else expand(word, names)
+        for previous, word in zip([None, *words], words, strict=False)
     ]
 
 
-def expand(text: str, names: Mapping[str, object], *, place: str = "on the line") -> str:
+def expand(text: str, names: Mapping[str, object], *, source: str = "on the line") -> str:
     """Replace `{name}` in a text; `{{` and `}}` are braces. UsageError for an unknown name."""
-    return _BRACES.sub(lambda match: _replacement(match, names, place), text)
+    return _BRACES.sub(lambda match: _replacement(match, names, source), text)
 
 
 def names_in(text: str) -> list[str]:
@@ -94,7 +93,7 @@ def join_dashed_values(words: Sequence[str], options: Sequence[Option]) -> list[
 
 
 def missing_value_hint(flag: str, following: Sequence[str], help_hint: str) -> str:
-    """How to write the word behind an option that got no value, as it reads like an option itself."""
+    """How to give an option a value that looks like an option itself, the first of `following`."""
     if not following:
         return help_hint
     return f"Write {shlex.quote(f'{flag}={following[0]}')} if that is its value; {help_hint}"
@@ -123,7 +122,7 @@ class _Parser(argparse.ArgumentParser):
 
 @lru_cache(maxsize=64)
 def _parser(options: tuple[Option, ...], has_prefixes: bool) -> _Parser:
-    """The parser of a table of options, which is made once."""
+    """The parser of a table of options, which is created once."""
     parser = _Parser(add_help=False, allow_abbrev=has_prefixes)
     for option in options:
         _add(parser, option)
@@ -172,27 +171,27 @@ def _one_of(text: str, *, choices: Collection[str]) -> str:
     return choice
 
 
-def relative_path(path: str, option: str, *, place: str = "output directory") -> str:
-    """Normalize a path relative to `place`, empty for the place itself; UsageError if it leads outside."""
+def relative_path(path: str, option: str, *, root: str = "output directory") -> str:
+    """Normalize a path relative to `root`, empty for the root itself; UsageError if it leads outside."""
     pure = PurePosixPath(path.replace("\\", "/"))
     is_out = pure.is_absolute() or ".." in pure.parts or PureWindowsPath(path).drive or "\0" in path
     if is_out:
-        hint = f"Give a path below the {place}, without '..' and not beginning with '/'."
-        raise UsageError(f"{option}: {path} is outside the {place}", hint=hint)
+        hint = f"Give a path below the {root}, without '..' and not beginning with '/'."
+        raise UsageError(f"{option}: {path} is outside the {root}", hint=hint)
     return "" if str(pure) == "." else str(pure)
 
 
-def _replacement(match: re.Match[str], names: Mapping[str, object], place: str) -> str:
+def _replacement(match: re.Match[str], names: Mapping[str, object], source: str) -> str:
     text, name = match.group(), match.group("name")
     if text in ("{{", "}}"):
         return text[0]
     if name is None or not name.isidentifier():
-        raise UsageError(f"{text!r} {place} is not a variable name", hint="write {{ and }} for braces")
+        raise UsageError(f"{text!r} {source} is not a variable name", hint="write {{ and }} for braces")
     if name not in names:
         hint = did_you_mean(name, names) or "define it in a cell first, or write {{ and }} for braces"
-        raise UsageError(f"{{{name}}} {place}: there is no variable {name}", hint=hint)
+        raise UsageError(f"{{{name}}} {source}: there is no variable {name}", hint=hint)
     value = names[name]
     if not isinstance(value, (str, int, float)):
-        what = f"{{{name}}} {place} is of type {type(value).__name__}"
-        raise UsageError(f"{what}; only text and numbers can be inserted")
+        kind = type(value).__name__
+        raise UsageError(f"{{{name}}} {source} is of type {kind}; only text and numbers can be inserted")
     return str(value)

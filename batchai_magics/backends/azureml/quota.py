@@ -55,7 +55,7 @@ class Quota:
         except NotFoundError:
             hint = "List them with `%batchai cluster list`, or leave the cluster out."
             raise NotFoundError(f"there is no cluster {id.name}", code="ClusterNotFound", hint=hint) from None
-        most = cluster.spec.scale_settings.most_nodes if cluster.spec.scale_settings else 0
+        most = cluster.spec.scale_settings.max_nodes if cluster.spec.scale_settings else 0
         if job.node_count > most and not is_serverless(cluster.id):
             raise api_errors.too_many_nodes(job.node_count, cluster.id, most)
         job_requests.check_lifetime(job, is_spot=is_low_priority(cluster))
@@ -209,7 +209,7 @@ def queue_reason(cluster: Cluster, node_count: int, estimate: Estimate | None = 
 
 def _reasons(cluster: Cluster, node_count: int, estimate: Estimate | None) -> Iterator[str]:
     scale = cluster.spec.scale_settings
-    states, most = cluster.node_states, scale.most_nodes if scale else 0
+    states, most = cluster.node_states, scale.max_nodes if scale else 0
     if most < node_count:
         yield f"it can have at most {most} node{'s' * (most != 1)}"
     for error in cluster.errors:

@@ -162,7 +162,7 @@ def folder_uploads(source: str, below: str, pattern: str | None, *, place: str =
     root = Path(source).expanduser()
     if not root.is_dir():
         raise UsageError(f"--source: the folder {root.absolute()} does not exist")
-    base = relative_path(below, "--destination-path", place=place)
+    base = relative_path(below, "--destination-path", root=place)
     return [
         Copy(Path(entry.path), f"{base}/{text_of(name)}".lstrip("/"), entry.stat().st_size)
         for name, entry in sorted(_walk(root, ""))
@@ -214,7 +214,7 @@ def upload_path(bucket: Bucket, path: str | None, source: str) -> str:
     name = Path(source).name
     if not path:
         return name
-    clean = relative_path(path, "--path", place="share")
+    clean = relative_path(path, "--path", root="share")
     item = bucket.find(clean) if clean else None
     is_folder = not clean or path.endswith("/") or (item is not None and item.is_directory)
     return f"{clean}/{name}".lstrip("/") if is_folder else clean

@@ -154,7 +154,7 @@ def delete_folder(context: Context, arguments: Namespace) -> dict[str, bool]:
 
 def _folder(context: Context, arguments: Namespace) -> tuple[Bucket, str]:
     bucket = open_bucket(context, arguments, BucketKind.SHARE, arguments.share_name)
-    return bucket, relative_path(arguments.name or "", "--name", place="share")
+    return bucket, relative_path(arguments.name or "", "--name", root="share")
 
 
 def upload_file(context: Context, arguments: Namespace) -> Operation:
@@ -167,7 +167,7 @@ def upload_file(context: Context, arguments: Namespace) -> Operation:
 def upload_blob(context: Context, arguments: Namespace) -> Operation:
     """Uploads a file as a blob."""
     bucket = open_bucket(context, arguments, BucketKind.CONTAINER, arguments.container_name)
-    path = relative_path(arguments.name or Path(arguments.file).name, "--name", place="container")
+    path = relative_path(arguments.name or Path(arguments.file).name, "--name", root="container")
     return _as_blobs(bucket.upload([file_upload(arguments.file, path)], arguments))
 
 
@@ -204,7 +204,7 @@ def download_batch(context: Context, arguments: Namespace, kind: BucketKind) -> 
     """Downloads the files of a share or container, or of one of its folders."""
     address = BucketAddress.of(arguments.source, arguments.source_path)
     bucket = open_bucket(context, arguments, kind, address.name, account=address.account)
-    below = relative_path(address.path, "--source-path", place=kind.value)
+    below = relative_path(address.path, "--source-path", root=kind.value)
     copies = bucket_downloads(bucket, arguments.destination, below=below, pattern=arguments.pattern)
     if arguments.dryrun:
         return [copy.path for copy in copies]
@@ -214,7 +214,7 @@ def download_batch(context: Context, arguments: Namespace, kind: BucketKind) -> 
 def list_files(context: Context, arguments: Namespace) -> Sequence[ShareFile]:
     """One level of a folder of a share."""
     bucket = open_bucket(context, arguments, BucketKind.SHARE, arguments.share_name)
-    return bucket.storage.list(bucket.name, relative_path(arguments.path or "", "--path", place="share"))
+    return bucket.storage.list(bucket.name, relative_path(arguments.path or "", "--path", root="share"))
 
 
 def list_blobs(context: Context, arguments: Namespace) -> Sequence[Blob]:
@@ -247,9 +247,9 @@ def _file(context: Context, arguments: Namespace, kind: BucketKind) -> tuple[Buc
     """The share and the path of a file, or the container and the name of a blob, from the line."""
     if kind is BucketKind.SHARE:
         bucket = open_bucket(context, arguments, kind, arguments.share_name)
-        return bucket, relative_path(arguments.path, "--path", place="share")
+        return bucket, relative_path(arguments.path, "--path", root="share")
     bucket = open_bucket(context, arguments, kind, arguments.container_name)
-    return bucket, relative_path(arguments.name, "--name", place="container")
+    return bucket, relative_path(arguments.name, "--name", root="container")
 
 
 def delete_batch(context: Context, arguments: Namespace, kind: BucketKind) -> Operation | list[str]:

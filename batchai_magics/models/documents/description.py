@@ -15,7 +15,7 @@ from batchai_magics.models.mount_volumes import CONTAINERS, SHARES, AccountKey
 from batchai_magics.models.resource_ids import as_name
 from batchai_magics.models.wire_model import WireModel
 
-_LARGEST = 16 << 20  # maximum size in bytes
+_MAX_BYTES = 16 << 20
 
 
 def read_file(path: Path) -> str:
@@ -26,9 +26,9 @@ def read_file(path: Path) -> str:
     """
     try:
         with path.open("rb") as file:
-            data = file.read(_LARGEST + 1)  # devices may be endless
-        if len(data) > _LARGEST:
-            raise UsageError(f"{path} is larger than {_LARGEST >> 20} MiB: it is not a description")
+            data = file.read(_MAX_BYTES + 1)  # devices may be endless
+        if len(data) > _MAX_BYTES:
+            raise UsageError(f"{path} is larger than {_MAX_BYTES >> 20} MiB: it is not a description")
         return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
         raise UsageError(f"{path.absolute()} does not exist") from None
@@ -74,8 +74,8 @@ def parse(text: str, *, source: str) -> dict[str, Any]:
 def _unique_keys(pairs: list[tuple[str, Any]], source: str) -> dict[str, Any]:
     data = dict(pairs)
     if len(data) < len(pairs):
-        twice = duplicates(key for key, _ in pairs)[0]
-        raise UsageError(f"{source} has the key {quoted(twice)} twice in one object")
+        key = duplicates(key for key, _ in pairs)[0]
+        raise UsageError(f"{source} has the key {quoted(key)} twice in one object")
     return data
 
 
@@ -92,10 +92,10 @@ ACCOUNT = "<AZURE_BATCHAI_STORAGE_ACCOUNT>"
 KEY = "<AZURE_BATCHAI_STORAGE_KEY>"
 _ANY_JOB = ("job", "config", "configuration")  # generic file names
 _MISSING = (
-    "Please configure Azure Storage account {what} via AZURE_BATCHAI_STORAGE_{part} "
+    "Please configure Azure Storage account {noun} via AZURE_BATCHAI_STORAGE_{part} "
     "or provide storage_{setting} value in batchai section of your az configuration file."
 )
-_OPTION = "or give --storage-account-{what}"
+_OPTION = "or give --storage-account-{noun}"
 _BY_DEFAULT = "{source}: mounts without a storage account use the default one, {account}"
 
 _NO_ACCOUNT = (
@@ -188,19 +188,19 @@ def name_after(path: Path) -> str:
     return as_name(name)
 
 
-def _fill_placeholders(description: Description, given: AccountKey) -> Description:
-    """Fills in the storage placeholders."""
+def _fill_placeholders(description: Description, user_account: AccountKey) -> Description:
+    """Fills in the storage placeholders; raises SpecError if one has no value."""
     volumes = list(_volumes(description.body))
-    account = replace(given, name=given.name or given.default)
+    account = replace(user_account, name=user_account.name or user_account.default)
     problems = [problem for path, volume in volumes for problem in _problems(volume, path, account)]
     if problems:
         raise SpecError(problems, what=description.source)
     is_default = False
     for _, volume in volumes:
         is_named = volume.get("accountName") or volume.get("azureFileUrl")
-        is_default |= not given.name and (not is_named or _has_placeholder(volume))
+        is_default |= not user_account.name and (not is_named or _has_placeholder(volume))
         _fill(volume, account)
-    return replace(description, default_account=given.default) if is_default else description
+    return replace(description, default_account=user_account.default) if is_default else description
 
 
 def _volumes(body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -224,13 +224,14 @@ def _has_placeholder(volume: Mapping[str, Any]) -> bool:
 def _problems(volume: Mapping[str, Any], path: str, account: AccountKey) -> Iterator[Problem]:
     """Placeholders without a value, and a share or container without an account, in the words of `az`."""
     is_needed = not account.default and not account.key
-    lacks = {
+    missing = {
         ("name", "ACCOUNT"): not account.name and _has_placeholder(volume),
         ("key", "KEY"): is_needed and _object(volume, "credentials").get("accountKey") == KEY,
     }
-    for what, part in (each for each, is_missing in lacks.items() if is_missing):
-        message = _MISSING.format(what=what, part=part, setting=part.lower())
-        yield Problem(path, message, _OPTION.format(what=what))
+    for (noun, part), is_missing in missing.items():
+        if is_missing:
+            message = _MISSING.format(noun=noun, part=part, setting=part.lower())
+            yield Problem(path, message, _OPTION.format(noun=noun))
     if volume.get("accountName"):
         return
     url = volume.get("azureFileUrl")

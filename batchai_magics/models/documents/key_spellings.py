@@ -18,9 +18,9 @@ from pydantic.fields import FieldInfo
 from batchai_magics.errors import Problem, did_you_mean, join_path, quoted
 from batchai_magics.models.backend_options import option_key, option_name
 from batchai_magics.models.documents.spec_problems import (
-    LONGEST_LIST,
-    MOST_KEYS,
-    MOST_PROBLEMS,
+    MAX_KEYS,
+    MAX_LIST_ITEMS,
+    MAX_PROBLEMS,
     UNKNOWN_KEY,
     holds,
     inner_enum,
@@ -118,8 +118,8 @@ class KeyConverter:
 
     Attributes:
         problems: The problems of known keys, with their paths.
-        unknown: The first 30 unknown keys, with suggestions; those that are kept are not listed.
-        unknown_count: The number of all that are not kept.
+        unknown: The first 30 unknown keys that are not kept, with suggestions.
+        unknown_count: The number of all unknown keys that are not kept.
     """
 
     def __init__(self, treatment: UnknownKeys) -> None:
@@ -134,30 +134,30 @@ class KeyConverter:
         One with too many keys becomes empty; unless unknown keys are reported, a legacy key whose value
         cannot be converted is kept.
         """
-        if len(data) > MOST_KEYS:
-            self.problems.append(Problem(path, f"expected at most {MOST_KEYS:,} keys, got {len(data):,}"))
+        if len(data) > MAX_KEYS:
+            self.problems.append(Problem(path, f"expected at most {MAX_KEYS:,} keys, got {len(data):,}"))
             return {}
         fields = wire_fields(model)
         names = {name.lower(): name for name in fields}
-        old = LEGACY_KEYS.get(model.__name__, {})
+        legacy_keys = LEGACY_KEYS.get(model.__name__, {})
         is_open = model.model_config.get("extra") == "allow"  # to native options
-        outdated: dict[str, Any] = {}
+        legacy_values: dict[str, Any] = {}
         body: dict[str, Any] = {}
         for spelling, value in ((str(key), value) for key, value in data.items()):
             if key := names.get(spelling.lower()):
                 converted = self._value(value, fields[key], join_path(path, key))
                 self._add(body, spelling, key, converted, path=path)
-            elif is_open and spelling.lower() not in old and (name := option_name(spelling)):
+            elif is_open and spelling.lower() not in legacy_keys and (name := option_name(spelling)):
                 self._add(body, spelling, option_key(name), value, path=path)
-            elif spelling.lower() in old:
-                outdated[spelling] = value
+            elif spelling.lower() in legacy_keys:
+                legacy_values[spelling] = value
             elif self._treatment is UnknownKeys.KEEP:
                 body[spelling] = value
             else:
                 self.unknown_count += 1
-                if len(self.unknown) < MOST_PROBLEMS:
+                if len(self.unknown) < MAX_PROBLEMS:
                     self.unknown.append(unknown_key(join_path(path, spelling), model, spelling))
-        self._modernise(body, outdated, model, path=path)
+        self._add_legacy(body, legacy_values, model, path=path)
         return body
 
     def _add(self, body: dict[str, Any], spelling: str, key: str, value: Any, *, path: str) -> None:
@@ -166,19 +166,18 @@ class KeyConverter:
         elif value is not None:  # null means missing, as in the service
             body[key] = value
 
-    def _modernise(
-        self, body: dict[str, Any], outdated: Mapping[str, Any], model: type[BaseModel], *, path: str
+    def _add_legacy(
+        self, body: dict[str, Any], legacy_values: Mapping[str, Any], model: type[BaseModel], *, path: str
     ) -> None:
         """Adds the values of legacy keys to `body`, unless the current key is there too."""
         fields = wire_fields(model)
-        for key, value in outdated.items():
+        for key, value in legacy_values.items():
             entry = LEGACY_KEYS[model.__name__][key.lower()]
-            if not entry.to or entry.to in body or value is None:
+            current = entry.to
+            if not current or current in body or value is None:
                 continue
             try:
-                body[entry.to] = self._value(
-                    entry.convert(value), fields[entry.to], join_path(path, entry.to)
-                )
+                body[current] = self._value(entry.convert(value), fields[current], join_path(path, current))
             except ValueError as error:
                 if self._treatment is not UnknownKeys.REPORT:
                     body[key] = value
@@ -186,20 +185,20 @@ class KeyConverter:
 
     def _value(self, value: Any, field: FieldInfo, path: str) -> Any:
         inner = inner_model(field)
-        if inner and isinstance(value, Mapping):  # in the place of a list it is refused as a whole
+        if inner and isinstance(value, Mapping):  # instead of a list it is refused as a whole
             return value if is_list(field) else self.object(value, inner, path)
-        if isinstance(value, (list, tuple)) and len(value) > LONGEST_LIST:
+        if isinstance(value, (list, tuple)) and len(value) > MAX_LIST_ITEMS:
             self.problems.append(
-                Problem(path, f"expected at most {LONGEST_LIST:,} items, got {len(value):,}")
+                Problem(path, f"expected at most {MAX_LIST_ITEMS:,} items, got {len(value):,}")
             )
             return []
         if inner and isinstance(value, (list, tuple)):
             items = []
             for number, item in enumerate(value):
-                place = join_path(path, number)
+                item_path = join_path(path, number)
                 is_object = isinstance(item, Mapping)
                 items.append(
-                    self.object(item, inner, place) if is_object else self._value(item, field, place)
+                    self.object(item, inner, item_path) if is_object else self._value(item, field, item_path)
                 )
             return items
         return self._text(value, field, path) if isinstance(value, str) else value
@@ -219,7 +218,7 @@ class KeyConverter:
         return int(text) if holds(field, int) and _NUMBER.fullmatch(text) else text
 
 
-def without_strangers(data: Mapping[Any, Any], wrapper: str) -> tuple[dict[str, Any], list[Problem]]:
+def without_unknown_keys(data: Mapping[Any, Any], wrapper: str) -> tuple[dict[str, Any], list[Problem]]:
     """Removes the unknown keys beside `properties` and returns them as problems."""
     unknown = [problem for problem in check_envelope(data, wrapper, "") if problem.message == UNKNOWN_KEY]
     paths = {problem.path for problem in unknown}
@@ -232,7 +231,7 @@ def check_envelope(data: Mapping[Any, Any], wrapper: str, kind: str) -> list[Pro
     problems: list[Problem] = []
     for key, value in data.items():
         name = known.get(str(key).lower())
-        if len(problems) == MOST_PROBLEMS:
+        if len(problems) == MAX_PROBLEMS:
             break
         if name is None:
             fix = did_you_mean(str(key), known.values()) or f"put it in {wrapper!r}"

@@ -46,7 +46,7 @@ def load(text: str) -> Any:
                 return None
             # rejects types that JSON lacks, and excessive alias expansion
             sizes = _Sizes()
-            if sizes.of(node) - sizes.written > ALIASED:
+            if sizes.of(node) - sizes.unexpanded > ALIASED:
                 raise _error(f"its aliases stand for more than {ALIASED:,} values and letters", node)
             return loader.construct_document(node)
         finally:
@@ -62,8 +62,8 @@ def load(text: str) -> Any:
 def _unquoted(error: yaml.MarkedYAMLError) -> str:
     """PyYAML's message without quoted text, except punctuation."""
     context, problem = error.context or "", error.problem or ""
-    said = problem if context.startswith("while") else f"{context} {problem}".strip()
-    return _QUOTES.sub(lambda quote: quote[0] if _TOKENS.fullmatch(quote["one"] or "") else "", said)
+    message = problem if context.startswith("while") else f"{context} {problem}".strip()
+    return _QUOTES.sub(lambda quote: quote[0] if _TOKENS.fullmatch(quote["one"] or "") else "", message)
 
 
 class _Loader(yaml.SafeLoader):
@@ -72,16 +72,16 @@ class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  PyYAML's API
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
+        keys: set[str] = set()
         for key, _ in node.value:
             if key.tag == f"{_TAG}merge":
                 continue
             if not isinstance(key, yaml.ScalarNode):
                 raise _error("the key is not text", key)
-            if key.value in seen:
+            if key.value in keys:
                 raise YamlError(f"{quoted(key.value)} twice at line {key.start_mark.line + 1}")
             key.tag = f"{_TAG}str"
-            seen.add(key.value)
+            keys.add(key.value)
         return super().construct_mapping(node, deep=deep)
 
 
@@ -90,10 +90,10 @@ for _name, _pattern, _first in _JSON_TYPES:
 
 
 class _Sizes:
-    """The size of nodes in values and characters with aliases expanded; `written` is without them."""
+    """The size of nodes in values and characters with aliases expanded; `unexpanded`: without that."""
 
     def __init__(self) -> None:
-        self.written = 0
+        self.unexpanded = 0
         self._known: dict[int, int] = {}
         self._open: set[int] = set()
 
@@ -112,7 +112,7 @@ class _Sizes:
                 raise _error("a type that JSON does not have", node)
             self._open.add(id(node))
             size = 1 + (len(node.value) if isinstance(node, yaml.ScalarNode) else 0)
-            self.written += size
+            self.unexpanded += size
             inner = () if isinstance(node, yaml.ScalarNode) else node.value
             if isinstance(node, yaml.MappingNode):
                 inner = (item for pair in node.value for item in pair)

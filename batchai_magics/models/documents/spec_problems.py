@@ -14,8 +14,8 @@ from pydantic.fields import FieldInfo
 from batchai_magics.errors import Problem, did_you_mean, join_path, quoted
 
 UNKNOWN_KEY = "unknown key"
-MOST_PROBLEMS = 30  # reported per spec, since suggestions take time
-LONGEST_LIST, MOST_KEYS = 5_000, 1_000  # maximum items of a list and keys of an object
+MAX_PROBLEMS = 30  # reported per spec, since suggestions take time
+MAX_LIST_ITEMS, MAX_KEYS = 5_000, 1_000  # of an object
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _MESSAGES = {
     "missing": "this field is required",
@@ -36,7 +36,7 @@ _MESSAGES = {
 
 def problems_of(error: ValidationError, model: type[BaseModel], prefix: str = "") -> list[Problem]:
     """The first 30 problems of a failed validation, in the order of the model's fields."""
-    items = error.errors(include_url=False)[:MOST_PROBLEMS]
+    items = error.errors(include_url=False)[:MAX_PROBLEMS]
     return [_problem(dict(item), model, prefix) for item in items]
 
 

@@ -66,13 +66,13 @@ class Cluster:
 
         response = ResponseObject.of(data, "the cluster")
         properties = response.object("properties")
-        made = Provisioning.from_wire(properties.fields)
+        provisioning = Provisioning.from_wire(properties.fields)
         return cls(
             id=response.id(),
             spec=properties.model(ClusterSpec),
-            provisioning=made,
+            provisioning=provisioning,
             allocation_state=properties.choice("allocationState", AllocationState, AllocationState.STEADY),
-            allocation_changed=properties.time("allocationStateTransitionTime", made.created),
+            allocation_changed=properties.time("allocationStateTransitionTime", provisioning.created),
             node_states=properties.object("nodeStateCounts").model(NodeStateCounts),
             errors=tuple(ErrorDetail.from_wire(error) for error in properties.items("errors")),
             partition=properties.text(PARTITION, ""),

@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
 WAITING = "batchaiWaiting"  # beside a job's state: why it waits
 RANKS = "batchaiRanks"  # beside a job's executionInfo: exits of its ranks, first failure first
-ATTEMPTS = "batchaiAttempts"  # beside it too: the attempts of a requeued job
+ATTEMPTS = "batchaiAttempts"  # beside them: the attempts of a requeued job
 
 
 @dataclass(frozen=True)
 class JobResource:
     """A job.
 
-    `cost`: what it has cost so far, if that was asked for and is known; not part of its JSON. `notes`:
-    messages for its creator; not part of its JSON.
+    `cost`: what it has cost so far; None unless requested and known. `notes`: messages for its creator.
+    Neither is part of its JSON.
     """
 
     id: ResourceId
@@ -89,9 +89,9 @@ class JobResource:
         return self._with(notes=tuple(notes))
 
     def _with(self, **fields: object) -> JobResource:
-        made = copy(self)  # reads no field: a listed job reads some of them on demand
-        vars(made).update(fields)
-        return made
+        job = copy(self)  # reads no field: a listed job reads some of them on demand
+        vars(job).update(fields)
+        return job
 
     @property
     def waits_for_nodes(self) -> bool:
@@ -105,13 +105,13 @@ class JobResource:
 
     @property
     def has_begun(self) -> bool:
-        """Whether anything of it ran; one that ends in the queue has a start too, the time of its end."""
+        """Whether anything of it ran; a job that ends in the queue gets the time of its end as its start."""
         execution = self.execution
         return execution is not None and (execution.ended != execution.started or bool(self.ranks))
 
     @property
     def lost_predecessor(self) -> str:
-        """Why it never began: the sentence about a job that it was to start after; empty for any other."""
+        """Why it never began, a sentence about the predecessor that failed; empty for any other job."""
         return next((error.message for error in self._errors if error.code == DEPENDENCY_FAILED), "")
 
     @property
@@ -121,7 +121,7 @@ class JobResource:
 
     @property
     def warnings(self) -> list[ErrorDetail]:
-        """What is worth a look and did not end it."""
+        """Its warnings, which did not make it fail."""
         return [error for error in self._errors if error.is_warning]
 
     @property
@@ -192,14 +192,14 @@ class JobResource:
         """Reads the service's JSON; ServiceError names the path of a field that is missing or invalid."""
         response = ResponseObject.of(data, "the job")
         properties = response.object("properties")
-        made = Provisioning.from_wire(properties.fields)
+        provisioning = Provisioning.from_wire(properties.fields)
         info = properties.object("executionInfo").fields
         return JobResource(
             id=response.id(),
             spec=_job_spec(properties),
-            provisioning=made,
+            provisioning=provisioning,
             state=properties.choice("executionState", ExecutionState),
-            state_changed=properties.time("executionStateTransitionTime", made.created),
+            state_changed=properties.time("executionStateTransitionTime", provisioning.created),
             output_path_segment=properties.text("jobOutputDirectoryPathSegment", ""),
             execution=ExecutionInfo.from_wire(info) if info else None,
             ranks=tuple(RankExit.from_wire(rank) for rank in properties.items(RANKS)),

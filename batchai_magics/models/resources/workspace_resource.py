@@ -52,8 +52,8 @@ class Workspace:
     def from_wire(cls, data: Mapping[str, Any]) -> Workspace:
         """Reads the service's JSON; raises ServiceError if a field is missing or invalid."""
         response = ResponseObject.of(data, "the workspace")
-        made = Provisioning.from_wire(response.object("properties").fields)
-        return cls(response.id(), response.text("location", ""), made, response.object("tags").fields)
+        provisioning = Provisioning.from_wire(response.object("properties").fields)
+        return cls(response.id(), response.text("location", ""), provisioning, response.object("tags").fields)
 
 
 class ExperimentSpec(WireModel):

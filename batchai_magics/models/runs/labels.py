@@ -1,4 +1,4 @@
-"""What users find runs by: tags, a note, parameters; changed at any time, by several processes at once."""
+"""The labels that runs are found by: tags, a note, parameters; several processes may change them at once."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def is_parameter(value: object) -> bool:
 
 def bounded(parameters: Mapping[str, object]) -> dict[str, Parameter]:
     """The first parameters that, with their names, fit into a column: numbers, truth values, short texts."""
-    kept: dict[str, Parameter] = {}
+    fitting: dict[str, Parameter] = {}
     for name, value in parameters.items():
-        if is_parameter(value) and 0 < len(name) <= MAX_LENGTH and len(kept) < MAX_PARAMETERS:
-            kept[name] = value  # type: ignore[assignment]  # `is_parameter` has checked it
-    return kept
+        if is_parameter(value) and 0 < len(name) <= MAX_LENGTH and len(fitting) < MAX_PARAMETERS:
+            fitting[name] = value  # type: ignore[assignment]  # `is_parameter` has checked it
+    return fitting
 
 
 def value_of(text: str) -> Parameter:
@@ -133,11 +133,11 @@ class LabelChange(NamedTuple):
 
     def applied(self, labels: Labels) -> Labels:
         """The changed labels; raises ValueError if there are too many tags, or the note is too long."""
-        gone = {tag.lower() for tag in self.remove}
-        kept = [tag for tag in labels.tags if tag.lower() not in gone]
-        present = {tag.lower() for tag in kept}
+        removed = {tag.lower() for tag in self.remove}
+        remaining = [tag for tag in labels.tags if tag.lower() not in removed]
+        present = {tag.lower() for tag in remaining}
         new = dict.fromkeys(tag for tag in self.add if tag.lower() not in present)
-        tags = (*kept, *new)
+        tags = (*remaining, *new)
         if len(tags) > MAX_TAGS:
             raise ValueError(f"a run has at most {MAX_TAGS} tags")
         note = labels.note if self.note is None else self.note
@@ -170,9 +170,9 @@ class LabelChange(NamedTuple):
 def varying_parameters(
     labels: Iterable[Labels], limit: int | None = None, *, least_share: float = 0.0
 ) -> list[str]:
-    """The names of the parameters that differ between runs, or of all of a single run, up to `limit`.
+    """The names of up to `limit` parameters that differ between runs; for a single run, of any parameters.
 
-    Only those that at least `least_share` of the runs with parameters have.
+    Parameters that less than `least_share` of the runs with parameters have are left out.
     """
     rows = [item.parameters for item in labels if item.parameters]
     counts = Counter(name for row in rows for name in row)
@@ -202,8 +202,8 @@ def check_tags(tags: Iterable[object]) -> tuple[str, ...]:
     Raises:
         ValueError: One is not a word: empty, too long, or with a comma or white space.
     """
-    given = list(tags)
-    for tag in given:
+    words = list(tags)
+    for tag in words:
         if (
             not isinstance(tag, str)
             or not tag
@@ -214,4 +214,4 @@ def check_tags(tags: Iterable[object]) -> tuple[str, ...]:
             raise ValueError(
                 f"{tag!r} is not a tag: a tag is one word of at most {MAX_TAG_LENGTH} characters"
             )
-    return tuple(dict.fromkeys(map(str, given)))
+    return tuple(dict.fromkeys(map(str, words)))

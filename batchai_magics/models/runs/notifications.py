@@ -42,8 +42,8 @@ class Notification(NamedTuple):
 
     `state` is succeeded, failed, cancelled, stopped (by `--stop-if`) or running. `headline` is the
     run's headline metric with `name`, `value` and `step`; `first_failure` the first process that failed with
-    `rank`, `node` and `exit_code`, where known `place` and `exception`, and if asked for its last `lines`.
-    Both are empty if there is none.
+    `rank`, `node` and `exit_code`, where known `place` and `exception`, and its last `lines` if requested.
+    Without a metric or a failed process, they are empty.
     """
 
     id: str
@@ -141,8 +141,8 @@ class Delivery(NamedTuple):
             data = parse_json(text)
             state = data.get("state") or ("failed" if data.get("problem") else "delivered")
             known = {name: data[name] for name in cls._fields if name in data}
-            made = {"kind": NotificationKind(data["kind"]), "state": DeliveryState(state)}
-            return cls(**{**known, **made})
+            kind = NotificationKind(data["kind"])
+            return cls(**{**known, "kind": kind, "state": DeliveryState(state)})
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"no delivery: {error}") from None
 
@@ -150,8 +150,8 @@ class Delivery(NamedTuple):
         when = datetime.fromtimestamp(self.time, timezone.utc).astimezone()
         sender = f" from {self.by}" if self.by else ""
         reason = f": {self.problem}" if self.problem else ""
-        what = f"{self.kind.value} by {self.channel}: {self.state.value}"
-        return f"{what} {when:%Y-%m-%d %H:%M:%S}{sender}{reason}"
+        outcome = f"{self.kind.value} by {self.channel}: {self.state.value}"
+        return f"{outcome} {when:%Y-%m-%d %H:%M:%S}{sender}{reason}"
 
 
 class ChannelKind(enum.Enum):

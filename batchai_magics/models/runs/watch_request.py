@@ -1,4 +1,4 @@
-"""What the program that watches a run is to do: export, notify of a standstill."""
+"""What the program that watches a run is to do: export metrics, notify if it makes no progress."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ class WatchRequest(NamedTuple):
         try:
             fields = parse_json(text)
             request = cls(**{name: fields[name] for name in cls._fields if name in fields})
-            made = request._replace(
+            request = request._replace(
                 exports=tuple(map(str, request.exports)), tags=tuple(map(str, request.tags))
             )
-            _ = made.targets
-            return made
+            _ = request.targets  # validates them
+            return request
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"no watch request: {error}") from None
