@@ -31,7 +31,7 @@ from batchai_magics.follow.log_follower import LogFollower
 from batchai_magics.follow.metric_streams import MetricStreams
 from batchai_magics.follow.wait_reason import QueueState
 from batchai_magics.jobs.job_logs import chunks, has_progress, read_redacted, saving_text
-from batchai_magics.jobs.log_numbers import LogNumbers, RecordHistory, UsageCurves
+from batchai_magics.jobs.log_numbers import LogNumbers
 from batchai_magics.jobs.log_tail import LogTail, MergedLogTail, clean_lines
 from batchai_magics.jobs.merged_log import MERGED, MergedLog
 from batchai_magics.launch.plan import TRAINER_LOG
@@ -46,6 +46,7 @@ from batchai_magics.metrics.reading.progress_reader import (
     ProgressReader,
 )
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
+from batchai_magics.metrics.runs.resource_usage import UsageCurves
 from batchai_magics.metrics.runs.run_metrics import RunMetrics
 from batchai_magics.metrics.runs.timeline import in_time_order
 from batchai_magics.models.cluster_spec import NodeStateCounts
@@ -63,10 +64,6 @@ MAIN_LOGS = (MERGED, MAIN_LOG, ERR, "execution.log")
 OUTPUT_FILES = (OUT, ERR)
 READ_LINES = 200  # of stderr, in which a traceback is searched
 MAX_NODE_HISTORY = 120  # rows of node counts
-RENUMBER_GROWTH = 1.05  # of the number of records, after which those that have moved are placed anew
-WARM_UP_GROWTH = 1.3  # of the number of points, after which warm-up is detected again
-MAX_LIVE_WARM_UP_POINTS = 5_000  # above this, the end of warm-up is fixed until the job has ended
-MAX_POINTS = 50_000  # above this, it is not detected at the end either
 TAIL_BYTES = 1 << 15  # of each log
 ACTIVITY_LINES = 20  # of each log; the last one is shown
 _PREPARING = "job preparation started"
@@ -90,10 +87,10 @@ class EventSource(Protocol):
 
 
 class JobModel:
-    """A job's latest state, node counts, log tails, records and chart points.
+    """A job's latest state, node counts, log tails, and the numbers of its logs.
 
     It polls `source` for its events, or is given them. `version` increases with every change except of log,
-    points and progress, and with each new metric. `is_over`: no event will follow. `problem` explains why
+    numbers and progress, and with each new metric. `is_over`: no event will follow. `problem` explains why
     updates have stopped.
     """
 
@@ -122,14 +119,11 @@ class JobModel:
         self.merged = MergedLog()
         self._merged_tail = MergedLogTail()
         self.use = UsageCurves()
-        self.points = LogNumbers()
-        self.records = RecordHistory()
+        self.numbers = LogNumbers()
         self.tails: dict[str, LogTail] = {}
         self.faults: list[str] = []  # defects of finished logs
         self.metric_notices: list[str] = []  # matches of `--metric` that are not numbers
         self.history: deque[list[int]] = deque(maxlen=MAX_NODE_HISTORY)
-        self.warm_up: int | None = None  # steps
-        self._warm_up_due, self._renumber_due = 8, 0  # numbers of points and of records
         self.error: JobError | None = None  # why it failed
         self.standstill = ""  # that the job prints nothing, and where its ranks are
         self.profile: RunProfile | None = None  # the latest that a view has asked for …
@@ -162,10 +156,7 @@ class JobModel:
             self.use.take(event.record)
             return
         if isinstance(event, MetricsAdded):
-            self.points.has_moved |= self.records.add(event.records, event.file.path if event.file else "")
-            known = len(self.points.metrics) + len(self.points.attempts)
-            self.points.add(event.records)
-            self.version += len(self.points.metrics) + len(self.points.attempts) > known
+            self.version += self.numbers.add(event.records, event.file.path if event.file else "")
             return
         self._take_state(event)
         self.version += 1
@@ -192,15 +183,13 @@ class JobModel:
 
     def poll_ended(self) -> None:
         """All events of a poll have been applied: stdout and stderr can be merged."""
-        self._renumber()
-        self._find_warm_up()
+        self.version += self.numbers.settle()
         self._find_unread()
         self._merge(self.merged.advance())
 
     def end(self) -> None:
         """Marks the model as complete."""
-        self._renumber(is_last=True)
-        self._find_warm_up(is_last=True)
+        self.version += self.numbers.settle(is_last=True)
         self._find_unread(is_last=True)
         self._merge(self.merged.finish())
         self.is_over = True
@@ -267,7 +256,7 @@ class JobModel:
     @property
     def metrics(self) -> RunMetrics:
         """All metrics of the log so far."""
-        return RunMetrics(self.records.table, self.preferences)
+        return RunMetrics(self.numbers.table, self.preferences)
 
     @property
     def files(self) -> list[str]:
@@ -306,22 +295,13 @@ class JobModel:
             self.merged.add(event.file.path, event.chunk, is_restarted=event.restarted)
         if event.restarted and event.file.path == MAIN_LOG:
             # drops all numbers: their log was truncated
-            self.points.restart()
-            self.records.clear()
+            self.numbers.restart()
             self._start = LogStart()
             self.metric_notices.clear()
-            self.warm_up, self._warm_up_due, self._renumber_due = None, 8, 0
             self.version += 1
         if event.file.path in OUTPUT_FILES:
             data = event.chunk.data
             self._start.add(data if self.is_whole else data.partition(b"\n")[2], event.file.path)
-
-    def _renumber(self, *, is_last: bool = False) -> None:
-        """Places the numbers anew if some have moved, less often as their number grows."""
-        if self.points.has_moved and (is_last or len(self.records) >= self._renumber_due):
-            self._renumber_due = int(len(self.records) * RENUMBER_GROWTH)
-            self.points.renumber(self.records.table)
-            self.version += 1
 
     def _find_unread(self, *, is_last: bool = False) -> None:
         """Searches the start of the output for numbers that were not read, less often as it grows."""
@@ -333,19 +313,7 @@ class JobModel:
     def _search_unread(self, *, is_last: bool) -> None:
         submitted = self.job.spec.batchai_patterns if self.job else None
         patterns = {**(submitted or {}), **self.patterns}
-        self._start.search(self.records.table.names, patterns, is_whole=is_last and self.is_whole)
-
-    def _find_warm_up(self, *, is_last: bool = False) -> None:
-        """Detects the end of warm-up, less often as the number of points grows."""
-        count = self.points.mean_rates
-        is_due = count <= MAX_POINTS if is_last else self._warm_up_due <= count <= MAX_LIVE_WARM_UP_POINTS
-        if not count or not is_due:
-            return
-        self._warm_up_due = int(count * WARM_UP_GROWTH)
-        warm_up = self.metrics.speeds.warm_up_steps
-        if warm_up != self.warm_up:
-            self.warm_up = warm_up
-            self.version += 1
+        self._start.search(self.numbers.table.names, patterns, is_whole=is_last and self.is_whole)
 
 
 def read_model(

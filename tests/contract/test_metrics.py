@@ -135,7 +135,7 @@ def _viewed(job: Job) -> dict[str, dict[float, float]]:
 
     until(has_ended)
     found: dict[str, dict[float, float]] = {}
-    for name, values in model.points.series.items():
+    for name, values in model.numbers.series.items():
         steps, _, column, *_ = (
             np.frombuffer(data, kind)
             for data, kind in zip(values.columns(0, len(values)), ("f8", "i4", "f4", "f4", "f4"), strict=True)

@@ -1,11 +1,11 @@
-"""The numbers of a log as columns for their charts, and the records of a job that goes on."""
+"""The numbers of logs that grow: the columns of their charts, and their records."""
 
 import gc
 
 import numpy as np
 import pytest
 
-from batchai_magics.jobs.log_numbers import NO_RANK, LogNumbers, RecordHistory
+from batchai_magics.jobs.log_numbers import NO_RANK, LogNumbers
 from batchai_magics.metrics import Fact, Measurement, Parser, read_metrics
 from batchai_magics.metrics.measurement_table import MeasurementTable
 from tests.metrics.log_text import step_numbers
@@ -122,7 +122,7 @@ def measurements_alive():
 
 @pytest.mark.parametrize("loose", [1, 9000])
 def test_records_stay_in_the_order_in_which_they_came(loose):
-    history = RecordHistory()
+    numbers = LogNumbers()
     parts = [
         (HEADER,),
         step_records(1, loose),
@@ -130,23 +130,23 @@ def test_records_stay_in_the_order_in_which_they_came(loose):
         step_records(6000, 2),
     ]
     for part in parts:
-        history.add(part)
+        numbers.add(part)
     expected = [record for part in parts for record in part]
-    table = history.table
-    history.add(step_records(9000, 3))
-    assert (list(table), len(history)) == (expected, len(expected) + 12)  # what was asked for does not grow
+    table = numbers.table
+    numbers.add(step_records(9000, 3))
+    assert (list(table), len(numbers)) == (expected, len(expected) + 12)  # what was asked for does not grow
 
 
 def test_what_was_forgotten_is_gone():
-    history = RecordHistory()
-    history.add(MeasurementTable.of(step_records(1, 3)))
-    history.add(step_records(4, 3))
-    history.clear()
-    assert (list(history.table), len(history)) == ([], 0)
+    numbers = LogNumbers()
+    numbers.add(MeasurementTable.of(step_records(1, 3)))
+    numbers.add(step_records(4, 3))
+    numbers.restart()
+    assert (list(numbers.table), len(numbers)) == ([], 0)
 
 
 def test_no_record_stays_an_object_that_the_collector_visits():
-    history, before = RecordHistory(), measurements_alive()
+    numbers, before = LogNumbers(), measurements_alive()
     for first in range(0, 5000, 1000):
-        history.add(step_records(first, 1000))
-    assert (len(history), measurements_alive() - before) == (20_000, 0)
+        numbers.add(step_records(first, 1000))
+    assert (len(numbers), measurements_alive() - before) == (20_000, 0)

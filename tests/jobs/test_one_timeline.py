@@ -185,10 +185,10 @@ def by_file(prints):
 def lines_of(feed):
     """The points of each line on the page by what it is called; the last value at a step holds."""
     found = {}
-    for name, values in feed.points.series.items():
+    for name, values in feed.numbers.series.items():
         steps, _, column, *_ = values.columns(0, len(values))
         pairs = zip(np.frombuffer(steps, np.float64), np.frombuffer(column, np.float32), strict=True)
-        label = feed.points.labels.get(name, name)
+        label = feed.numbers.labels.get(name, name)
         found[label] = {float(step): round(float(value), 4) for step, value in pairs}
     return {name: dict(sorted(points.items())) for name, points in found.items()}
 
@@ -264,8 +264,8 @@ def test_live_and_reopened_views_and_all_that_reads_the_run_show_the_same_points
     reopened = fed(by_file(prints))
     records = records_of(prints)
     assert lines_of(live) == lines_of(reopened) == expected_lines(records, "step")
-    assert list(live.records.table) == list(reopened.records.table) == records
-    assert live.points.axis == reopened.points.axis == RunMetrics(records).axis
+    assert list(live.numbers.table) == list(reopened.numbers.table) == records
+    assert live.numbers.axis == reopened.numbers.axis == RunMetrics(records).axis
 
 
 @given(st.lists(st.tuples(st.sampled_from([OUT, ERR]), st.integers(1, 7)), max_size=12))
@@ -320,7 +320,7 @@ def test_processes_whose_lines_have_no_rank_are_told_apart_in_views_as_in_figure
     for name, rank, points in curves:
         drawn[name][NO_RANK if rank is None else rank] = points
     shown = {
-        name: points_by_rank(series) for name, series in live.points.series.items() if not series.is_band
+        name: points_by_rank(series) for name, series in live.numbers.series.items() if not series.is_band
     }
     assert shown == drawn != {}
 

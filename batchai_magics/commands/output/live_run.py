@@ -134,9 +134,9 @@ class RunView:
     def _find_metrics(self) -> None:
         """Finds the metrics, the headline first, at most once a second and for a small share of the time."""
         began = time.monotonic()
-        if began < self._metrics_due_at or not self.model.records:
+        if began < self._metrics_due_at or not self.model.numbers:
             return
-        metrics = RunMetrics(self.model.records.table, self.model.preferences).summaries
+        metrics = RunMetrics(self.model.numbers.table, self.model.preferences).summaries
         texts = [f"{metric.label} {metric.value_text}" for metric in metrics if not metric.is_timer]
         self._metrics = " · ".join(texts[:_MAX_METRICS])
         cost_s = time.monotonic() - began

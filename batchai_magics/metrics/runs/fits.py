@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from operator import itemgetter
+from typing import NamedTuple
 
 from batchai_magics.metrics.column import Column
 from batchai_magics.metrics.grammar.headings import REFIT
@@ -92,38 +94,61 @@ def _fits_of(
     return Column(fits)
 
 
+class Segment(NamedTuple):
+    """The values of a segment among those that were given, from index `begin` to before `end`."""
+
+    begin: int
+    end: int
+    number: int
+    name: str
+
+
 @dataclass(slots=True)
 class Segments:
     """The segments of a metric of one rank, as its values come; `fit_names` are those of its run.
 
     One begins where the position goes back, and where it repeats below another heading. It has the name of
-    its heading; if it has none of its own, its number.
+    its heading; if it has none of its own, its number. The last one of `max_count` has all further values.
     """
 
     fit_names: Sequence[str]
-    number: int = 0
-    name: str = ""
+    max_count: int = sys.maxsize
+    _number: int = 0
+    _name: str = ""
     _last: float = 0.0  # position
     _fit: int = NO_FIT  # of the last value
     _first_fit: int = NO_FIT  # of the first value of the segment
     _names: set[str] = field(default_factory=set)
 
-    def add(self, position: float, fit: int) -> bool:
-        """Add the next value; whether a segment begins with it."""
-        is_repeated = position == self._last and fit != self._fit
-        begins = not self.number or position < self._last or is_repeated
-        self._last, self._fit = position, fit
-        if begins:
-            self.number += 1
-            has_own = self.number == 1 or fit != self._first_fit
-            name = self.fit_names[fit] if has_own else ""
-            if not name and self.number > 1:
-                name = str(self.number)
-            self.name = f"{name}, {self.number}" if name in self._names else name
-            self._names.add(self.name)
-            self._first_fit = fit
-        return begins
+    def split(self, positions: Sequence[float], fits: Sequence[int], *, is_rising: bool) -> list[Segment]:
+        """The next values, by segment; the first of them may go on with the one before.
 
-    def follow(self, position: float) -> None:
-        """Go on to a later position below the same heading."""
-        self._last = position
+        `is_rising`: they are of one fit and never fall, so that only the first one can begin a segment.
+        """
+        if is_rising:
+            self._begins_with(positions[0], fits[0])
+            self._last = positions[-1]
+            return [Segment(0, len(positions), self._number, self._name)]
+        found = list[Segment]()
+        for index, (position, fit) in enumerate(zip(positions, fits, strict=True)):
+            if self._begins_with(position, fit) or not found:
+                found[-1:] = [each._replace(end=index) for each in found[-1:]]
+                found.append(Segment(index, len(positions), self._number, self._name))
+        return found
+
+    def _begins_with(self, position: float, fit: int) -> bool:
+        """Take the next value; whether a segment begins with it."""
+        is_repeated = position == self._last and fit != self._fit
+        begins = not self._number or position < self._last or is_repeated
+        self._last, self._fit = position, fit
+        if not begins or self._number == self.max_count:
+            return False
+        self._number += 1
+        has_own = self._number == 1 or fit != self._first_fit
+        name = self.fit_names[fit] if has_own else ""
+        if not name and self._number > 1:
+            name = str(self._number)
+        self._name = f"{name}, {self._number}" if name in self._names else name
+        self._names.add(self._name)
+        self._first_fit = fit
+        return True

@@ -1,14 +1,15 @@
-"""Resource usage over time: converts counters to rates and tables, and explains slow ranks."""
+"""Resource usage over time: converts counters to rates, tables and curves, and explains slow ranks."""
 
 from __future__ import annotations
 
 import enum
+import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from statistics import fmean, median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from batchai_magics.models.telemetry_records import MachineUse, RankUse, Sample, TelemetryRecord
 
@@ -22,6 +23,13 @@ _CROWDED = 25.0  # percent of its time
 _PAGING = 20.0  # pages per second
 _STANDING_PERCENT = 10.0  # of a core or GPU; below it nothing is computed
 _RECENT_S, _MEAN_S = 300.0, 60.0  # how old samples may be that say so, and over how long the mean is taken
+
+MAX_POINTS = 80  # of a curve; neighbours are joined when it becomes longer
+MAX_RANKS = 16  # that are drawn
+_OF_RANK = ("cpu_percent", "memory_bytes", "gpu_memory_bytes")
+_OF_GPU = ("gpu_percent", "gpu_memory_bytes")
+_OF_MACHINE = ("load", "available_bytes", "received_bytes_per_s", "sent_bytes_per_s")
+_SHOWN_IF_ZERO = ("cpu_percent", "gpu_percent")  # that one does nothing is news
 
 
 @dataclass(frozen=True)
@@ -81,13 +89,109 @@ def frame(record: TelemetryRecord) -> pandas.DataFrame:
     import pandas as pd
 
     rows = list(UsageRates().rows(record))
-    columns = {field.name: [getattr(row, field.name) for row in rows] for field in fields(ResourceUsage)}
+    columns = {column.name: [getattr(row, column.name) for row in rows] for column in fields(ResourceUsage)}
     times = pd.to_datetime(pd.Series(columns.pop("time"), dtype="float64"), unit="s", utc=True)
     table = {"time": times.dt.round("ms"), "node": pd.Series(columns.pop("node"), dtype="object")}
     table |= {name: pd.Series(columns.pop(name), dtype="Int64") for name in ("rank", "gpu")}
     return pd.DataFrame(
         {**table, **{name: pd.Series(each, dtype="float64") for name, each in columns.items()}}
     )
+
+
+class UsageCurve:
+    """Values over time, downsampled to a few points that average equally many values."""
+
+    def __init__(self) -> None:
+        self.points: list[float] = []
+        self.last = 0.0
+        self._width = 1  # values per point
+        self._rest: list[float] = []
+
+    def add(self, value: float) -> None:
+        """Adds the next value."""
+        self.last = value
+        self._rest.append(value)
+        if len(self._rest) == self._width:
+            self.points.append(_mean(self._rest))
+            self._rest = []
+        if len(self.points) >= MAX_POINTS:
+            self.points = [_mean(self.points[i : i + 2]) for i in range(0, MAX_POINTS, 2)]
+            self._width *= 2
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The curve as the page expects it."""
+        return {"points": [_rounded(point) for point in self.points], "last": _rounded(self.last)}
+
+
+@dataclass
+class _UsageRow:
+    """The curves of a rank, a GPU or a machine."""
+
+    head: Mapping[str, Any]
+    curves: dict[str, UsageCurve] = field(default_factory=dict)
+
+    def add(self, use: ResourceUsage, names: Iterable[str]) -> None:
+        for name in names:
+            value = getattr(use, name)
+            if not math.isnan(value):
+                self.curves.setdefault(name, UsageCurve()).add(value)
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        seen = {
+            name: curve
+            for name, curve in self.curves.items()
+            if curve.last or any(curve.points) or name in _SHOWN_IF_ZERO
+        }
+        return {**self.head, "curves": {name: curve.fields for name, curve in seen.items()}}
+
+
+class UsageCurves:
+    """The curves of a job. `version` increases with each sample."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._uses = UsageRates()
+        self._means: dict[int, MeanUsage] = {}
+        self._ranks: dict[int, _UsageRow] = {}
+        self._gpus: dict[tuple[str, int], _UsageRow] = {}
+        self._machines: dict[str, _UsageRow] = {}
+        self._notes: tuple[str, ...] = ()
+
+    def take(self, record: TelemetryRecord) -> None:
+        """Adds samples."""
+        self._notes = record.notes
+        for use in self._uses.rows(record):
+            if use.rank is not None:
+                row = self._ranks.setdefault(use.rank, _UsageRow({"rank": use.rank, "node": use.node}))
+                row.add(use, _OF_RANK)
+                self._means.setdefault(use.rank, MeanUsage()).add(use)
+            elif use.gpu is not None:
+                head = {"gpu": use.gpu, "machine": use.node}
+                self._gpus.setdefault((use.node, use.gpu), _UsageRow(head)).add(use, _OF_GPU)
+            else:
+                self._machines.setdefault(use.node, _UsageRow({"machine": use.node})).add(use, _OF_MACHINE)
+        self.version += 1
+
+    @property
+    def has_several_ranks(self) -> bool:
+        """Whether there are ranks to compare."""
+        return len(self._ranks) > 1
+
+    def to_json(self, stragglers: Sequence[int] = ()) -> bytes:
+        """Returns everything, with the reasons of stragglers, as JSON (`ResourceUsage` in messages.d.ts)."""
+        reasons = {rank: reason_for(self._means, rank) for rank in stragglers}
+        ranks = [row.fields for _, row in sorted(self._ranks.items())]
+        data = {
+            "ranks": ranks[:MAX_RANKS],
+            "more": max(0, len(ranks) - MAX_RANKS),
+            "gpus": [row.fields for _, row in sorted(self._gpus.items())],
+            "machines": [row.fields for _, row in sorted(self._machines.items())],
+            "notes": self._notes,
+            "slow": {rank: reason.text for rank, reason in reasons.items() if reason},
+        }
+        return json.dumps(data, separators=(",", ":")).encode()
 
 
 def is_idle(read: Callable[[float], TelemetryRecord], *, silent_s: float, now: float) -> bool:
@@ -215,6 +319,15 @@ def reason_for(means: Mapping[int, MeanUsage], rank: int) -> SlownessReason | No
         return SlownessReason(SlownessCause.WAIT, f"{what}: it uses {cpu:.0f} % of a core{beside}")
     text = f"it needs longer for its part: it uses {cpu:.0f} % of a core"
     return SlownessReason(SlownessCause.COMPUTE, text)
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _rounded(value: float) -> float:
+    """Rounds to what a sparkline can show."""
+    return round(value, 1) if value < 1000 else int(value)
 
 
 def _typical(values: Sequence[float], default: float = 0.0) -> float:

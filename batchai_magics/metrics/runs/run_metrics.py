@@ -79,12 +79,11 @@ class MetricColumns(NamedTuple):
             fits = [fit for fit, place in zip(fits, places, strict=True) if place is not None]
         if all(map(lt, positions, islice(positions, 1, None))):
             return [Curve(positions, values, self.fit_names[fits[0]] if fits else "")]
-        segments, curves = Segments(self.fit_names), list[tuple[str, dict[float, float]]]()
-        for position, value, fit in zip(positions, values, fits, strict=True):
-            if segments.add(position, fit):
-                curves.append((segments.name, {}))
-            curves[-1][1][position] = value
-        return [Curve([*curve], [*curve.values()], name) for name, curve in curves]
+        curves = []
+        for begin, end, _, name in Segments(self.fit_names).split(positions, fits, is_rising=False):
+            lasts = dict(zip(positions[begin:end], values[begin:end], strict=True))
+            curves.append(Curve([*lasts], [*lasts.values()], name))
+        return curves
 
     def positions_by_step(self, axis: str, start: float = 0.0) -> list[dict[float, float]]:
         """Step → position on another axis, where it is known, of each segment of `curves("step")`."""

@@ -129,7 +129,7 @@ class ComparisonModel(FigureModel):
 
     def _poll_run(self, index: int) -> bool:
         model = self._models[index]
-        job, progress, numbers = model.job, model.progress, (model.points.generation, len(model.records))
+        job, progress, numbers = model.job, model.progress, (model.numbers.generation, len(model.numbers))
         try:
             is_news = model.poll()
         except NotFoundError:
@@ -138,7 +138,7 @@ class ComparisonModel(FigureModel):
             return True
         if model.job and model.job is not job:
             self._set_state(index, model.job.word, len(model.job.ranks))
-        if numbers != (model.points.generation, len(model.records)):
+        if numbers != (model.numbers.generation, len(model.numbers)):
             self._changed.add(index)
         self._has_news |= model.progress != progress
         return is_news
@@ -268,7 +268,7 @@ class ComparisonModel(FigureModel):
         """Summarizes the runs with new records."""
         started_at_s = self._cpu_time()
         for index in self._changed:
-            records = self._models[index].records.table
+            records = self._models[index].numbers.table
             grown = replace(
                 self.runs[index],
                 records=records,

@@ -50,10 +50,10 @@ def facts_of(model: JobModel) -> PageData:
         "script": paths_of(job).script,
         "copies": paths_of(job).copies,
         "way_back": f"%batchai job show -n {job.id.name}",
-        "warm_up": model.warm_up,
+        "warm_up": model.numbers.warm_up,
         "charts": charts,
-        "axis": model.points.axis,
-        "attempt_steps": [list(attempt) for attempt in model.points.attempts.items()],
+        "axis": model.numbers.axis,
+        "attempt_steps": [list(attempt) for attempt in model.numbers.attempts.items()],
         "unread": model.unread._asdict() if model.unread and not charts else None,
         "metric_notices": list(model.notices if charts else model.metric_notices),
         "standstill": model.standstill,
@@ -90,14 +90,14 @@ def open_lines_of(model: JobModel) -> list[PageData]:
 
 def charts_fields(model: JobModel) -> list[PageData]:
     """The charts, the headline's first (`Chart` in frontend/core/messages.d.ts)."""
-    units = dict(model.points.metrics)
+    units = dict(model.numbers.metrics)
     charts = charts_of(units, model.preferences)
     fields = [{**chart_fields(lines, model.preferences), "unit": units[lines[0]]} for lines in charts]
     for chart in fields:
         for line in chart["lines"]:
-            if label := model.points.labels.get(line["name"]):
+            if label := model.numbers.labels.get(line["name"]):
                 line["label"] = label
-        if chart["lines"][0]["name"] == RATE and model.points.mean_rates:
+        if chart["lines"][0]["name"] == RATE and model.numbers.mean_rates:
             chart["band"] = BAND.name
     return fields
 

@@ -40,7 +40,7 @@ def card_bundle(model: JobModel, way_back: str) -> Bundle | None:
         model,
         model.job,
         processes=max(len(model.job.ranks), model.processes),
-        metrics=metrics_of(model.records.table, model.preferences),
+        metrics=metrics_of(model.numbers.table, model.preferences),
         error=model.error,
         reopen_command=way_back,
         activity=model.activity,
@@ -52,13 +52,13 @@ def card_bundle(model: JobModel, way_back: str) -> Bundle | None:
 
 def chart_bundle(model: JobModel) -> Bundle:
     """The charts as a PNG with a text equivalent; an empty bundle if there is nothing to draw."""
-    if not is_drawable(model.records.table):
+    if not is_drawable(model.numbers.table):
         return EMPTY
     name = model.job.id.name if model.job else "the job"
     numbers = ", ".join(
-        f"{label} {text}" for label, text in metrics_of(model.records.table, model.preferences).items()
+        f"{label} {text}" for label, text in metrics_of(model.numbers.table, model.preferences).items()
     )
-    return figure(plot(model.records.table, preferences=model.preferences), f"Charts of {name}: {numbers}")
+    return figure(plot(model.numbers.table, preferences=model.preferences), f"Charts of {name}: {numbers}")
 
 
 LINGER_S = 1.5  # between the last message and freezing

@@ -184,8 +184,8 @@ class Cursor:
             self._is_greeted
             and self._sent_complete == model.is_over
             and self._sent_use == model.use.version
-            and self._generation == model.points.generation
-            and all(self._values.get(name, 0) == len(each) for name, each in model.points.series.items())
+            and self._generation == model.numbers.generation
+            and all(self._values.get(name, 0) == len(each) for name, each in model.numbers.series.items())
             and self._sent_status == status_of(model)
             and self._sent_open_lines == open_lines_of(model)
             and all(not self._is_stale(file, tail) for file, tail in model.tails.items())
@@ -215,18 +215,19 @@ class Cursor:
         if self._sent_use != model.use.version:
             self._sent_use = model.use.version
             batch.content["use"] = True
-            batch.buffers.append(model.use.to_json(model.records))
+            slow = model.numbers.stragglers if model.use.has_several_ranks else ()
+            batch.buffers.append(model.use.to_json(slow))
 
     def _add_values(self, batch: Batch, model: JobModel, limit_bytes: int) -> None:
         """Adds values of each metric; values of one line share their positions."""
-        if self._generation != model.points.generation:
-            self._generation, self._values = model.points.generation, {}
+        if self._generation != model.numbers.generation:
+            self._generation, self._values = model.numbers.generation, {}
         batch.content["generation"] = self._generation
         parts = batch.content["values"] = []
         positions: tuple[bytes, ...] = ()
         lacking = {
             name: values
-            for name, values in model.points.series.items()
+            for name, values in model.numbers.series.items()
             if len(values) > self._values.get(name, 0)
         }
         share = (limit_bytes - batch.size_bytes) // (VALUE_BYTES * max(1, len(lacking)))

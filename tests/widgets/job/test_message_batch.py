@@ -141,7 +141,7 @@ def test_no_batch_is_longer_than_allowed_and_none_is_lost():
     model, cursor = JobModel(), Cursor()
     points(model, *range(5000))
     log(model, "x" * 79 + "\n")
-    sizes, sent = [], dict.fromkeys(model.points.series, 0)
+    sizes, sent = [], dict.fromkeys(model.numbers.series, 0)
     while batch := cursor.next_batch(model, 20_000):
         sizes.append(batch.size_bytes)
         buffers = iter(batch.buffers)
@@ -252,7 +252,7 @@ def test_numbers_are_void_when_the_log_starts_again():
     restart(model, "new\n")
     batch = cursor.next_batch(model, BIG)
     assert (batch.content["generation"], batch.content["values"]) == (1, [])
-    assert (model.points.metrics, [*model.records.table]) == ([], [])
+    assert (model.numbers.metrics, [*model.numbers.table]) == ([], [])
     points(model, 5)
     assert len(cursor.next_batch(model, BIG).buffers[0]) == 8
 
@@ -276,7 +276,7 @@ def test_only_the_log_of_the_numbers_takes_them_with_it_when_it_starts_again():
     model = JobModel()
     points(model, 1, 10)
     restart(model, "new\n", "stderr.txt")
-    assert (model.points.mean_rates, model.points.generation) == (2, 0)
+    assert (model.numbers.mean_rates, model.numbers.generation) == (2, 0)
 
 
 def test_a_view_hears_that_the_writers_of_a_log_can_be_told_apart():
@@ -297,9 +297,9 @@ def test_the_end_of_warm_up_is_known_at_the_end_at_the_latest():
     )
     model.take(MetricsAdded(JOB, tuple(steps[:100])))
     model.take(MetricsAdded(JOB, tuple(steps[100:])))
-    assert model.warm_up is None
+    assert model.numbers.warm_up is None
     model.end()
-    assert model.warm_up == 0
+    assert model.numbers.warm_up == 0
 
 
 def test_the_same_trouble_is_told_once():

@@ -2,10 +2,10 @@
 
 import json
 
-from batchai_magics.follow import UsageSampled
+from batchai_magics.follow import MetricsAdded, UsageSampled
 from batchai_magics.jobs.job_model import JobModel
-from batchai_magics.jobs.log_numbers import MAX_POINTS, MAX_RANKS, RecordHistory, UsageCurve, UsageCurves
 from batchai_magics.metrics import Measurement
+from batchai_magics.metrics.runs.resource_usage import MAX_POINTS, MAX_RANKS, UsageCurve, UsageCurves
 from batchai_magics.models.telemetry_records import GpuUse, MachineUse, RankUse, Sample, TelemetryRecord
 from batchai_magics.widgets.job.job_view import Cursor
 
@@ -18,10 +18,16 @@ def record(*times, ranks=2, gpus=(), busy=1):
     return TelemetryRecord(dict.fromkeys(range(ranks), "n0"), tuple(samples))
 
 
-def curves_json(curves, records=()):
-    history = RecordHistory()
-    history.add(records)
-    return json.loads(curves.to_json(history))
+def curves_json(curves):
+    return json.loads(curves.to_json())
+
+
+def sent_usage(*events):
+    """What a page is sent of a job with these events."""
+    model = JobModel()
+    for event in events:
+        model.take(event)
+    return json.loads(Cursor().next_batch(model, 1 << 20).buffers[-1])
 
 
 def printed(rates, steps=30):
@@ -75,17 +81,15 @@ def test_many_ranks_are_counted_and_not_drawn():
 
 
 def test_a_straggler_has_its_reason():
-    curves = UsageCurves()
-    curves.take(record(1.0, 2.0, 3.0))
-    (slow,) = curves_json(curves, printed([40, 100]))["slow"].items()
+    used, steps = UsageSampled(None, record(1.0, 2.0, 3.0)), MetricsAdded(None, printed([40, 100]))
+    (slow,) = sent_usage(used, steps)["slow"].items()
     assert slow[0] == "0"
     assert slow[1].startswith("it waits for data, the disk, the network or a lock: it uses 100 % of a core")
 
 
 def test_ranks_of_one_speed_are_no_stragglers():
-    curves = UsageCurves()
-    curves.take(record(1.0, 2.0, 3.0))
-    assert curves_json(curves, printed([100, 100]))["slow"] == {}
+    used, steps = UsageSampled(None, record(1.0, 2.0, 3.0)), MetricsAdded(None, printed([100, 100]))
+    assert sent_usage(used, steps)["slow"] == {}
 
 
 def test_a_view_is_sent_what_is_new_once():
