@@ -27,7 +27,12 @@ from batchai_magics.cell.cell_options import MAGIC, CellOptions, SubmitOptions, 
 from batchai_magics.cell.cell_script import compile_script, script_file, sets_result, with_environment
 from batchai_magics.cell.cell_uploads import left_out_notes, read_uploads
 from batchai_magics.cell.command_values import MARKER, filled_fields, is_plain
-from batchai_magics.cell.notebook_variables import names_of_notebook, variables_file
+from batchai_magics.cell.notebook_variables import (
+    MAX_FILES,
+    names_of_notebook,
+    unsent_files,
+    variables_file,
+)
 from batchai_magics.config import DEFAULT_ACCOUNT, Settings
 from batchai_magics.errors import UsageError, translate_file_errors
 from batchai_magics.models.backend_options import check_texts, declared_by
@@ -218,6 +223,7 @@ def parse_script(
         script=script.code,
         arguments=shlex.join(args),
         file=script.name,
+        remedies=unsent_files(islice(script.left_out, MAX_FILES)),
     )
     source = _JobSource(record, script_fields(options, share_path), script.files)
     source = source.with_files(uploads.files).with_files({**program, **script.program})

@@ -1,6 +1,7 @@
 """What a script needs of its notebook: the variables of `--use`, and remedies for what it may lack elsewhere.
 
-A remedy is recorded with the run under the text that Python's error has: `name x`, `module helper`.
+A remedy is recorded with the run under the text that Python's error has: `name x`, `module helper`,
+`file data/x.csv`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from batchai_magics.cell.cell_script import CompiledScript
+from batchai_magics.cell.cell_uploads import is_excluded
 from batchai_magics.cell.run_cell import MOST_BYTES, VARIABLES
 from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.models.secret_masking import is_secret_name, is_secret_text
@@ -94,7 +96,8 @@ def _mib(size: int) -> str:
 
 
 MAX_MODULES = 200
-NAME, MODULE, VARIABLE = "name", "module", "variable"
+MAX_FILES = 200
+NAME, MODULE, VARIABLE, FILE = "name", "module", "variable", "file"
 _QUOTED = re.compile(r"""["'](\w+)["']""")
 _OF_NOTEBOOKS = {
     "display": "display() belongs to notebooks: print() it, or save a figure with plt.savefig()",
@@ -103,7 +106,8 @@ _OF_NOTEBOOKS = {
 _SEEN = re.compile(
     r"^\s*(?:NameError: name '(?P<name>\w+)' is not defined"
     r"|ModuleNotFoundError: No module named '(?P<module>\w+)[\w.]*'"
-    r"|KeyError: '(?P<variable>\w+)')"
+    r"|KeyError: '(?P<variable>\w+)'"
+    r"|FileNotFoundError: \[Errno 2\] No such file or directory: '(?:\./)*(?P<file>[^/'][^']*)')"
 )
 
 
@@ -111,6 +115,14 @@ def missing_in(line: str) -> str:
     """The key of what a line of a traceback says is missing; empty for any other line."""
     match = _SEEN.match(line)
     return f"{match.lastgroup} {match[match.lastgroup]}" if match and match.lastgroup else ""
+
+
+def remedy_for(line: str, remedies: Mapping[str, str]) -> str:
+    """The remedy for what a line of a traceback says is missing, a file also by its folder; empty: none."""
+    key = missing_in(line)
+    while key not in remedies and "/" in key:
+        key = key.rpartition("/")[0]
+    return remedies.get(key, "")
 
 
 def names_of_notebook(
@@ -134,6 +146,10 @@ def _of_value(name: str, value: object) -> str:
     if isinstance(value, types.ModuleType):
         alias = f" as {name}" if value.__name__ != name else ""
         advice = f"write `import {value.__name__}{alias}` in it"
+    elif is_secret_name(name):
+        advice = "put it into an environment variable, and name that with --secret"
+    elif type(value).__module__ == "__main__":  # --use would refuse it
+        advice = f"write its class {type(value).__name__} there, and make it there"
     elif not isinstance(value, (type, types.FunctionType)):
         advice = f"add --use {name}"
     elif (module := getattr(value, "__module__", "")) not in ("__main__", "builtins", ""):
@@ -175,6 +191,30 @@ def local_modules(folder: Path, script: str, sent: Collection[str]) -> dict[str,
             remedy = f"{name} is yours and was not sent: add --upload {name}"
             remedies.setdefault(f"{MODULE} {name.removesuffix('.py')}", remedy)
     return remedies
+
+
+def local_files(folder: Path, scripts: Collection[str], sent: Collection[str]) -> dict[str, str]:
+    """The remedies for the user's own files and folders that scripts name, of which nothing is sent."""
+    known = {path.partition("/")[0] for path in sent}
+    try:
+        names = sorted(entry.name for entry in folder.iterdir() if _is_of_use(entry))
+    except OSError:  # not for this user
+        names = []
+    named = [name for name in names if name not in known and any(name in script for script in scripts)]
+    return unsent_files(named[:MAX_FILES])
+
+
+def _is_of_use(path: Path) -> bool:
+    """Whether it can be uploaded: no cache, nor an empty folder."""
+    return not is_excluded(path.name) and (not path.is_dir() or any(path.iterdir()))
+
+
+def unsent_files(paths: Iterable[str]) -> dict[str, str]:
+    """The remedies for the user's own files and folders that are not sent."""
+    return {
+        f"{FILE} {path}": f"{path} is yours and was not sent: add --upload {shlex.quote(path)}"
+        for path in paths
+    }
 
 
 def _is_module(path: Path) -> bool:

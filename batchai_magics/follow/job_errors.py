@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from batchai_magics.backends.base import Backend, Chunk, FileRef
 from batchai_magics.cell.cell_job_spec import OF_CELL, SCRIPT, is_of_folder
-from batchai_magics.cell.notebook_variables import missing_in
+from batchai_magics.cell.notebook_variables import missing_in, remedy_for
 from batchai_magics.errors import DISK_FULL, BatchAIError
 from batchai_magics.log_lines import lines_at_end, visible_text
 from batchai_magics.metrics.reading.line_splitter import strip_controls
@@ -37,6 +37,8 @@ ReadLog = Callable[[str, int, int], Chunk]  # file, offset, limit; with secrets 
 _SCRIPT_PATH = re.compile(r"\$(?:\{AZ_BATCHAI_INPUT_SCRIPT\}|AZ_BATCHAI_INPUT_SCRIPT)/([\w.-]+\.py)\b")
 _RUN = re.compile(r"(?:-t\d+)?(?:-\d+)?$")  # of a trial, and of what ran again
 _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
+_NO_PACKAGE = "ImportError: attempted relative import with no known parent package"
+_SCRIPT_PLACE = re.compile(r"(?P<path>\w+(?:/\w+)+)\.py:\d+")
 _HINTS = {  # by what the exception has
     r"Duplicate GPU detected|CUDA error: invalid device ordinal": (
         "start one process per GPU (--processes N); gloo lets processes share a GPU, NCCL does not"
@@ -196,9 +198,10 @@ def script_name(spec: JobSpec, job: str) -> str:
 
 def hints_of(job: JobResource, error: JobError, remedies: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """What may help after this failure; `remedies` are for names and modules that the script may lack."""
-    own = (remedies or {}).get(missing_in(error.exception))
-    if own:  # a module of the user is not to be installed
+    if own := remedy_for(error.exception, remedies or {}):  # a module of the user is not to be installed
         return (own,)
+    if hint := _relative_import_hint(error):
+        return (hint,)
     if match := _MISSING_MODULE.match(error.exception):
         python = getattr(job.spec.settings, "python_interpreter_path", None)
         where = python or "the Python of the nodes (`python` on their PATH)"
@@ -206,3 +209,12 @@ def hints_of(job: JobResource, error: JobError, remedies: Mapping[str, str] | No
         package = _PACKAGES.get(module, module)
         return (f"{where} has no module {match['name']}: add --with {package}, or install it with --prep",)
     return tuple(hint for pattern, hint in _HINTS.items() if re.search(pattern, error.exception))
+
+
+def _relative_import_hint(error: JobError) -> str:
+    """What helps if a script of a package was started by its path; empty for any other failure."""
+    script = _SCRIPT_PLACE.fullmatch(error.place)
+    if script is None or not error.exception.startswith(_NO_PACKAGE):
+        return ""
+    module = script["path"].replace("/", ".")
+    return f"a script that is started by its path is in no package: batchai run -m {module}"

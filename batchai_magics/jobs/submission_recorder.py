@@ -21,7 +21,7 @@ from batchai_magics.backends.base import Backend
 from batchai_magics.cell import CellRequest
 from batchai_magics.cell.cell_options import RUNNERS
 from batchai_magics.cell.cell_request import CellSource
-from batchai_magics.cell.notebook_variables import local_modules, variables_of_submitter
+from batchai_magics.cell.notebook_variables import local_files, local_modules, variables_of_submitter
 from batchai_magics.cell.run_cell import VARIABLES
 from batchai_magics.config import Settings
 from batchai_magics.jobs.git_process import GitOutput, GitProcess, RepositorySettings, work_tree_of
@@ -250,14 +250,15 @@ def _digests(uploads: Mapping[str, bytes], script: str) -> dict[str, str]:
 
 
 def _remedies(request: CellRequest, source: CellSource) -> dict[str, str]:
-    """The remedies for modules and variables of the submitter that the scripts may need and do not have."""
+    """The remedies for what the submitter has and the scripts may lack: modules, files, variables."""
     spec, sent = request.spec, list(map(upload_name, request.uploads))
     modules = local_modules(source.folder, source.name, sent) if source.script else {}
     scripts = [source.script]
     scripts += [
         data.decode(errors="replace") for path, data in request.uploads.items() if path.endswith(".py")
     ]
-    return {**modules, **variables_of_submitter(scripts, os.environ, spec.variable_names)}
+    files = local_files(source.folder, scripts, sent) if source.script else {}
+    return {**modules, **files, **variables_of_submitter(scripts, os.environ, spec.variable_names)}
 
 
 def _variable(name: str, value: object, mask: SecretMask) -> Variable:

@@ -4,7 +4,7 @@ import collections
 
 import pytest
 
-from batchai_magics.cell.notebook_variables import local_modules, missing_in
+from batchai_magics.cell.notebook_variables import local_files, local_modules, missing_in
 from batchai_magics.cell.sweep_request import parse_sweep
 from tests.cell.parsed_cells import SETTINGS, Notebook, cell
 
@@ -20,6 +20,8 @@ def of_notebook():
         ("NameError: name 'x' is not defined. Did you mean: 'y'?", "name x"),
         ("ModuleNotFoundError: No module named 'a.b'", "module a"),
         ("ModuleNotFoundError: No module named 'helper'; 'helper' is not a package", "module helper"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: './data/x.csv'", "file data/x.csv"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: '/data/x.csv'", ""),
         ("UnboundLocalError: cannot access local variable 'x'", ""),
     ],
 )
@@ -45,6 +47,16 @@ def test_a_definition_of_the_notebook_is_not_to_be_used_as_a_variable():
     assert note == "the notebook has Net, and the cell does not: write its definition there, or use run(Net)"
 
 
+def test_a_value_that_use_refuses_is_not_advised_to_be_used():
+    config = type("Config", (), {"__module__": "__main__"})()
+    notes = cell("r", "print(config, api_key)", names={"config": config, "api_key": "x"}).notes
+    assert notes == (
+        "the notebook has config, and the cell does not: write its class Config there, and make it there",
+        "the notebook has api_key, and the cell does not: put it into an environment variable,"
+        " and name that with --secret",
+    )
+
+
 def test_a_parameter_of_a_sweep_is_in_the_environment():
     notebook = Notebook(names={"lr": 3})
     sweep = parse_sweep("r --sweep lr=1,2", "print(lr)", settings=SETTINGS, notebook=notebook)
@@ -63,6 +75,18 @@ def test_the_users_own_modules_are_named_by_where_they_are(tmp_path):
         "module pkg": "pkg is yours and was not sent: add --upload pkg",
         "module inner": "lib/inner.py is sent, and Python finds it with --env PYTHONPATH=lib",
         "module deep": "lib/deep/__init__.py is sent, and Python finds it with --env PYTHONPATH=lib",
+    }
+
+
+def test_the_users_own_files_that_a_script_names_and_none_of_which_is_sent_are_advised_to_be(tmp_path):
+    for name in ("data/x.csv", "my w.pt", "unnamed.txt", "part/sent.csv", "part/other.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "empty").mkdir()
+    script = "open(f'data/{name}.csv'); open('my w.pt'); open('part/other.csv'); open('empty/x', 'w')"
+    assert local_files(tmp_path, [script], ["r.py", "part/sent.csv"]) == {
+        "file data": "data is yours and was not sent: add --upload data",
+        "file my w.pt": "my w.pt is yours and was not sent: add --upload 'my w.pt'",
     }
 
 

@@ -39,6 +39,20 @@ def test_a_module_of_the_user_is_never_advised_to_be_installed():
     assert hints_of(JOB, error, {"module helper": "add --upload helper.py"}) == ("add --upload helper.py",)
 
 
+def test_a_file_in_a_folder_that_was_not_sent_is_advised_to_be():
+    text = "FileNotFoundError: [Errno 2] No such file or directory: 'data/train/x.csv'"
+    error = JobError("resnet", text, exception=text)
+    assert hints_of(JOB, error, {"file data": "add --upload data"}) == ("add --upload data",)
+    assert hints_of(JOB, error, {"file dat": "add --upload dat"}) == ()
+
+
+def test_a_relative_import_of_a_script_that_is_no_module_is_told_how_to_start_it():
+    text = "ImportError: attempted relative import with no known parent package"
+    (hint,) = hints_of(JOB, JobError("train", text, place="src/pkg/train.py:1", exception=text))
+    assert hint.endswith("batchai run -m src.pkg.train")
+    assert hints_of(JOB, JobError("train", text, place="cell line 2", exception=text)) == ()
+
+
 def test_a_variable_that_only_the_submitter_has_is_advised_to_be_passed():
     remedies = variables_of_submitter(
         ["os.environ['DATA_DIR'], os.getenv(\"MY_TOKEN\"), {'labels': 1}['HOME']"],

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.cell import Notebook, parse_script
 from batchai_magics.cell.cell_uploads import DOWNLOAD, SECRET, left_out_notes, read_uploads
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
@@ -425,6 +426,9 @@ def test_an_ignored_path_that_the_script_mentions_is_named(folder):
         f"not sent ({reason}): settings.py, data/big.bin; to send it: --upload settings.py"
     ]
     assert [*script.notes(["settings.py", "data/big.bin"])] == []
+    notebook = Notebook(folder=folder, job_name="train")
+    request = parse_script([], [], script, settings=Settings(), notebook=notebook)
+    assert request.source.remedies["file data/big.bin"].endswith("add --upload data/big.bin")
 
 
 @pytest.mark.parametrize("name", ["job.json", "base.yaml", "base.yml"])

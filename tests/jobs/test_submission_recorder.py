@@ -74,6 +74,14 @@ def test_code_arguments_variables_and_environment_are_recorded(tmp_path):
     assert labels == Labels(("wide", "new"), parameters={"epochs": 3, "lr": 0.5})
 
 
+def test_what_a_script_may_miss_of_the_submitters_files_is_recorded(tmp_path):
+    (tmp_path / "x.csv").touch()
+    record, _ = recorded(request(tmp_path, "train", "open('x.csv')"))
+    assert record.remedies["file x.csv"].endswith("add --upload x.csv")
+    record, _ = recorded(request(tmp_path, "train --upload x.csv", "open('x.csv')"))
+    assert "file x.csv" not in record.remedies
+
+
 def test_uploads_are_recorded_by_digest_and_large_ones_by_size(tmp_path):
     asked = request(tmp_path, "train", "print()")
     asked = replace(asked, uploads={**asked.uploads, "a.txt": b"1", "b.bin": bytes(MAX_HASHED + 1)})
