@@ -16,7 +16,7 @@ from batchai_magics.metrics.grammar.metric_names import TRAIN
 from batchai_magics.metrics.measurement import ATTEMPT, FIT, RATE_UNIT, Fact, MetricName, Record
 from batchai_magics.metrics.measurement_table import MeasurementTable, Rank, in_row_order, indices_by_rank
 from batchai_magics.metrics.runs.fits import Segment, Segments
-from batchai_magics.metrics.runs.log_runs import RUN_KEYS, opens_run
+from batchai_magics.metrics.runs.log_runs import RUN_KEYS, first_placed_line, opens_run
 from batchai_magics.metrics.runs.mean_rates import ProcessNumbers
 from batchai_magics.metrics.runs.metric_traits import MetricTraits, traits_of
 from batchai_magics.metrics.runs.positions import Positions
@@ -50,7 +50,7 @@ class LogNumbers:
         series: The lines of charts. A metric with several segments has several.
         labels: The labels of lines whose label is not their name: the first of several segments of a metric
             is labelled with its heading.
-        attempts: The first steps of later attempts, by attempt.
+        attempts: The steps at which later attempts begin, by attempt.
         warm_up: The steps until the end of warm-up; None if it is unknown.
     """
 
@@ -70,8 +70,6 @@ class LogNumbers:
         self._renumber_due = 0
         self._warm_up_due = self._stragglers_due = _FIRST_SEARCH
         self._stragglers: tuple[int, ...] = ()
-        self.attempts: dict[int, int] = {}
-        self._attempt: Fact | None = None  # the latest one, until it has a step
         self._processes = ProcessNumbers()
         self._forget_places()
 
@@ -79,6 +77,8 @@ class LogNumbers:
         self._has_moved = False  # on the timeline, since they were placed
         self.series: dict[str, NumberColumns] = {}
         self.labels: dict[str, str] = {}
+        self.attempts: dict[int, int] = {}
+        self._attempt = 0  # the latest one, until it has a step
         self._timeline, self._positions = Timeline(), Positions()
         self._processes = ProcessNumbers(are_numbered=self._processes.are_several)
         self._run: list[Fact] = []  # the facts of the latest run
@@ -101,7 +101,6 @@ class LogNumbers:
             self._files.setdefault(file, MeasurementTable()).extend(table)
             self._table = None
         self._place(table)
-        self._mark_attempts(table)
         return len(self.metrics) + len(self.attempts) > known
 
     def settle(self, *, is_last: bool = False) -> bool:
@@ -183,26 +182,23 @@ class LogNumbers:
                     self._segments.clear()
                     self._processes.begin_run()
                     self._run.clear()
-                    if fact.key != ATTEMPT:
+                    if fact.key == ATTEMPT:
+                        self._attempt = int(fact.value)
+                    else:
                         self._positions.begin_run()
                 self._run.append(fact)
-            self._add_lines(self._processes.add(self._positions.of(part)))
+            placed = self._positions.of(part)
+            self._mark_attempt(part, placed)
+            self._add_lines(self._processes.add(placed))
         self._has_moved |= self._timeline.has_moved or self._processes.has_moved
 
-    def _mark_attempts(self, table: MeasurementTable) -> None:
-        """Marks the first step of each attempt that has begun."""
-        for part in table.parts(ATTEMPT):
-            for _, fact in part.facts:
-                if fact.key == ATTEMPT and int(fact.value) > 1:
-                    self._attempt = fact
-            begin = self._attempt
-            if begin is None:
-                continue
-            steps = (getattr(record, "step", None) for record in part if record.offset > begin.offset)
-            first = next((step for step in steps if step is not None), None)
-            if first is not None:
-                self.attempts[int(begin.value)] = first
-                self._attempt = None
+    def _mark_attempt(self, part: MeasurementTable, placed: MeasurementTable) -> None:
+        """Marks where the latest attempt begins: at the first of its numbers with a step or an epoch."""
+        if first := first_placed_line(part) if self._attempt else None:
+            lines, index = first
+            steps = next(each.steps[0] for each in placed.lines if each.metrics == lines.metrics)
+            self.attempts[self._attempt] = steps[index]
+            self._attempt = 0
 
     def _add_lines(self, part: MeasurementTable) -> None:
         """Adds lines of one run."""

@@ -358,6 +358,30 @@ def test_folds_of_compared_runs_are_drawn_where_each_was():
         assert [told[over][1] for *_, told in segments] == places
 
 
+def resumed_epochs():
+    """A counter that starts again with each epoch; the second attempt goes on in the second epoch."""
+    form = "epoch {epoch} step {step}/40 loss {loss}\n"
+    begin = Print(OUT, 1_700_001_000.0, "[batchai] attempt 2 begins on node-1 (node failure)\n")
+    again = lines_in_epochs(form, (1, 2), (12, 24))
+    later = [Print(OUT, each.time + 2000, each.text) for each in again]
+    return [*lines_in_epochs(form, (0, 1), (12, 24)), begin, *later]
+
+
+@pytest.mark.parametrize(
+    "prints", [resumed(), resumed("Epoch {}: loss=0.{}\n"), resumed_epochs()], ids=["steps", "epochs", "both"]
+)
+def test_the_page_marks_a_later_attempt_where_the_figure_does(prints):
+    live, run = fed([(each.file, [each]) for each in prints]), RunMetrics(records_of(prints))
+    (drawn,) = (line.get_xdata()[0] for line in plot(run.table).lines if line.get_label() == "_attempt")
+    steps, _, _, epochs, _ = live.numbers.series["loss"].columns(0, 99)
+    places = {
+        "step": np.frombuffer(steps, np.float64),
+        "epoch": np.frombuffer(epochs, np.float32),
+    }[live.numbers.axis]
+    index = [*np.frombuffer(steps, np.float64)].index(live.numbers.attempts[2])
+    assert places[index] == drawn
+
+
 def test_a_counter_that_starts_again_with_each_epoch_is_continued():
     records = records_of(SCRIPTS["bars on stderr, epochs on stdout"])
     (loss,), (accuracy,) = (segments_of(RunMetrics(records)[name]) for name in ("loss", "val_acc"))

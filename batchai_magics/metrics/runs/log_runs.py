@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from batchai_magics.metrics.measurement import ATTEMPT, LENGTH, TOTAL, Fact, Measurement, Record
+from batchai_magics.metrics.measurement import ATTEMPT, LENGTH, TOTAL, Fact, Record
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable
 from batchai_magics.metrics.runs.mean_rates import with_ranks
 from batchai_magics.metrics.runs.timeline import Timeline
@@ -83,11 +83,22 @@ def attempt_starts(run: MeasurementTable, axis: str) -> list[float]:
     begins = [row for row, fact in run.facts if fact.key == ATTEMPT]
     starts: list[float] = []
     for begin, end in pairwise([*begins, run.row_count]):
-        numbers = (each for each in run.between(begin, end) if isinstance(each, Measurement))
-        first = next((each for each in numbers if (each.epoch, each.step) != (None, None)), None)
-        place = first and getattr(first, axis, None)
-        starts += [] if place is None else [place]
+        if first := first_placed_line(run.between(begin, end)):
+            lines, index = first
+            places = {"step": lines.steps[0], "epoch": lines.epochs}.get(axis)
+            place = None if places is None else places[index]
+            starts += [] if place is None else [place]
     return starts
+
+
+def first_placed_line(run: MeasurementTable) -> tuple[LineColumns, int] | None:
+    """The first line that has a step or an epoch: the columns that it is in, and its index there."""
+    found: tuple[int, LineColumns, int] | None = None
+    for lines in run.lines:
+        index = next((index for index, (kind, _) in enumerate(_positions(lines)) if any(kind)), None)
+        if index is not None and (found is None or lines.rows[index] < found[0]):
+            found = lines.rows[index], lines, index
+    return found and found[1:]
 
 
 def _first_positions(table: MeasurementTable) -> dict[PositionKind, Position]:
