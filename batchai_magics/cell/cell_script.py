@@ -193,8 +193,11 @@ def _assigns_result(node: ast.AST) -> bool:
         targets = node.targets
     elif isinstance(node, (ast.AugAssign, ast.NamedExpr)) or (isinstance(node, ast.AnnAssign) and node.value):
         targets = [node.target]
-    names = (part for target in targets for part in ast.walk(target) if isinstance(part, ast.Name))
-    return any(name.id == RESULT_NAME and isinstance(name.ctx, ast.Store) for name in names)
+    for target in targets:
+        for part in ast.walk(target):
+            if isinstance(part, ast.Name) and part.id == RESULT_NAME and isinstance(part.ctx, ast.Store):
+                return True
+    return False
 
 
 def script_file(job: str, body: str) -> str:

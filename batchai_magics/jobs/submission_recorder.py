@@ -134,9 +134,12 @@ def with_status(state: GitState, status: str, diff: str) -> GitState:
             head[name] = value
         elif kind == "?":
             untracked.append(rest)
-    heads = ((part.partition("\n")[0], part) for part in _FILE_OF_DIFF.split(diff))
-    parts = (part for head, part in heads if not is_secret_file(head.rpartition(" b/")[2].strip('"')))
-    text, is_cut = cut("".join(parts), MAX_DIFF)
+    shown: list[str] = []
+    for part in _FILE_OF_DIFF.split(diff):
+        file = part.partition("\n")[0].rpartition(" b/")[2].strip('"')
+        if not is_secret_file(file):
+            shown.append(part)
+    text, is_cut = cut("".join(shown), MAX_DIFF)
     return state._replace(
         commit=head.get("branch.oid", "").replace("(initial)", ""),
         branch=head.get("branch.head", "").replace("(detached)", ""),

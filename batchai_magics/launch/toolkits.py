@@ -282,11 +282,11 @@ def _script(settings: ScriptSettings, site: JobSite, args: str | None, *, wrappe
     """`exec python script args` for a shell, which expands the `$AZ_BATCHAI_*` in it."""
     wrapper = site.python_wrapper if wrapped else ""
     paths = (settings.python_interpreter_path or site.python, wrapper, settings.python_script_file_path)
-    return _words("exec", *(_quoted(path) for path in paths if path), args)
+    return _words("exec", *map(_quoted, filter(None, paths)), args)
 
 
 def _words(*words: str | None) -> str:
-    return " ".join(word for word in words if word)
+    return " ".join(filter(None, words))
 
 
 def _quoted(path: str) -> str:

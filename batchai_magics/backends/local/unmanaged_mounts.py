@@ -118,8 +118,7 @@ def sweep(store: Store, layout: Layout) -> None:
     folders = list(layout.clusters.glob("*/nodes/*"))
     with store.read() as db:  # after the listing: a node gets its row before its folder
         present = node_table.ids(db)
-        clusters = [path.name for path in layout.clusters.glob("*")]
-        unused = [guid for guid in clusters if job_table.have_outlived(db, guid)]
+        unused = [path.name for path in layout.clusters.glob("*") if job_table.have_outlived(db, path.name)]
     for guid in unused:
         with contextlib.suppress(OSError):  # another process does the same
             remove_cluster(layout, guid)
@@ -129,8 +128,8 @@ def sweep(store: Store, layout: Layout) -> None:
     mounted = _all_mounts()
     for root, is_used in ((layout.clusters, _has_node), (layout.jobs, _runs)):
         inside = root.resolve()
-        paths = [path for path in mount_points(root, mounted) if path != inside]
-        for guid in {path.relative_to(inside).parts[0] for path in paths}:
+        points = mount_points(root, mounted)
+        for guid in {path.relative_to(inside).parts[0] for path in points if path != inside}:
             # The lock holder is mounting, and sweeps afterwards; or the folder is being deleted.
             with contextlib.suppress(OSError), exclusive(root / guid, wait=False):
                 if not is_used(store, guid):

@@ -282,12 +282,13 @@ def _create_admitted(context: HomeContext, jobs: Sequence[AdmittedJob]) -> list[
     fresh: list[AdmittedJob] = []
     try:
         with context.repository.recorded([job.record for job in jobs]) as made:
-            new = [job for job, record in zip(jobs, made, strict=True) if record is job.record]
+            new, planned = list[AdmittedJob](), list[PlannedRun]()
             with private_files.pipelined(context.layout.home):
-                planned = []
-                for job in new:
-                    planned.append(job.planned_run())
-                    context.repository.add_open_job(job.record)
+                for job, record in zip(jobs, made, strict=True):
+                    if record is job.record:  # it did not exist
+                        new.append(job)
+                        planned.append(job.planned_run())
+                        context.repository.add_open_job(record)
                 context.runner.submit(planned)
         fresh = new
     finally:
