@@ -182,7 +182,7 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
     else:
         options, source = _scripted(options, body, id, notebook, _share_path(settings))
     source = replace(source, record=replace(source.record, line=line, expanded=expanded))
-    request = _request(options, source, id, settings, env=notebook.env)
+    request = _request(options, source, id, settings, notebook)
     if not arguments:
         return request
     wire = filled_fields(request.spec.to_wire(secrets=True), arguments)
@@ -191,12 +191,33 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
 
 def exports_below(texts: Sequence[str], settings: Settings, folder: Path) -> tuple[str, ...]:
     """The targets, those in folders of this machine with their absolute paths if jobs run here."""
-    section = settings.sections.get(settings.backend)
-    is_elsewhere = getattr(section, "endpoint", "") or getattr(section, "ssh", "")
-    if is_elsewhere:
+    if _are_nodes_elsewhere(settings):
         return tuple(texts)
     targets = export_targets(texts)
     return tuple(str(target.below(folder)) for target in targets)
+
+
+def _are_nodes_elsewhere(settings: Settings) -> bool:
+    """Whether jobs do not run on this machine, nor on nodes that share its folders."""
+    section = settings.sections.get(settings.backend)
+    return bool(getattr(section, "endpoint", "") or getattr(section, "ssh", ""))
+
+
+def _inputs_below(folder: Path, options: CellOptions, source: _JobSource) -> dict[str, str]:
+    """The folders to read by their ids, relative ones below `folder`.
+
+    The working directory of the job has a copy of some, and a preparation may make others there.
+    """
+    inputs = {**options.inputs}
+    for id, path in inputs.items():
+        absolute = Path(os.path.abspath(folder / Path(path).expanduser()))  # noqa: PTH100 links are kept
+        own = os.path.normpath(path)
+        is_copied = folder == source.record.folder and any(
+            name == own or name.startswith(f"{own}/") for name in source.copied
+        )
+        if "$" not in path and not is_copied and (absolute.exists() or not options.prep):
+            inputs[id] = str(absolute)
+    return inputs
 
 
 def parse_script(
@@ -229,7 +250,7 @@ def parse_script(
     source = source.with_files(uploads.files).with_files({**program, **script.program})
     notes = (*script.notes(uploads.files, args), *uploads.notes)
     source = replace(source, copied=source.files, empty_folders=script.empty_folders, notes=notes)
-    return _request(options, source, id, settings, env=notebook.env)
+    return _request(options, source, id, settings, notebook)
 
 
 def _read_options(words: Sequence[str], settings: Settings, notebook: Notebook) -> CellOptions:
@@ -242,14 +263,16 @@ def _read_options(words: Sequence[str], settings: Settings, notebook: Notebook) 
 
 
 def _request(
-    options: CellOptions, source: _JobSource, id: ResourceId, settings: Settings, *, env: Mapping[str, str]
+    options: CellOptions, source: _JobSource, id: ResourceId, settings: Settings, notebook: Notebook
 ) -> CellRequest:
     """The validated request, with what the options override."""
     share_path, workspace, description = _share_path(settings), id.workspace_id, source.description
     folder = files_folder(id, source.files) if source.files else ""
+    if not (options.image or _are_nodes_elsewhere(settings)):
+        options = replace(options, inputs=_inputs_below(notebook.folder, options, source))
     fields = with_grace(with_options(source.fields, options, share_path), settings.grace)
     if options.mounts:
-        account = _account_key(options, env, settings)
+        account = _account_key(options, notebook.env, settings)
         fields = with_mounts(fields, options.mounts, account=account, workspace=workspace)
     if folder:
         fields = with_files(fields, f"{share_path}/{folder}", source.copy)

@@ -50,6 +50,21 @@ def test_every_option_reaches_the_description():
     assert wire["batchaiSlurm"] == "--qos=long -C a100"
 
 
+def test_a_relative_input_is_below_the_folder_of_the_notebook_unless_the_job_has_it_as_relative(tmp_path):
+    for name in ("data/x.csv", "sent/y.csv"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).touch()
+    inputs = "--input A=./data --input B=none --input C=sent --input D=$HOME/d"
+    paths = {
+        each["id"]: each["path"]
+        for each in fields(f"r --upload sent {inputs}", folder=tmp_path)["inputDirectories"]
+    }
+    del paths["SCRIPT"]
+    assert paths == {"A": f"{tmp_path}/data", "B": f"{tmp_path}/none", "C": "sent", "D": "$HOME/d"}
+    made = fields("r --prep 'mkdir made' --input A=made", folder=tmp_path)
+    assert made["inputDirectories"][0]["path"] == "made"
+
+
 def test_the_way_to_go_about_it_is_told():
     request = cell(
         "r --wait --new --dry-run --var run --metric 'loss=loss: ([0-9.]+)' --workspace w --experiment e"

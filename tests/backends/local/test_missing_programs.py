@@ -118,6 +118,7 @@ def test_an_environment_that_is_there_needs_none(world: World) -> None:
     [
         ("--python /no/python", "properties.horovodSettings.pythonInterpreterPath"),
         ("--input DATA=/no/data", "properties.inputDirectories[0].path"),
+        ("--input DATA=../../../../../../../../../no/data", "properties.inputDirectories[0].path"),
     ],
 )
 def test_path_that_is_not_on_this_machine_is_refused_before_anything_is_written(
