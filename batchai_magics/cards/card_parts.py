@@ -37,7 +37,7 @@ _WARNING = f"margin-top:8px;padding:4px 10px;border-left:3px solid {AMBER}"
 _TABLE = "border:none;border-collapse:collapse;margin:8px 0 0;font-size:13px"
 _CELL = "text-align:left;vertical-align:top;padding:2px 10px 2px 0;background-color:transparent;border:none"
 _SHORT, _LONG = "white-space:nowrap", "overflow-wrap:anywhere;min-width:7em"
-_MOST_SHORT = 16  # letters of a cell that never wrap
+_MAX_UNWRAPPED = 16  # letters of a cell that never wrap
 _FACT = "text-align:left;vertical-align:top;padding:1px 16px 1px 0;background-color:transparent;border:none"
 _LABEL = f"{_FACT};{MUTED};font-weight:normal"
 _TAG = re.compile(r"<[^>]*>")
@@ -92,7 +92,7 @@ def html_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _width(cell: str) -> str:
     """The CSS that controls wrapping of a cell."""
-    return _LONG if len(html.unescape(_TAG.sub("", cell))) > _MOST_SHORT else _SHORT
+    return _LONG if len(html.unescape(_TAG.sub("", cell))) > _MAX_UNWRAPPED else _SHORT
 
 
 def details_table(facts: Mapping[str, str]) -> str:
@@ -154,42 +154,42 @@ class TableCard:
     reopen_command: str = ""
 
 
-def table_card_html(sheet: TableCard) -> str:
+def table_card_html(card: TableCard) -> str:
     """The card as one self-contained HTML element."""
-    label = f"{badge(*sheet.badge)} &nbsp;" if sheet.badge else ""
-    counts = f'<div style="margin-top:8px">{escaped(sheet.counts)}</div>' if sheet.counts else ""
+    label = f"{badge(*card.badge)} &nbsp;" if card.badge else ""
+    counts = f'<div style="margin-top:8px">{escaped(card.counts)}</div>' if card.counts else ""
     return frame(
-        f"<div>{label}{title(sheet.name)} &nbsp;{muted(sheet.title)}</div>{counts}",
-        *map(problem, sheet.problems),
-        html_table(sheet.titles, [_html_row(row, sheet.colours) for row in sheet.rows]) if sheet.rows else "",
-        muted(sheet.omitted),
-        *(f"<div>{escaped(sentence)}</div>" for sentence in sheet.sentences),
-        reopen_hint(sheet.reopen_command) if sheet.reopen_command else "",
+        f"<div>{label}{title(card.name)} &nbsp;{muted(card.title)}</div>{counts}",
+        *map(problem, card.problems),
+        html_table(card.titles, [_html_row(row, card.colours) for row in card.rows]) if card.rows else "",
+        muted(card.omitted),
+        *(f"<div>{escaped(sentence)}</div>" for sentence in card.sentences),
+        reopen_hint(card.reopen_command) if card.reopen_command else "",
     )
 
 
-def table_card_text(sheet: TableCard) -> str:
+def table_card_text(card: TableCard) -> str:
     """The card as plain text."""
-    badge = f"[{sheet.badge[0]}] " if sheet.badge else ""
-    lines = [f"{badge}{sheet.name}   {sheet.title}"]
-    if sheet.counts:
-        lines.append(f"  {sheet.counts}")
-    lines += [f"  ! {problem}" for problem in sheet.problems]
-    if sheet.rows:
-        lines.append(text_table(sheet.titles, sheet.rows))
-    if sheet.omitted:
-        lines.append(f"  {sheet.omitted}")
-    lines += [f"  {sentence}" for sentence in sheet.sentences]
-    if sheet.reopen_command:
-        lines.append(f"{AGAIN}: {sheet.reopen_command}")
+    badge = f"[{card.badge[0]}] " if card.badge else ""
+    lines = [f"{badge}{card.name}   {card.title}"]
+    if card.counts:
+        lines.append(f"  {card.counts}")
+    lines += [f"  ! {problem}" for problem in card.problems]
+    if card.rows:
+        lines.append(text_table(card.titles, card.rows))
+    if card.omitted:
+        lines.append(f"  {card.omitted}")
+    lines += [f"  {sentence}" for sentence in card.sentences]
+    if card.reopen_command:
+        lines.append(f"{AGAIN}: {card.reopen_command}")
     return "\n".join(lines)
 
 
 def _html_row(row: Sequence[str], colours: Mapping[str, str]) -> list[str]:
     cells = []
-    for at, cell in enumerate(row):
+    for index, cell in enumerate(row):
         first, _, second = cell.partition("\n")
-        shown = f"<strong>{escaped(first)}</strong>" if at == 0 else escaped(first)
-        shown = badge(first, colours[first]) if at == 1 else shown
+        shown = f"<strong>{escaped(first)}</strong>" if index == 0 else escaped(first)
+        shown = badge(first, colours[first]) if index == 1 else shown
         cells.append(f"{shown}<br>{muted(second)}" if second else shown)
     return cells

@@ -31,7 +31,7 @@ _ALLOCATION = {AllocationState.STEADY: card_parts.GREEN, AllocationState.RESIZIN
 def cluster_card(
     cluster: Cluster, nodes: Sequence[Node], now: datetime, reopen_command: str = ""
 ) -> TableCard:
-    """The card of a cluster and at most `MAX_NODES` of its nodes; `now` is when it is made.
+    """The card of a cluster and at most `MAX_NODES` of its nodes; `now` is the time of the card.
 
     Its title has their size and number: `Standard_D2 · 2 of 4 nodes · auto-scale 0 to 4`.
     """
@@ -39,7 +39,7 @@ def cluster_card(
     current, target = states.total, target_node_count(spec.scale_settings, states.total)
     priority = " · low priority" if spec.vm_priority.value == "lowpriority" else ""
     count = pluralize(target, "node") if target == current else f"{current} of {pluralize(target, 'node')}"
-    present = [f"{states.of(each)} {each.value}" for each in NodeState if states.of(each)]
+    counts = [f"{states.of(kind)} {kind.value}" for kind in NodeState if states.of(kind)]
     rest = len(nodes) - MAX_NODES
     return TableCard(
         name=cluster.id.name,
@@ -56,7 +56,7 @@ def cluster_card(
         ],
         colours=_COLOURS,
         badge=(state.value, _ALLOCATION[state]),
-        counts=", ".join(present) or "no nodes",
+        counts=", ".join(counts) or "no nodes",
         problems=[f"{error.code}: {error.message}" for error in cluster.errors],
         omitted=f"and {pluralize(rest, 'more node')}" if rest > 0 else "",
         reopen_command=reopen_command,

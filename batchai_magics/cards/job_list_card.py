@@ -43,7 +43,7 @@ def _row(job: ListedJob, now: datetime) -> tuple[str, ...]:
     resource, values = job.resource, job.values
     exit_code = resource.execution.exit_code if resource.execution else None
     value = job.last or (number_text(values[-1]) if values else "")
-    reached = progress_text(resource, job.progress, now.timestamp()) if job.progress else ""
+    progress = progress_text(resource, job.progress, now.timestamp()) if job.progress else ""
     return (
         resource.id.name,
         resource.word,
@@ -54,17 +54,17 @@ def _row(job: ListedJob, now: datetime) -> tuple[str, ...]:
         "" if exit_code is None else str(exit_code),
         f"{job.label} {value}".strip() if value else "",
         sparkline(values),
-        ": ".join(filter(None, (reached, job.failure))),
+        ": ".join(filter(None, (progress, job.failure))),
     )
 
 
 def to_html(card: TableCard, jobs: Sequence[ListedJob]) -> str:
     """The card as one self-contained HTML element, in few columns for narrow pages, the rest below."""
     rows = []
-    for name, state, nodes, toolkit, cluster, lasted, code, metric, curve, *progress in card.rows:
+    for name, state, nodes, toolkit, cluster, elapsed, code, metric, curve, *progress in card.rows:
         hardware = f"{pluralize(int(nodes), 'node')} · {toolkit} · {cluster}"
-        ended = f"exit code {code}" if code not in ("", "0") else ""
-        below = ", ".join(filter(None, (*progress, ended)))
-        rows.append((f"{name}\n{hardware}", f"{state}\n{below}", lasted, f"{metric}\n{curve}"))
+        outcome = f"exit code {code}" if code not in ("", "0") else ""
+        details = ", ".join(filter(None, (*progress, outcome)))
+        rows.append((f"{name}\n{hardware}", f"{state}\n{details}", elapsed, f"{metric}\n{curve}"))
     width = len(SHORT_TITLES) if any(job.values or job.last for job in jobs) else len(SHORT_TITLES) - 1
     return table_card_html(replace(card, titles=SHORT_TITLES[:width], rows=[row[:width] for row in rows]))

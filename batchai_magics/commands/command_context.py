@@ -112,10 +112,10 @@ class Context:
         ids = getattr(arguments, "ids", None)
         if ids:
             return of_kind(ResourceId.parse(ids[0]), kind)
-        named = getattr(arguments, "name", None)
-        name = check_name(getattr(arguments, "job", "") if named is None else named, kind)
+        name = getattr(arguments, "name", None)
+        name = check_name(getattr(arguments, "job", "") if name is None else name, kind)
         if kind is Kind.WORKSPACE:
             settings = self.settings_for(arguments)
             return workspace_id(settings, name)
-        holder = self.experiment(arguments) if kind is Kind.JOB else self.workspace(arguments)
-        return holder.child(kind, name)
+        parent = self.experiment(arguments) if kind is Kind.JOB else self.workspace(arguments)
+        return parent.child(kind, name)

@@ -80,22 +80,22 @@ def run(invocation: Invocation, context: Context) -> Result | Stream | PendingCo
 
 def confirmation_preview(invocation: Invocation, context: Context) -> str:
     """The text to show before asking for confirmation; empty for a command without a preview."""
-    tell = invocation.command.load_preview()
-    if tell is None:
+    preview = invocation.command.load_preview()
+    if preview is None:
         return ""
-    return f"This would be removed:\n{tell(context, invocation.arguments).to_table().to_text()}"
+    return f"This would be removed:\n{preview(context, invocation.arguments).to_table().to_text()}"
 
 
 def _result(
     values: Sequence[Any], query: str | None, notes: tuple[str, ...] = (), *, is_summary: bool = False
 ) -> Result:
-    """The value of a handler, or the list of those for several ids; its notes stand behind the others."""
-    given: list[Any] = []
+    """The result of a handler, or the list of results for several ids; the values' notes follow `notes`."""
+    results: list[Any] = []
     for value in values:
-        is_noted = isinstance(value, ValueWithNotes)
-        notes = (*notes, *value.notes) if is_noted else notes
-        given.append(value.value if is_noted else value)
-    result = given[0] if len(given) == 1 else [value for value in given if value is not None] or None
+        has_notes = isinstance(value, ValueWithNotes)
+        notes = (*notes, *value.notes) if has_notes else notes
+        results.append(value.value if has_notes else value)
+    result = results[0] if len(results) == 1 else [item for item in results if item is not None] or None
     return Result(result, query, notes, is_summary=is_summary)
 
 
@@ -123,7 +123,7 @@ def with_live_source(invocation: Invocation, result: Result, context: Context) -
 
 
 def _selected_jobs(arguments: Namespace, result: Result) -> SelectedJobs | None:
-    """The jobs of a list with `--tag` or `--where`; None for another one."""
+    """The jobs that `--tag` and `--where` selected; None for a list without them."""
     selections = {"--tag": getattr(arguments, "tag", None), "--where": getattr(arguments, "where", None)}
     words = [word for flag, texts in selections.items() for text in texts or () for word in (flag, text)]
     return SelectedJobs(frozenset(job.id.name for job in result.value), shlex.join(words)) if words else None

@@ -64,7 +64,7 @@ def prepare_notebook() -> None:
 
 
 def _register_prompt(ip: object) -> None:
-    """Let what must be asked appear beneath the running cell of a notebook."""
+    """Let prompts, such as that of a login, appear below the running cell of a notebook."""
     if hasattr(ip, "kernel"):
         user_ports.PROMPT.register(lambda: partial(print, flush=True))
 
@@ -86,8 +86,8 @@ def result_html(result: Result) -> str:
     from batchai_magics.cards.card_parts import plain_table
 
     table = result.table
-    below = (part._repr_html_() for part in table.footers)
-    return "".join((plain_table(table.shown_titles, table.texts), *below))
+    footers = (footer._repr_html_() for footer in table.footers)
+    return "".join((plain_table(table.shown_titles, table.texts), *footers))
 
 
 def _hide_empty(result: Result) -> None:

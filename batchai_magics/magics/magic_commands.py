@@ -119,8 +119,8 @@ class BatchAIMagics(Magics):
             if is_sweep(line):
                 return self._run_sweep(line, cell, notebook)
             return self._run_job(line, cell, notebook)
-        except HelpRequested as asked:
-            return DisplayText(asked.message)
+        except HelpRequested as request:
+            return DisplayText(request.message)
 
     def _run_job(self, line: str, cell: str, notebook: Notebook) -> Job | DisplayText | None:
         from batchai_magics.cell import parse
@@ -195,7 +195,7 @@ class BatchAIMagics(Magics):
             return self._selected
 
     def show(self, job: Job) -> None:
-        """Display a job below the cell, live if possible; one that `job.wait()` has shown, as one line."""
+        """Display a job below the cell, live if possible; after `job.wait()`, which shows it, as one line."""
         if waits_at_end(self._source):
             print(repr(job))
             return
@@ -209,7 +209,7 @@ class BatchAIMagics(Magics):
             print(repr(job))
 
     def show_sweep(self, sweep: Sweep) -> None:
-        """Display a sweep below the cell, live if possible; one that was waited for, as one line."""
+        """Display a sweep below the cell, live if possible; after `sweep.wait()`, as one line."""
         if waits_at_end(self._source):
             print(repr(sweep))
             return
@@ -285,7 +285,7 @@ class BatchAIMagics(Magics):
         if isinstance(result, PendingCommand):
             _print_notes(result.notes)
             result = result.result(run_operation(result.operation, is_shown=True))
-        elif not _displays_itself(result, invocation.arguments.output):  # which tells what notes do
+        elif not _displays_itself(result, invocation.arguments.output):  # its view contains the notes
             _print_notes(result.notes)
         self._remember_selection(result)
         return _display_value(with_live_source(invocation, result, self.context), invocation.arguments.output)
@@ -302,11 +302,11 @@ class BatchAIMagics(Magics):
 
     def _bind(self, variable: str, handle: Job | Sweep) -> None:
         """Bind the job or sweep to its variable unless the variable holds something else."""
-        held = self._namespace.get(variable)
-        if held is None or isinstance(held, type(handle)):
+        value = self._namespace.get(variable)
+        if value is None or isinstance(value, type(handle)):
             self._namespace[variable] = handle
             return
-        noun, kind = type(handle).__name__.lower(), type(held).__name__
+        noun, kind = type(handle).__name__.lower(), type(value).__name__
         message = f"{variable} is left unchanged: it holds an object of type {kind}, not a {noun}."
         hint = f"Use --var to choose another variable, or `x = %batchai {noun} show -n {handle.name}`."
         print(message, hint, sep="\n")
@@ -319,7 +319,7 @@ def _print_notes(notes: Iterable[str]) -> None:
 
 
 def _displays_itself(result: Result, output: str | None) -> bool:
-    """Whether what is displayed is no table or data, but a view of the value."""
+    """Whether the value is displayed by its own view, not as a table or data."""
     from batchai_magics.commands.output.command_result import NotebookDisplay
 
     return not output and not result.query and isinstance(result.value, NotebookDisplay)
@@ -343,7 +343,7 @@ _ON_LINE = re.compile(r"\s*(?:[\w\s,().\[\]]+=\s*)?%(?P<magic>az|batchai)\s+(?P<
 
 
 WARM_UP_S = 1.0  # after loading, when a notebook is probably idle
-_NEEDED = (
+_WARM_UP_MODULES = (
     "cell.cell_options",
     "commands.parsing.command_completion",
     "jobs.submit",
@@ -352,15 +352,15 @@ _NEEDED = (
 
 def schedule_warm_up() -> threading.Timer:
     """Start a timer that imports in the background what the first completion needs."""
-    timer = threading.Timer(WARM_UP_S, _import_needed)
+    timer = threading.Timer(WARM_UP_S, _import_warm_up_modules)
     timer.name, timer.daemon = "batchai-warm-up", True
     timer.start()
     return timer
 
 
-def _import_needed() -> None:
+def _import_warm_up_modules() -> None:
     with contextlib.suppress(Exception):  # any error will resurface at the line that needs the module
-        for name in _NEEDED:
+        for name in _WARM_UP_MODULES:
             importlib.import_module(f"batchai_magics.{name}")
         from batchai_magics.backends.base.backend_registry import import_backend
 

@@ -1,4 +1,4 @@
-"""Buckets (file shares and blob containers): how a line names them, and what is done alike with both."""
+"""Buckets (file shares and blob containers): how a line names them, and the operations that both have."""
 
 from __future__ import annotations
 
@@ -143,17 +143,17 @@ def check_inside(folder: Path, paths: Sequence[str]) -> None:
         raise StorageError(f"{outside[0]!r} is outside {folder}", hint="Nothing was written there.")
 
 
-def file_upload(source: str, there: str) -> Copy:
-    """The upload of one file to the path `there`."""
-    here = Path(source).expanduser()
-    if here.is_dir():
+def file_upload(source: str, path: str) -> Copy:
+    """The upload of one local file to `path` in a bucket."""
+    local_path = Path(source).expanduser()
+    if local_path.is_dir():
         raise UsageError(f"{source} is a folder", hint="Use upload-batch for all files in it.")
-    if not here.is_file():
-        raise UsageError(f"{here.absolute()} does not exist")
-    return Copy(here, there, here.stat().st_size)
+    if not local_path.is_file():
+        raise UsageError(f"{local_path.absolute()} does not exist")
+    return Copy(local_path, path, local_path.stat().st_size)
 
 
-def folder_uploads(source: str, below: str, pattern: str | None, *, place: str = "share") -> list[Copy]:
+def folder_uploads(source: str, below: str, pattern: str | None, *, noun: str = "share") -> list[Copy]:
     """The uploads of a folder's files to a path.
 
     As in `az`, links to files are followed and links to folders are not. Unlike in `az`, a link that leads
@@ -162,11 +162,11 @@ def folder_uploads(source: str, below: str, pattern: str | None, *, place: str =
     root = Path(source).expanduser()
     if not root.is_dir():
         raise UsageError(f"--source: the folder {root.absolute()} does not exist")
-    base = relative_path(below, "--destination-path", root=place)
+    base = relative_path(below, "--destination-path", root=noun)
     return [
         Copy(Path(entry.path), f"{base}/{text_of(name)}".lstrip("/"), entry.stat().st_size)
         for name, entry in sorted(_walk(root, ""))
-        if matches(name, pattern) and _is_own_file(entry, root)
+        if matches(name, pattern) and _is_file_inside(entry, root)
     ]
 
 
@@ -180,8 +180,8 @@ def _walk(folder: Path | os.DirEntry[str], above: str) -> Iterator[tuple[str, os
                 yield f"{above}{entry.name}", entry
 
 
-def _is_own_file(entry: os.DirEntry[str], root: Path) -> bool:
-    """Whether it is a regular file; raises UsageError for a link that leads out or to nothing."""
+def _is_file_inside(entry: os.DirEntry[str], root: Path) -> bool:
+    """Whether it is a regular file; raises UsageError for a link that is broken or leads out of `root`."""
     if entry.is_symlink():
         path = Path(entry.path)
         target = path.resolve()

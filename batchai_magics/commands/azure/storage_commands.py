@@ -60,9 +60,9 @@ def list_accounts(context: Context, arguments: Namespace) -> Sequence[StorageAcc
 
 def check_account_name(context: Context, arguments: Namespace) -> AzObject:
     """Whether the name is available."""
-    taken = any(account.name == arguments.name for account in context.accounts.list())
-    message = f"The storage account named {arguments.name} is already taken." if taken else None
-    return {"message": message, "nameAvailable": not taken, "reason": "AlreadyExists" if taken else None}
+    exists = any(account.name == arguments.name for account in context.accounts.list())
+    message = f"The storage account named {arguments.name} is already taken." if exists else None
+    return {"message": message, "nameAvailable": not exists, "reason": "AlreadyExists" if exists else None}
 
 
 def delete_account(context: Context, arguments: Namespace) -> None:
@@ -174,7 +174,7 @@ def upload_blob(context: Context, arguments: Namespace) -> Operation:
 def upload_batch(context: Context, arguments: Namespace, kind: BucketKind) -> Operation | list[str]:
     """Uploads the files of a folder to a share or container."""
     target = BucketAddress.of(arguments.destination, arguments.destination_path)
-    copies = folder_uploads(arguments.source, target.path, arguments.pattern, place=kind.value)
+    copies = folder_uploads(arguments.source, target.path, arguments.pattern, noun=kind.value)
     if arguments.dryrun:
         return [copy.path for copy in copies]
     bucket = open_bucket(context, arguments, kind, target.name, account=target.account)
@@ -183,7 +183,7 @@ def upload_batch(context: Context, arguments: Namespace, kind: BucketKind) -> Op
 
 
 def _as_blobs(operation: Operation) -> Operation:
-    """The same upload, whose result are blobs."""
+    """The same upload, with blobs as its result."""
 
     def steps() -> Generator[int, None, list[Blob]]:
         files: list[ShareFile] = yield from operation.steps

@@ -102,32 +102,32 @@ def chosen_variables(context: Context, arguments: Namespace) -> list[str]:
 
 
 def preview(context: Context, arguments: Namespace) -> TableResult:
-    """What would be removed; all of it only if no job runs, else raises ConflictError."""
+    """What `clean` would remove; without `--older-than`, raises ConflictError while a job runs."""
     cleaning, before = CLEANING.of(context.backend), _before(arguments)
     if before is not None:
-        return _parts(cleaning.old_runs(before, keeps_tagged=arguments.keep_tagged))
+        return _removed_items(cleaning.old_runs(before, keeps_tagged=arguments.keep_tagged))
     cleaning.check()
-    return _parts(cleaning.stored_items())
+    return _removed_items(cleaning.stored_items())
 
 
 def clean(context: Context, arguments: Namespace) -> TableResult:
     """Removes what the backend stores on this machine: everything, or the runs of `--older-than`."""
     cleaning, before = CLEANING.of(context.backend), _before(arguments)
     if before is not None:
-        return _parts(cleaning.clean_runs(before, keeps_tagged=arguments.keep_tagged))
-    cleaned = preview(context, arguments)
+        return _removed_items(cleaning.clean_runs(before, keeps_tagged=arguments.keep_tagged))
+    items = preview(context, arguments)
     cleaning.clean()
-    return cleaned
+    return items
 
 
-def _parts(parts: Sequence[StoredItem]) -> TableResult:
+def _removed_items(items: Sequence[StoredItem]) -> TableResult:
     """What was or would be removed, and the total."""
-    rows = [(part.name, part.file_count, size_text(part.size_bytes), part.path) for part in parts]
-    file_count, size_bytes = sum(p.file_count for p in parts), sum(p.size_bytes for p in parts)
+    rows = [(item.name, item.file_count, size_text(item.size_bytes), item.path) for item in items]
+    file_count, size_bytes = sum(item.file_count for item in items), sum(item.size_bytes for item in items)
     total = ("all", file_count, size_text(size_bytes), "")
     data = [
-        {"part": part.name, "files": part.file_count, "bytes": part.size_bytes, "path": part.path}
-        for part in parts
+        {"part": item.name, "files": item.file_count, "bytes": item.size_bytes, "path": item.path}
+        for item in items
     ]
     return TableResult(data, Table(("Part", "Files", "Size", "Path"), (*rows, total)))
 

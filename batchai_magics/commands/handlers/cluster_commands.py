@@ -36,7 +36,7 @@ _DISKS = {  # option → field, and the message of `az` where it is missing
     "storage_sku": ("storageAccountType", "Please provide storage account type (storage sku)."),
 }
 _MAX_BELOW_MIN = "Maximum nodes count must be greater or equal to minimum nodes count"
-_CHECK_EXPERIMENT = "preflight"  # of the jobs that measure clusters
+_CHECK_EXPERIMENT = "preflight"  # the experiment of jobs that measure clusters
 _CHECK_TITLES = (
     *("Node", "Result", "Processor", "Memory", "Disk", "Network"),
     *("Free memory", "Free disk", "GPUs", "Python", "Findings"),
@@ -48,29 +48,29 @@ def create(context: Context, arguments: Namespace) -> ValueWithNotes:
     id = context.target(arguments, Kind.CLUSTER)
     resource_commands.check_is_new(context, id)
     account, file = machine_options.account_of(context, arguments), arguments.config_file
-    described = load_file(ClusterSpec, Path(file).expanduser(), account=account) if file else NOTHING
-    body = _body(context, arguments, id, described.body, account=account)
-    notes = (*described.notes, *machine_options.notes(arguments))
+    description = load_file(ClusterSpec, Path(file).expanduser(), account=account) if file else NOTHING
+    body = _body(context, arguments, id, description.body, account=account)
+    notes = (*description.notes, *machine_options.notes(arguments))
     if not body.get("scaleSettings"):
         if context.backend.prices is None:
             raise command_error(
                 "Please provide scale setting for the cluster via command line or configuration file",
                 hint="Add -t with the number of nodes.",
             )
-        most = context.settings.cluster_nodes
-        body["scaleSettings"] = _auto_scale(0, most, None)
-        what = f"The cluster scales between 0 and {most} nodes, since they cost money"
-        notes = (*notes, f"{what}; --min and --max set others.")
-    checked = described.checked(ClusterSpec, body)  # before anything is created
+        max_nodes = context.settings.cluster_nodes
+        body["scaleSettings"] = _auto_scale(0, max_nodes, None)
+        bounds = f"The cluster scales between 0 and {max_nodes} nodes, since they cost money"
+        notes = (*notes, f"{bounds}; --min and --max set others.")
+    spec = description.checked(ClusterSpec, body)  # before anything is created
     if context.backend.capabilities.known_sizes:
-        vm_sizes.lookup(checked.vm_size)
+        vm_sizes.lookup(spec.vm_size)
     if arguments.use_auto_storage:
         volumes, created_notes = auto_storage(context.backend, context.workspace_location(id))
         setup = body.get("nodeSetup") or {}
         mounted = with_volumes(setup.get("mountVolumes"), volumes)
         body = {**body, "nodeSetup": {**setup, "mountVolumes": mounted}}
         notes = (*notes, *created_notes)
-    spec = described.checked(ClusterSpec, body)
+    spec = description.checked(ClusterSpec, body)
     context.ensure_workspace(id)
     created = context.backend.create(id, spec)
     return ValueWithNotes(created, (*notes, *created.notes) if isinstance(created, Cluster) else notes)
@@ -101,19 +101,24 @@ def resize(context: Context, arguments: Namespace) -> Resource:
 
 def auto_scale(context: Context, arguments: Namespace) -> Resource:
     """Makes a cluster scale with its queue."""
-    least, most = arguments.min, arguments.max
-    if most < least:
+    minimum, maximum = arguments.min, arguments.max
+    if maximum < minimum:
         raise command_error(_MAX_BELOW_MIN)
-    counts = {"minimumNodeCount": least, "maximumNodeCount": most, "initialNodeCount": 0}
+    counts = {"minimumNodeCount": minimum, "maximumNodeCount": maximum, "initialNodeCount": 0}
     patch = ClusterPatch.from_wire({"properties": {"scaleSettings": {"autoScale": counts}}})
     return context.backend.update(context.target(arguments, Kind.CLUSTER), patch)
 
 
 def _body(
-    context: Context, arguments: Namespace, id: ResourceId, of_file: Mapping[str, Any], *, account: AccountKey
+    context: Context,
+    arguments: Namespace,
+    id: ResourceId,
+    file_body: Mapping[str, Any],
+    *,
+    account: AccountKey,
 ) -> dict[str, Any]:
     """The cluster's `properties`: those of the file, overridden by the options."""
-    body = dict(of_file)
+    body = dict(file_body)
     image = machine_options.image_reference(arguments.image, arguments.custom_image)
     chosen = {
         "vmSize": arguments.vm_size,
@@ -155,13 +160,13 @@ def _scale(arguments: Namespace) -> dict[str, Any] | None:
     return _auto_scale(*bounds, target)
 
 
-def _auto_scale(least: int, most: int, target: int | None) -> dict[str, Any]:
+def _auto_scale(minimum: int, maximum: int, target: int | None) -> dict[str, Any]:
     """Auto-scale between two counts; manual scale where they are equal."""
-    if most < least:
+    if maximum < minimum:
         raise command_error(_MAX_BELOW_MIN)
-    if least == most and target in (None, least):
-        return {"manual": {"targetNodeCount": least}}
-    counts = {"minimumNodeCount": least, "maximumNodeCount": most, "initialNodeCount": target or 0}
+    if minimum == maximum and target in (None, minimum):
+        return {"manual": {"targetNodeCount": minimum}}
+    counts = {"minimumNodeCount": minimum, "maximumNodeCount": maximum, "initialNodeCount": target or 0}
     return {"autoScale": counts}
 
 
@@ -241,26 +246,26 @@ def create_file_server(context: Context, arguments: Namespace) -> ValueWithNotes
     id = context.target(arguments, Kind.FILE_SERVER)
     resource_commands.check_is_new(context, id)
     file = arguments.config_file
-    described = load_file(FileServerSpec, Path(file).expanduser()) if file else NOTHING
+    description = load_file(FileServerSpec, Path(file).expanduser()) if file else NOTHING
     # the server's `properties`: those of the file, overridden by the options
-    body = dict(described.body)
+    body = dict(description.body)
     chosen = {"vmSize": arguments.vm_size, "subnet": machine_options.subnet_reference(arguments.subnet)}
     body.update({key: value for key, value in chosen.items() if value})
     if not body.get("vmSize"):
         raise command_error("Please provide VM size.", hint="Add -s, such as -s Standard_D2.")
     ssh = machine_options.object_of(body, "sshConfiguration", _SSH_CONFIGURATION)
-    of_account = machine_options.object_of(ssh, "userAccountSettings", _SERVER_ACCOUNT)
-    ssh["userAccountSettings"] = machine_options.account_settings(arguments, of_account, context.backend)
+    file_account = machine_options.object_of(ssh, "userAccountSettings", _SERVER_ACCOUNT)
+    ssh["userAccountSettings"] = machine_options.account_settings(arguments, file_account, context.backend)
     disks = dict(machine_options.object_of(body, "dataDisks", "properties.dataDisks"))
-    for option, (field, missing) in _DISKS.items():
+    for option, (field, missing_message) in _DISKS.items():
         value = getattr(arguments, option)
         if value is not None:
             disks[field] = value
         if not disks.get(field):
-            raise command_error(missing)
+            raise command_error(missing_message)
     if arguments.caching_type:
         disks["cachingType"] = arguments.caching_type
-    spec = described.checked(FileServerSpec, {**body, "sshConfiguration": ssh, "dataDisks": disks})
+    spec = description.checked(FileServerSpec, {**body, "sshConfiguration": ssh, "dataDisks": disks})
     context.ensure_workspace(id)
-    notes = (*described.notes, *machine_options.notes(arguments))
+    notes = (*description.notes, *machine_options.notes(arguments))
     return ValueWithNotes(context.backend.create(id, spec), notes)

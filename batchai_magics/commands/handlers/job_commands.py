@@ -46,24 +46,24 @@ def create(context: Context, arguments: Namespace) -> ValueWithNotes | Operation
     if job_submission.is_bulk(arguments.config_file):
         return job_submission.create(context, arguments)
     ((id, file),) = job_submission.job_ids_and_files(context, arguments)
-    asked = job_submission.read_new_job(context, arguments, id, file)
-    submitted = submit(context.backend, asked, context.settings)
-    notes = (*job_submission.default_name_note(arguments, id), *asked.notes, submitted.note)
+    request = job_submission.read_new_job(context, arguments, id, file)
+    submitted = submit(context.backend, request, context.settings)
+    notes = (*job_submission.default_name_note(arguments, id), *request.notes, submitted.note)
     return ValueWithNotes(submitted.job, tuple(filter(None, notes)))
 
 
 def _previews(context: Context, arguments: Namespace) -> StreamParts:
-    """The dry run of each file, once all are known to be right."""
+    """The dry run of each file, after all are validated."""
     from batchai_magics.commands.handlers import job_submission
     from batchai_magics.commands.output.dry_run import dry_run_text
 
     parts: list[Message | LogOutput] = []
-    read: list[ResourceId] = []
+    previous_ids: list[ResourceId] = []
     for id, file in job_submission.job_ids_and_files(context, arguments):
-        asked = job_submission.read_job_file(context, arguments, id, file)
-        text = dry_run_text(asked, context.settings, created_before=read)
-        read.append(id)
-        parts += [*map(Message, asked.notes), LogOutput(f"{text}\n".encode())]
+        request = job_submission.read_job_file(context, arguments, id, file)
+        text = dry_run_text(request, context.settings, created_before=previous_ids)
+        previous_ids.append(id)
+        parts += [*map(Message, request.notes), LogOutput(f"{text}\n".encode())]
     return (part for part in parts)
 
 
@@ -76,7 +76,7 @@ def show(context: Context, arguments: Namespace) -> ValueWithNotes:
 
 
 def later_run_notes(context: Context, job: JobResource) -> tuple[str, ...]:
-    """That an ended job has later runs: a name alone means the first one."""
+    """A message that an ended job has later runs, since its name alone means the first one; or empty."""
     if not job.state.is_final:
         return ()
     names = run_names(context.backend.names(job.id.parent, Kind.JOB, job.id.name), job.id.name)
@@ -98,8 +98,8 @@ def list_all(context: Context, arguments: Namespace) -> ValueWithNotes:
         selected = selection.of_jobs(context.backend, jobs)
         jobs, notes = selected.jobs[-(arguments.top or 0) :], (*selected.notes, *notes)
     names = tuple(arguments.metric or ())
-    listed = JobList(jobs, context.backend, metrics=names, has_all_parameters=bool(arguments.parameters))
-    return ValueWithNotes(listed, notes)
+    job_list = JobList(jobs, context.backend, metrics=names, has_all_parameters=bool(arguments.parameters))
+    return ValueWithNotes(job_list, notes)
 
 
 def idle_notes(context: Context, arguments: Namespace) -> tuple[str, ...]:
@@ -113,7 +113,7 @@ def idle_notes(context: Context, arguments: Namespace) -> tuple[str, ...]:
 
 
 def wait(context: Context, arguments: Namespace) -> Stream:
-    """Reports the progress of the job until it has ended, or until what the line waits for has happened."""
+    """Reports the progress of the job until it has ended, or until the goal of `--until` is reached."""
     from batchai_magics.commands.handlers.job_wait import ENDED, WaitGoal, wait_for, watch_job
     from batchai_magics.models.wire_times import duration
     from batchai_magics.options.job_options import short_duration
@@ -148,14 +148,14 @@ def cancel(context: Context, arguments: Namespace) -> ValueWithNotes:
     """Cancels a job."""
     job = resource_commands.show_job(context, arguments)
     if job.state.is_final:
-        ended = f"{job.id.name} has already ended ({job.word})."
-        return ValueWithNotes(None, (ended, *later_run_notes(context, job)))
+        note = f"{job.id.name} has already ended ({job.word})."
+        return ValueWithNotes(None, (note, *later_run_notes(context, job)))
     is_again = job.state is ExecutionState.TERMINATING
     context.backend.terminate(job.id, now=is_again)
     if is_again:
         return ValueWithNotes(None, (f"Killing {job.id.name}.",))
-    more = "; again, to kill it before it has saved" if job.is_running else ""
-    return ValueWithNotes(None, (f"Cancelling {job.id.name}{more}.",))
+    hint = "; again, to kill it before it has saved" if job.is_running else ""
+    return ValueWithNotes(None, (f"Cancelling {job.id.name}{hint}.",))
 
 
 def active(context: Context, arguments: Namespace) -> ValueWithNotes:
@@ -167,12 +167,13 @@ def active(context: Context, arguments: Namespace) -> ValueWithNotes:
         from batchai_magics.follow.wait_reason import with_wait_reasons
 
         unfinished = with_wait_reasons(context.backend, unfinished)
-    shown = JobList(unfinished, context.backend, has_elapsed=True)
-    return ValueWithNotes(shown, (*notes, *_warnings(context, unfinished), *idle_notes(context, arguments)))
+    job_list = JobList(unfinished, context.backend, has_elapsed=True)
+    notes = (*notes, *_warnings(context, unfinished), *idle_notes(context, arguments))
+    return ValueWithNotes(job_list, notes)
 
 
 def _warnings(context: Context, jobs: Iterable[JobResource]) -> Iterator[str]:
-    """What the running jobs may suffer from."""
+    """Warnings about running jobs that may hang."""
     running = [job for job in jobs if job.is_running]
     if not running:
         return

@@ -39,18 +39,18 @@ from batchai_magics.options.job_options import job_create_options, read_values, 
 
 def read_new_job(context: Context, arguments: Namespace, id: ResourceId, file: Path) -> CellRequest:
     """Reads a job file; raises a command error if the job exists or its cluster does not."""
-    read = read_job_file(context, arguments, id, file)
+    request = read_job_file(context, arguments, id, file)
     if context.exists(id):
         raise command_error(
             "A job with given name, experiment, workspace and resource group already exists.",
             hint=f"Give it another name with -n, or see it with `batchai job show -n {id.name}`.",
         )
-    context.backend.show(read.cluster)
-    return read
+    context.backend.show(request.cluster)
+    return request
 
 
 def read_job_file(context: Context, arguments: Namespace, id: ResourceId, file: Path) -> CellRequest:
-    """Reads a job file without looking at existing resources."""
+    """Reads a job file without a request to the backend about existing resources."""
     account = machine_options.account_of(context, arguments)
     description = load_file(JobSpec, file.expanduser(), account=account)
     declared = backend_options(context.settings)
@@ -76,16 +76,21 @@ def read_job_file(context: Context, arguments: Namespace, id: ResourceId, file: 
 
 
 def _body(
-    context: Context, arguments: Namespace, id: ResourceId, of_file: Mapping[str, Any], *, account: AccountKey
+    context: Context,
+    arguments: Namespace,
+    id: ResourceId,
+    file_body: Mapping[str, Any],
+    *,
+    account: AccountKey,
 ) -> dict[str, Any]:
     """The job's `properties`: those of the file, overridden by the options."""
-    body = with_grace(of_file, context.settings.grace)
+    body = with_grace(file_body, context.settings.grace)
     # the cluster named on the line, else in the file, else the session's
-    named = cluster_named_in(body)
-    chosen = arguments.cluster if arguments.cluster is not None else named or context.settings.cluster
-    if not chosen and not named:
+    file_cluster = cluster_named_in(body)
+    cluster = arguments.cluster if arguments.cluster is not None else file_cluster or context.settings.cluster
+    if not cluster and not file_cluster:
         raise command_error("Please provide cluster information via command line or configuration file.")
-    body["cluster"] = {"id": str(cluster_id(chosen or named or "", context.workspace(arguments)))}
+    body["cluster"] = {"id": str(cluster_id(cluster or file_cluster or "", context.workspace(arguments)))}
     volumes = machine_options.with_mounts(body.get("mountVolumes"), arguments, account, owner=id)
     volumes = machine_options.with_keys(volumes, context.backend)
     return {**body, "mountVolumes": volumes} if volumes else body
@@ -124,9 +129,9 @@ def job_ids_and_files(context: Context, arguments: Namespace) -> list[tuple[Reso
     files, name = job_files(arguments.config_file), arguments.name
     if not name:
         names = [name_after(file.expanduser()) for file in files]
-        if twice := duplicates(name.lower() for name in names):
+        if repeated := duplicates(name.lower() for name in names):
             hint = "Add -n NAME: the jobs are NAME-1, NAME-2 and so on."
-            raise UsageError(f"--config-file: several files are called {twice[0]}", hint=hint)
+            raise UsageError(f"--config-file: several files are called {repeated[0]}", hint=hint)
     elif is_bulk(arguments.config_file):
         names = [f"{name}-{number}" for number, _ in enumerate(files, start=1)]
     else:
@@ -157,8 +162,8 @@ def delete(context: Context, arguments: Namespace) -> Operation:
 
 def check_selection(arguments: Namespace) -> None:
     """Raises UsageError unless exactly one of `--name`, `--ids` and `--state` is given."""
-    ways = [arguments.name, arguments.state, getattr(arguments, "ids", None)]
-    if sum(1 for one in ways if one) != 1:
+    selections = [arguments.name, arguments.state, getattr(arguments, "ids", None)]
+    if sum(map(bool, selections)) != 1:
         raise UsageError(
             "the following arguments are required: --name/-n, or --state, and not both",
             hint="--state failed stands for all failed jobs of the experiment.",
@@ -233,7 +238,7 @@ def _resubmit_all(
 
 
 def resubmission(backend: Backend, job: JobResource, secrets: Mapping[str, str]) -> CellRequest:
-    """The request to run a job again under the next name; it waits for no predecessor that was deleted."""
+    """The request to run a job again under the next name, without predecessors that were deleted."""
     id = job.id.parent.child(Kind.JOB, next_run(backend, job.id.parent, job.id.name))
     records = records_of_another(backend, job.id)
     spec, notes = without_deleted(backend, _spec(backend, job, secrets))
@@ -248,10 +253,10 @@ def _spec(backend: Backend, job: JobResource, secrets: Mapping[str, str]) -> Job
             f"job {job.id.name} needs the secrets {', '.join(missing)}, which are not stored",
             hint=f"Put them in the environment and add --secret {' '.join(missing)}.",
         )
-    with_values = tuple(
+    variables = tuple(
         item.model_copy(update={"value": SecretStr(secrets[item.name])}) for item in job.spec.secrets or ()
     )
-    wire = job.spec.model_copy(update={"secrets": with_values or None}).to_wire(secrets=True)
+    wire = job.spec.model_copy(update={"secrets": variables or None}).to_wire(secrets=True)
     body = wire["properties"]
     with contextlib.suppress(UsageError):  # of an unknown account, which the backend will reject
         if volumes := machine_options.with_keys(body.get("mountVolumes"), backend):

@@ -48,7 +48,7 @@ def watch_job(
 ) -> StreamParts:
     """Yields messages about state changes, the bytes of `logs`, and at the end the job's exit code.
 
-    With `is_az`, a failure is told in the words of `az`.
+    With `is_az`, a failure is reported in the words of `az`.
     """
     messages, error = StateMessages(), None
     paths = paths_of(Job(backend, id).show()) if logs else NO_PATHS
@@ -108,8 +108,8 @@ def wait_for(backend: Backend, id: ResourceId, goal: WaitGoal, timeout_s: float 
         job = Job(backend, id)
         patterns = {**(job.show().spec.batchai_patterns or {}), **job.patterns}
         files = [FileRef(id, name) for name in METRICS_FILES]
-        followed = events(backend, id, files=files, patterns=patterns, stop=stop)
-        for event in chain.from_iterable(followed):
+        batches = events(backend, id, files=files, patterns=patterns, stop=stop)
+        for event in chain.from_iterable(batches):
             if isinstance(event, MetricsAdded) and (reason := goal.reached_by(event.records)):
                 yield Message(reason)
                 yield CommandExit(0)
@@ -141,7 +141,7 @@ class StateMessages:
         self._queue, self._reason = QueueState(), ""
 
     def of(self, event: Event) -> Iterator[Message]:
-        """What the next event changes."""
+        """The messages about what the next event changes."""
         self._queue.take(event)
         if isinstance(event, StateChanged):
             yield from map(Message, _changes(self.job, event.job))
@@ -152,22 +152,22 @@ class StateMessages:
         self._reason = reason
 
 
-def _changes(last: JobResource | None, job: JobResource) -> Iterator[str]:
-    """The changes of a job since `last`."""
-    if last is None:
+def _changes(previous: JobResource | None, job: JobResource) -> Iterator[str]:
+    """The changes of a job since its previous resource."""
+    if previous is None:
         yield f"Job submitted at {_utc_time(job.provisioning.created)}"
-    if job.execution and job.has_begun and not (last and last.has_begun):
+    if job.execution and job.has_begun and not (previous and previous.has_begun):
         yield f"Job started execution at {_utc_time(job.execution.started)}"
-    known = max(0, len(last.attempts) - 1) if last else 0  # all earlier ones are over
-    yield from (f"Job was restarted: {attempt.sentence}" for attempt in job.attempts[known:-1])
-    if last is None or job.state is not last.state:
+    reported = max(0, len(previous.attempts) - 1) if previous else 0  # all but the current one have ended
+    yield from (f"Job was restarted: {attempt.sentence}" for attempt in job.attempts[reported:-1])
+    if previous is None or job.state is not previous.state:
         yield f"Job state: {job.word}"
 
 
 def _end_lines(
     job: JobResource, error: JobError | None, logs: Collection[str] = (), *, is_az: bool = False
 ) -> Iterator[str]:
-    """How an ended job ended; the last lines of a failure, unless its log was printed."""
+    """The outcome of an ended job, with the last lines of a failure unless its log was printed."""
     if not job.state.is_final:
         return
     if is_az or error is None:
@@ -183,28 +183,28 @@ def _end_lines(
 def _outcome(job: JobResource) -> Iterator[str]:
     info = job.execution
     if info is None or info.ended is None:
-        took = "?"
+        times = "?"
     else:
-        took = f"{_utc_time(info.ended)}; execution took {info.ended - info.started}"
+        times = f"{_utc_time(info.ended)}; execution took {info.ended - info.started}"
     if job.state is ExecutionState.SUCCEEDED:
-        yield f"Job completed at {took}"
+        yield f"Job completed at {times}"
     elif job.is_cancelled:
-        yield f"Job was cancelled at {took}"
+        yield f"Job was cancelled at {times}"
     elif job.is_stopped:
-        yield f"Job was stopped at {took}"
+        yield f"Job was stopped at {times}"
         yield from (error.message for error in (job.execution.errors if job.execution else ()))
     else:
         yield f'The job "{job.id.name}" in resource group "{job.id.group}" failed.'
-        yield from _failure(job.execution, took)
+        yield from _failure(job.execution, times)
 
 
-def _failure(info: ExecutionInfo | None, took: str) -> Iterator[str]:
+def _failure(info: ExecutionInfo | None, times: str) -> Iterator[str]:
     if info is None:
         yield "Failed job has no execution info"
         return
     code = info.exit_code
     how = "ended without an exit code" if code is None else f"failed with exit code {code}"
-    yield f"Job {how} at {took}"
+    yield f"Job {how} at {times}"
     for error in info.errors:
         details = "\n  ".join(f"{detail.name}: {detail.value}" for detail in error.details or ())
         yield f"Error message: {error.message}\nDetails:\n  {details or '<none>'}"

@@ -48,24 +48,24 @@ def logs(context: Context, arguments: Namespace) -> Stream:
         raise UsageError(f"{chosen[0]} and {chosen[1]} are both given", hint="keep one of them")
     if arguments.follow and arguments.tail:
         raise UsageError("--follow and --tail are both given", hint="keep one of them")
-    shown = resource_commands.show_job(context, arguments)
+    job = resource_commands.show_job(context, arguments)
     since = None
     if arguments.since is not None:
         since = time.time() - duration(short_duration("--since", arguments.since)).total_seconds()
     backend, selection = context.backend, LogSelection(arguments.rank, since)
     path = relative_path(flags[chosen[0]], chosen[0]) if chosen else ""
     if arguments.follow:
-        from batchai_magics.commands.handlers.output_file_commands import followed  # imports the log readers
+        from batchai_magics.commands.handlers.output_file_commands import follow_output  # imports log readers
 
-        again = f"{resume_command(shown.id, 'logs')} -f" + (f" --file {path}" if path else "")
-        return job_stream(_with_own_paths(followed(backend, shown.id, path, selection), shown), again)
+        resume = f"{resume_command(job.id, 'logs')} -f" + (f" --file {path}" if path else "")
+        return job_stream(_with_user_paths(follow_output(backend, job.id, path, selection), job), resume)
     if path:
-        check_log_exists(backend, shown.id, path)
-    parts = _with_own_paths(_content(backend, shown.id, _files(backend, shown, path), selection), shown)
+        check_log_exists(backend, job.id, path)
+    parts = _with_user_paths(_content(backend, job.id, _files(backend, job, path), selection), job)
     parts = _tail(parts, arguments.tail) if arguments.tail else parts
-    lost = shown.lost_predecessor
-    notes = [f"{shown.id.name} has no log: {lost}."] if lost else []
-    return Stream(_with_notes(parts, [*notes, *later_run_notes(context, shown)]), _STOPPED)
+    reason = job.lost_predecessor
+    notes = [f"{job.id.name} has no log: {reason}."] if reason else []
+    return Stream(_with_notes(parts, [*notes, *later_run_notes(context, job)]), _STOPPED)
 
 
 def _with_notes(parts: StreamParts, notes: Iterable[str]) -> StreamParts:
@@ -73,8 +73,8 @@ def _with_notes(parts: StreamParts, notes: Iterable[str]) -> StreamParts:
     yield from map(Message, notes)
 
 
-def _with_own_paths(parts: StreamParts, job: JobResource) -> StreamParts:
-    """The parts with paths in the copy of the user's files as their own."""
+def _with_user_paths(parts: StreamParts, job: JobResource) -> StreamParts:
+    """The parts with the paths of the user's files instead of those of their copies."""
     paths = paths_of(job)
     for part in parts:
         if isinstance(part, LogOutput):
@@ -82,22 +82,22 @@ def _with_own_paths(parts: StreamParts, job: JobResource) -> StreamParts:
         yield part
 
 
-def _files(backend: Backend, shown: JobResource, path: str) -> Sequence[str]:
-    """The logs to print: both streams or the one asked for, after the logs of a failed preparation."""
-    wanted = [path] if path else list(FILES)
-    if path not in ("", OUT, ERR) or not shown.has_failed or shown.ranks:
-        return wanted
-    listed = one_level(backend, shown.id, STDOUTERR, "")
-    logs = [file.path for file in listed if file.is_file and PREPARATION_LOG in file.path]
-    begins = tuple(_STREAMS[name] for name in wanted)
-    node_logs = (name for name in logs if name.startswith(begins))
-    return [*sorted(node_logs, key=lambda name: (name.startswith(_STREAMS[ERR]), name)), *wanted]
+def _files(backend: Backend, job: JobResource, path: str) -> Sequence[str]:
+    """The logs to print: the requested one or both streams, after the logs of a failed preparation."""
+    names = [path] if path else list(FILES)
+    if path not in ("", OUT, ERR) or not job.has_failed or job.ranks:
+        return names
+    entries = one_level(backend, job.id, STDOUTERR, "")
+    logs = [file.path for file in entries if file.is_file and PREPARATION_LOG in file.path]
+    prefixes = tuple(_STREAMS[name] for name in names)
+    node_logs = (name for name in logs if name.startswith(prefixes))
+    return [*sorted(node_logs, key=lambda name: (name.startswith(_STREAMS[ERR]), name)), *names]
 
 
 def _content(backend: Backend, job: ResourceId, files: Sequence[str], selection: LogSelection) -> StreamParts:
-    """What the logs have now, secrets as asterisks: both streams merged, others one after the other."""
+    """The present content of the logs, secrets as asterisks: both streams merged, others in sequence."""
     chunks = {name: read_redacted(backend, FileRef(job, name), 0, CHUNK_BYTES) for name in files}
-    # lines can be put into the order of writing where their times are known
+    # lines can be put into the order of writing only if their times are known
     is_timed = all(chunk.data and chunk.times for chunk in chunks.values())
     read = _merged_lines if tuple(files) == FILES and is_timed else _one_by_one
     is_empty = True
@@ -105,8 +105,8 @@ def _content(backend: Backend, job: ResourceId, files: Sequence[str], selection:
         is_empty = is_empty and not data
         yield LogOutput(data)
     if is_empty and selection.rank is not None:
-        named = " or ".join(map(visible, files))
-        yield Message(f"Rank {selection.rank} of {job.name} has written nothing to {named}.")
+        names = " or ".join(map(visible, files))
+        yield Message(f"Rank {selection.rank} of {job.name} has written nothing to {names}.")
 
 
 def _one_by_one(
@@ -117,12 +117,12 @@ def _one_by_one(
     for name in present:
         if len(present) > 1:
             yield f"==> {name} <==\n".encode()
-        chunk, last = starts[name], b""
+        chunk, selected = starts[name], b""
         while chunk.data:
-            last = selection.of(chunk)
-            yield last
+            selected = selection.of(chunk)
+            yield selected
             chunk = read_redacted(backend, FileRef(job, name), chunk.end, CHUNK_BYTES)
-        if name != present[-1] and not last.endswith(b"\n"):
+        if name != present[-1] and not selected.endswith(b"\n"):
             yield b"\n"
 
 

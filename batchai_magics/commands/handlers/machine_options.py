@@ -22,7 +22,7 @@ from batchai_magics.models.file_server import FileServer
 from batchai_magics.models.mount_volumes import AccountKey, container, file_server, share, with_volumes
 from batchai_magics.models.resource_ids import Kind, ResourceId
 
-_KEY = Path("~/.ssh/id_rsa")
+_PRIVATE_KEY = Path("~/.ssh/id_rsa")
 GENERATED = (
     "Attempted to find or generate SSH key files id_rsa and id_rsa.pub under ~/.ssh to allow SSH access to "
     "the nodes. If using machines without permanent storage, back up your keys to a safe location."
@@ -49,24 +49,26 @@ def object_of(body: Mapping[str, Any], field: str, path: str) -> dict[str, Any]:
     return dict(value)
 
 
-def account_settings(arguments: Namespace, of_file: Mapping[str, Any], backend: Backend) -> dict[str, Any]:
+def account_settings(
+    arguments: Namespace, file_settings: Mapping[str, Any], backend: Backend
+) -> dict[str, Any]:
     """The `userAccountSettings`: those of the file, overridden by the options.
 
     A backend without logins requires neither password nor key.
     """
     name = arguments.user_name
     if name is None:
-        name = of_file.get("adminUserName") or getpass.getuser()
+        name = file_settings.get("adminUserName") or getpass.getuser()
     if not name:
         raise command_error("Please provide admin user name.", hint="Add -u.")
-    password = arguments.password or of_file.get("adminUserPassword")
-    key = _public_key(arguments, of_file.get("adminUserSshPublicKey"), is_needed=not password)
+    password = arguments.password or file_settings.get("adminUserPassword")
+    key = _public_key(arguments, file_settings.get("adminUserSshPublicKey"), is_needed=not password)
     if backend.capabilities.logins and not (password or key):
         raise command_error(
             "Please provide admin user password or ssh key.", hint="Add -p, -k or --generate-ssh-keys."
         )
     chosen = {"adminUserName": name, "adminUserPassword": password, "adminUserSshPublicKey": key}
-    return {**of_file, **{field: value for field, value in chosen.items() if value}}
+    return {**file_settings, **{field: value for field, value in chosen.items() if value}}
 
 
 def notes(arguments: Namespace) -> tuple[str, ...]:
@@ -74,7 +76,7 @@ def notes(arguments: Namespace) -> tuple[str, ...]:
     return (GENERATED,) if arguments.generate_ssh_keys else ()
 
 
-def _public_key(arguments: Namespace, of_file: str | None, *, is_needed: bool) -> str | None:
+def _public_key(arguments: Namespace, file_key: str | None, *, is_needed: bool) -> str | None:
     if arguments.ssh_key:
         path = Path(arguments.ssh_key).expanduser()
         key = read_file(path) if path.is_file() else arguments.ssh_key
@@ -83,9 +85,9 @@ def _public_key(arguments: Namespace, of_file: str | None, *, is_needed: bool) -
                 "Incorrect ssh public key value.", hint="Give the key or the name of its .pub file."
             )
         return key.strip()
-    if of_file:
-        return of_file
-    public = _KEY.expanduser().with_suffix(".pub")
+    if file_key:
+        return file_key
+    public = _PRIVATE_KEY.expanduser().with_suffix(".pub")
     if arguments.generate_ssh_keys and not public.exists():
         _generate(public)
     is_wanted = is_needed or arguments.generate_ssh_keys
@@ -106,8 +108,8 @@ def _generate(public: Path) -> None:
         text = key.private_bytes(form.Encoding.PEM, form.PrivateFormat.OpenSSH, form.NoEncryption())
         private.touch(mode=0o600)
         private.write_bytes(text)
-    shared = key.public_key().public_bytes(form.Encoding.OpenSSH, form.PublicFormat.OpenSSH)
-    public.write_bytes(shared + b"\n")
+    public_key = key.public_key().public_bytes(form.Encoding.OpenSSH, form.PublicFormat.OpenSSH)
+    public.write_bytes(public_key + b"\n")
 
 
 def _private_key(path: Path) -> Any:
@@ -133,7 +135,7 @@ def image_reference(image: str | None, custom_image: str | None) -> dict[str, An
     if not image:
         return None
     if ":" in image:
-        reference = _of_parts(image)
+        reference = _image_parts(image)
     else:
         alias = next((known for known in ALIASES if known.lower() == image.lower()), None)
         if alias is None:
@@ -155,7 +157,7 @@ def is_resource_id(text: str) -> bool:
     return _RESOURCE.fullmatch(text) is not None
 
 
-def _of_parts(image: str) -> dict[str, Any]:
+def _image_parts(image: str) -> dict[str, Any]:
     values = image.split(":")
     if len(values) != len(_PARTS):
         raise command_error(
@@ -170,16 +172,17 @@ def _of_parts(image: str) -> dict[str, Any]:
 
 def account_of(context: Context, arguments: Namespace) -> AccountKey:
     """The account given by options, environment or settings, in that order; empty without one."""
-    known = AccountKey(
+    configured = AccountKey(
         os.environ.get("AZURE_BATCHAI_STORAGE_ACCOUNT") or context.settings.storage_account,
         os.environ.get("AZURE_BATCHAI_STORAGE_KEY") or context.settings.storage_key,
     )
-    name, key = arguments.storage_account_name or known.name, arguments.storage_account_key
+    name, key = arguments.storage_account_name or configured.name, arguments.storage_account_key
     if key or not name:
-        return AccountKey(name, key or known.key)
-    if known.key and name == known.name:
-        return known
-    return AccountKey(name, key_of(context.backend, name) if arguments.storage_account_name else known.key)
+        return AccountKey(name, key or configured.key)
+    if configured.key and name == configured.name:
+        return configured
+    is_named = arguments.storage_account_name
+    return AccountKey(name, key_of(context.backend, name) if is_named else configured.key)
 
 
 def key_of(backend: Backend, name: str) -> str:
@@ -227,10 +230,10 @@ def with_mounts(volumes: Any, arguments: Namespace, account: AccountKey, *, owne
     """The volumes of the file and of the options; None without any."""
     added: dict[str, list[dict[str, Any]]] = {}
     if arguments.afs_name:
-        _check(account, arguments.afs_mount_path, "Azure File share")
+        _check_mount(account, arguments.afs_mount_path, "Azure File share")
         added[mount_volumes.SHARES] = [share(account, arguments.afs_name, arguments.afs_mount_path)]
     if arguments.bfs_name:
-        _check(account, arguments.bfs_mount_path, "Azure Storage Container")
+        _check_mount(account, arguments.bfs_mount_path, "Azure Storage Container")
         added[mount_volumes.CONTAINERS] = [container(account, arguments.bfs_name, arguments.bfs_mount_path)]
     if arguments.nfs:
         if not arguments.nfs_mount_path:
@@ -246,10 +249,10 @@ def subnet_of_servers(context: Context, nfs: str | None, subnet: Any, *, owner: 
         return subnet
     server = context.backend.show(_server_id(nfs, owner))
     assert isinstance(server, FileServer)
-    theirs = server.spec.subnet.to_wire() if server.spec.subnet else None
-    if theirs and subnet and theirs["id"].lower() != str(subnet.get("id")).lower():
+    server_subnet = server.spec.subnet.to_wire() if server.spec.subnet else None
+    if server_subnet and subnet and server_subnet["id"].lower() != str(subnet.get("id")).lower():
         raise command_error("Cluster and mounted NFS must be in the same subnet.")
-    return subnet or theirs
+    return subnet or server_subnet
 
 
 def _server_id(nfs: str, owner: ResourceId) -> ResourceId:
@@ -258,9 +261,9 @@ def _server_id(nfs: str, owner: ResourceId) -> ResourceId:
     return owner.workspace_id.child(Kind.FILE_SERVER, nfs)
 
 
-def _check(account: AccountKey, path: str, what: str) -> None:
+def _check_mount(account: AccountKey, path: str, noun: str) -> None:
     if not path:
-        raise command_error(f"{what} relative mount path cannot be empty.")
+        raise command_error(f"{noun} relative mount path cannot be empty.")
     if not account.name:
         raise command_error(_MISSING, hint="Or give --storage-account-name.")
 
@@ -278,9 +281,9 @@ def auto_storage(backend: Backend, location: str) -> tuple[dict[str, list[dict[s
     except NotFoundError:
         groups.create(GROUP, location)
         notes = [f"Creating {GROUP} resource group for auto-storage account"]
-    known = next((item for item in accounts.list(GROUP) if item.location == location), None)
-    if known:
-        name = known.name
+    existing = next((item for item in accounts.list(GROUP) if item.location == location), None)
+    if existing:
+        name = existing.name
         notes.append(f"Using existing {name} storage account as an auto-storage account")
     else:
         name = "bai" + "".join(secrets.choice(string.ascii_lowercase) for _ in range(12))

@@ -74,7 +74,7 @@ class MetricsResult:
 
     def to_data(self) -> Any:
         """`records`, `total_images_per_sec` and `summary`; for several logs a list of these with `file`."""
-        data = [{**streamed, "records": [*streamed["records"]]} for streamed in self._logs_data()]
+        data = [{**log_data, "records": [*log_data["records"]]} for log_data in self._logs_data()]
         return data[0] if len(data) == 1 else data
 
     def streamed_data(self) -> Any:
@@ -175,7 +175,7 @@ def _tidy_rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class ComparedTable(Table):
-    """A row per run, with a star behind the best value of each metric; `best` has its row, by title."""
+    """A row per run, with a star after the best value of each metric; `best`: title → index of its row."""
 
     best: Mapping[str, int] = field(default_factory=dict)
 
@@ -184,8 +184,8 @@ class ComparedTable(Table):
         """The cells as display text."""
         rows = Table(self.titles, self.rows).texts
         return tuple(
-            tuple(f"{text} ★" if self.best.get(title) == place else text for title, text in named)
-            for place, named in enumerate(zip(self.titles, row, strict=True) for row in rows)
+            tuple(f"{text} ★" if self.best.get(title) == index else text for title, text in cells)
+            for index, cells in enumerate(zip(self.titles, row, strict=True) for row in rows)
         )
 
 
@@ -214,27 +214,27 @@ class ComparisonResult:
         return ComparedTable((*titles, "tags"), tuple(tagged), best)
 
     def _best(self, titles: Sequence[str]) -> dict[str, int]:
-        """The row of the best run by each metric, by the title of the column that has its value."""
+        """The index of each metric's best run, by the title of the column with its value."""
         if not isinstance(self.in_notebook, Comparison):
             return {}
         best: dict[str, int] = {}
         for metric in self.in_notebook.traits:
             columns = (f"best_{metric.name}", metric.name, f"last_{metric.name}")
             title = next((column for column in columns if column in titles), "")
-            place = self.in_notebook.best_run(metric)
-            if title and place is not None:
-                best[title] = place
+            index = self.in_notebook.best_run(metric)
+            if title and index is not None:
+                best[title] = index
         return best
 
     @property
     def _tags(self) -> list[str]:
-        """The tags of each run; none of a study of scaling."""
+        """The tags of each run; empty for a study of scaling."""
         runs = self.in_notebook.runs if isinstance(self.in_notebook, Comparison) else ()
         return [", ".join(run.labels.tags) for run in runs]
 
 
 def compare(context: Context, arguments: Namespace) -> ValueWithNotes:
-    """Compares runs; with `--plot`, also saves their chart. Notes tell of groups that differ in seeds."""
+    """Compares runs; with `--plot`, also saves their chart. Notes describe groups that differ in seeds."""
     target = figure_path(arguments.plot) if arguments.plot else None
     runs = comparison.compare(_sources(context, arguments), preferences=_preferences(context))
     if target:
@@ -245,10 +245,10 @@ def compare(context: Context, arguments: Namespace) -> ValueWithNotes:
 def scaling(context: Context, arguments: Namespace) -> ComparisonResult:
     """The scaling of the runs' speed with their processes; with `--plot`, also saves the chart."""
     target = figure_path(arguments.plot) if arguments.plot else None
-    growth = scalability.scaling(_sources(context, arguments), metric=arguments.metric or "")
+    result = scalability.scaling(_sources(context, arguments), metric=arguments.metric or "")
     if target:
-        growth.save(target)
-    return ComparisonResult(growth)
+        result.save(target)
+    return ComparisonResult(result)
 
 
 def _sources(context: Context, arguments: Namespace) -> list[Comparable]:
@@ -276,7 +276,7 @@ def _json_cell(value: Any) -> Any:
 
 
 def _rounded_cell(value: Any) -> Any:
-    """Three decimals, of numbers below one three digits."""
+    """A number rounded to three decimals, below one to three digits; anything else as it is."""
     if not isinstance(value, float):
         return value
     return round(value, 3) if abs(value) >= 1 else float(f"{value:.3g}")

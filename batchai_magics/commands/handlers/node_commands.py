@@ -52,10 +52,10 @@ def parse_forwards(texts: Sequence[str]) -> list[PortForward]:
 
 
 @contextlib.contextmanager
-def open_forwards(wanted: Sequence[PortForward]) -> Iterator[None]:
+def open_forwards(forwards: Sequence[PortForward]) -> Iterator[None]:
     """Forwards connections inside the `with` block; listens on the loopback interface only."""
     with contextlib.ExitStack() as stack:
-        for forward in wanted:
+        for forward in forwards:
             server = stack.enter_context(_listen(forward))
             threading.Thread(
                 target=server.serve_forever, args=(0.05,), name="batchai-tunnel", daemon=True
@@ -81,14 +81,14 @@ def _listen(forward: PortForward) -> _Server:
         def handle(self) -> None:
             with (
                 contextlib.suppress(OSError),
-                socket.create_connection((forward.host, forward.host_port)) as there,
+                socket.create_connection((forward.host, forward.host_port)) as remote,
             ):
-                back = threading.Thread(
-                    target=_pump, args=(there, self.request), name="batchai-tunnel", daemon=True
+                replies = threading.Thread(
+                    target=_pump, args=(remote, self.request), name="batchai-tunnel", daemon=True
                 )
-                back.start()
-                _pump(self.request, there)
-                back.join()
+                replies.start()
+                _pump(self.request, remote)
+                replies.join()
 
     try:
         return _Server((_LOOPBACK, forward.port), RelayHandler)
@@ -128,23 +128,23 @@ def execute(context: Context, arguments: Namespace, kind: Kind) -> Stream:
     if not arguments.exec and not forwards:
         raise command_error("Please provide a command with --exec, or ports with --address.")
     node = _choose_node(context.backend.nodes(id), arguments.node_id)
-    what = "The command was ended." if arguments.exec else "The ports are no longer forwarded."
-    return Stream(_run(context, arguments.exec, id, node, forwards), f"Stopped. {what}")
+    effect = "The command was ended." if arguments.exec else "The ports are no longer forwarded."
+    return Stream(_run(context, arguments.exec, id, node, forwards), f"Stopped. {effect}")
 
 
-def _choose_node(nodes: Sequence[Node], wanted: str | None) -> Node:
+def _choose_node(nodes: Sequence[Node], node_id: str | None) -> Node:
     """The node with that id, by default the first one."""
-    if not wanted:
+    if not node_id:
         if not nodes:
             raise command_error("No nodes available in the cluster")
         return nodes[0]
-    named = next((node for node in nodes if node.id == wanted), None)
-    if named is None:
+    node = next((node for node in nodes if node.id == node_id), None)
+    if node is None:
         known = ", ".join(node.id for node in nodes)
         raise command_error(
-            f"Cannot find a node with id={wanted}", hint=f"Available: {known}." if known else ""
+            f"Cannot find a node with id={node_id}", hint=f"Available: {known}." if known else ""
         )
-    return named
+    return node
 
 
 def _run(

@@ -76,18 +76,19 @@ def files(context: Context, arguments: Namespace) -> ValueWithNotes:
         rows.append((path, size_text(size), local_time))
         in_utc = {"modified": format_time(modified)} if modified else {}
         data.append({"path": path, "size_bytes": size, **in_utc})
-    listed = TableResult(data, Table(("File", "Size", "Modified"), tuple(rows)))
-    return ValueWithNotes(listed, () if files else (f"{job.name} has no files yet.",))
+    result = TableResult(data, Table(("File", "Size", "Modified"), tuple(rows)))
+    return ValueWithNotes(result, () if files else (f"{job.name} has no files yet.",))
 
 
 def download_results(context: Context, arguments: Namespace) -> Operation:
     """Copies all files of a job, a folder's files, or one file."""
     job = Job(context.backend, resource_commands.show_job(context, arguments).id)
     files = [file for file in job.files() if file.is_file]
-    paths = list(zip(files, places_of(files), strict=True))
-    chosen = named_files(files, arguments.path) if arguments.path else paths
-    steps = _copy_results(job, chosen, Path(arguments.to or job.name))
-    total = sum(file.size_bytes for file, _ in chosen)
+    pairs = list(zip(files, places_of(files), strict=True))
+    if arguments.path:
+        pairs = named_files(files, arguments.path)
+    steps = _copy_results(job, pairs, Path(arguments.to or job.name))
+    total = sum(file.size_bytes for file, _ in pairs)
     return Operation("Downloading", total, BYTES, steps, "Run the same line again to copy all of them.")
 
 
@@ -112,9 +113,9 @@ def _copy_results(
         {"contentLength": file.size_bytes, "name": file.display_path, "path": str(path)}
         for file, path in copies
     ]
-    here = Path.cwd()
+    folder = Path.cwd()
     rows = (
-        (str(path.relative_to(here) if path.is_relative_to(here) else path), size_text(file.size_bytes))
+        (str(path.relative_to(folder) if path.is_relative_to(folder) else path), size_text(file.size_bytes))
         for file, path in copies
     )
     return ValueWithNotes(TableResult(data, Table(("Copy", "Size"), tuple(rows))), tuple(notes))
@@ -138,7 +139,7 @@ def stream(context: Context, arguments: Namespace) -> Stream:
     path = relative_path(f"{arguments.path}/{arguments.file_name}", "--file-name")
     file = FileRef(id, path, arguments.output_directory_id)
     if job.state.is_final and not arguments.is_az and not _find(context.backend, file):
-        hint = _present(context.backend, file) or "It has written no files there."
+        hint = _available_hint(context.backend, file) or "It has written no files there."
         raise NotFoundError(f"job {id.name} has no file {visible(path)}", code="FileNotFound", hint=hint)
     back = resume_command(id, "job file stream -j") + f" -f {arguments.file_name}"
     parts = stream_parts(context.backend, file)
@@ -146,7 +147,7 @@ def stream(context: Context, arguments: Namespace) -> Stream:
 
 
 def _with_az_messages(backend: Backend, file: FileRef, parts: StreamParts) -> StreamParts:
-    """The parts with the message of `az` before a file that is there."""
+    """The parts, after the message of `az` if the file exists."""
     if output := _find(backend, file):
         yield Message(f'File found with URL "{visible(output.download_url or file.path)}". Start streaming')
     yield from parts
@@ -158,7 +159,7 @@ def download(context: Context, arguments: Namespace) -> Operation:
     path = relative_path(f"{arguments.path}/{arguments.file_name or ''}".rstrip("/"), "--path")
     ref = FileRef(job.id, path, arguments.output_directory_id)
     if arguments.file_name:
-        # the download reports a file that is missing
+        # the download reports a missing file
         output = _find(context.backend, ref) or OutputFile(path, FileKind.FILE, 0)
         if not output.is_file:
             raise NotFoundError(f"{output.name} is {output.kind.words}, not a file", code="FileNotFound")
@@ -169,53 +170,52 @@ def download(context: Context, arguments: Namespace) -> Operation:
     if not files:
         folder = "/".join(filter(None, (ref.directory_id, path)))
         raise NotFoundError(f"job {job.name} has no files in {folder}", code="FileNotFound")
-    copied = [file for file in files if file.is_file]
-    left_out = [f"{visible(file.path)} is {file.kind.words}: left out" for file in files if not file.is_file]
-    steps = _download_all(job, copied, Path(arguments.dest), left_out)
-    total = sum(file.size_bytes for file in copied)
+    regular_files = [file for file in files if file.is_file]
+    notes = [f"{visible(file.path)} is {file.kind.words}: left out" for file in files if not file.is_file]
+    steps = _download_all(job, regular_files, Path(arguments.dest), notes)
+    total = sum(file.size_bytes for file in regular_files)
     return Operation("Downloading", total, BYTES, steps, "Run the same line again to resume with that file.")
 
 
 def _download_all(
     job: Job, files: Sequence[OutputFile], to: Path, notes: Sequence[str]
 ) -> Generator[int, None, ValueWithNotes]:
-    copied = []
+    copies = []
     for file in files:
         local_path = job.download(file.path, to, directory_id=file.directory_id)
-        copied.append({"contentLength": file.size_bytes, "name": file.path, "path": str(local_path)})
+        copies.append({"contentLength": file.size_bytes, "name": file.path, "path": str(local_path)})
         yield file.size_bytes
-    return ValueWithNotes(copied, tuple(notes))
+    return ValueWithNotes(copies, tuple(notes))
 
 
 def stream_parts(
     backend: Backend, file: FileRef, select: Callable[[Chunk], bytes] = lambda chunk: chunk.data
 ) -> StreamParts:
     """Yields what `select` takes of a file as it grows, with messages about it, until the job has ended."""
-    is_there = _find(backend, file) is not None
-    if not is_there:
-        yield Message(
-            f"Waiting for {file.job.name} to write {visible(file.path)}. {_present(backend, file)}".rstrip()
-        )
+    exists = _find(backend, file) is not None
+    if not exists:
+        hint = _available_hint(backend, file)
+        yield Message(f"Waiting for {file.job.name} to write {visible(file.path)}. {hint}".rstrip())
     for event in chain.from_iterable(events(backend, file.job, files=(file,))):
         if isinstance(event, LogBytes) and event.chunk.data:
-            is_there = True
+            exists = True
             yield LogOutput(select(event.chunk))
         elif isinstance(event, LogFault):  # at the end
             yield Message(f'Warning: The file "{visible(file.path)}" is not complete: {event.fault}.')
         elif isinstance(event, ConnectionLost | ConnectionRestored):
             yield Message(event.sentence)
-    if is_there or _find(backend, file):
+    if exists or _find(backend, file):
         yield CommandExit(0)
     else:
         yield Message(f"{file.job.name} has ended without writing {visible(file.path)}.")
-        yield Message(_present(backend, file) or "There are no other files.")
+        yield Message(_available_hint(backend, file) or "There are no other files.")
         job = backend.show(file.job)
         assert isinstance(job, JobResource)
         yield job_exit(job)
 
 
-def _present(backend: Backend, file: FileRef) -> str:
-    """The files beside this one; empty without any."""
+def _available_hint(backend: Backend, file: FileRef) -> str:
+    """A sentence that lists the files beside this one; empty without any."""
     names = ", ".join(visible(item.path) + "/" * item.is_directory for item in _siblings(backend, file))
     return f"Available: {names}." if names else ""
 
@@ -254,7 +254,7 @@ def check_setup_logs(spec: ClusterSpec) -> None:
         raise command_error("List files is not supported for this cluster")
 
 
-def followed(backend: Backend, job: ResourceId, path: str, selection: LogSelection) -> StreamParts:
+def follow_output(backend: Backend, job: ResourceId, path: str, selection: LogSelection) -> StreamParts:
     """The output as it grows: one file, or both streams merged, until the job has ended."""
     if path:
         yield from stream_parts(backend, FileRef(job, path), selection.of)

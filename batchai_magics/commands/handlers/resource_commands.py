@@ -56,7 +56,7 @@ def list_children(
     try:
         if not newest:
             return list(backend.list(parent, kind))
-        # reads only the names of all resources, and the newest ones whole
+        # reads only names, and then the newest resources
         ids = [parent.child(kind, name) for name in backend.names(parent, kind)[-newest:]]
         statuses = backend.status(ids)
         return [resource for resource in map(statuses.of, ids) if resource]
@@ -75,10 +75,10 @@ def list_jobs(context: Context, experiment: ResourceId, *, newest: int | None = 
 def check_is_new(context: Context, id: ResourceId) -> None:
     """Raises a command error if the name of a new cluster or file server is taken."""
     if context.exists(id):
-        shown = f"batchai {id.kind.noun.replace(' ', '-')}"
+        command = f"batchai {id.kind.noun.replace(' ', '-')}"
         raise command_error(
             f'"{id.name}" already exists in "{id.group}" resource group under {id.workspace} resource group.',
-            hint=f"See it with `{shown} show -n {id.name}`, or give another name.",
+            hint=f"See it with `{command} show -n {id.name}`, or give another name.",
         )
 
 

@@ -63,12 +63,12 @@ _DETACH = switch("--detach", "-d", help="return as soon as the job is submitted"
 _SPEC = Option(("--spec",), "run this job.json instead of a script", "FILE")
 _FORMAT = Option(("-o",), "print the ended job as JSON; its log goes to stderr", "json", choices=("json",))
 _DEBUG = switch("--debug", help="show the traceback of an error")
-_OF_COMMAND = ("--detach", "--help", "--debug")  # switches that are not the job's
-_NOT_HERE = (  # for cells only
+_COMMAND_SWITCHES = ("--detach", "--help", "--debug")  # switches that are not the job's
+_CELL_ONLY = (  # for cells only
     *("--use", "--template", "--var", "--wait", "--spec", "--file", "--args"),
     *SWEEP_FLAGS,
 )
-_MEANT = {  # by options of cells and of sbatch
+_HINTS = {  # by options of cells and of sbatch
     "--wait": "`batchai run` waits for the end of the job; with --detach, it does not.",
     "--file": "Here it is --spec FILE.",
     **dict.fromkeys((*SWEEP_FLAGS, "--array"), "Sweeps are cells: %%batchai_job NAME --sweep …"),
@@ -119,7 +119,7 @@ def prepare(words: Sequence[str]) -> PreparedRun | DisplayText:
 
     Raises:
         UsageError: The line is wrong, or the working directory is too large to send along.
-        SpecError: A value of the job is impossible.
+        SpecError: A value of the job is invalid.
     """
     settings = load_settings()
     options = run_options(declared_by(settings.sections.values()))
@@ -140,12 +140,12 @@ def prepare(words: Sequence[str]) -> PreparedRun | DisplayText:
 
 
 def _argument_notes(request: CellRequest, options: Iterable[Option]) -> Iterator[str]:
-    """Names the arguments of the script that are options of the job, and that none of its files mentions."""
+    """Notes about arguments of the script that are options of the job, if none of its files mentions them."""
     source, flags = request.source, {flag for option in options for flag in option.flags if flag[:2] == "--"}
     if not (source and source.script):
         return
-    given = dict.fromkeys(word.partition("=")[0] for word in shlex.split(source.arguments))
-    for flag in filter(flags.__contains__, given):
+    words = dict.fromkeys(word.partition("=")[0] for word in shlex.split(source.arguments))
+    for flag in filter(flags.__contains__, words):
         name = re.compile(flag[2:].replace("-", "[-_]").encode())
         if not any(map(name.search, request.uploads.values())):
             text = f"{flag} goes to {source.file}, which does not mention it"
@@ -153,7 +153,7 @@ def _argument_notes(request: CellRequest, options: Iterable[Option]) -> Iterator
 
 
 def _stdin_note(request: CellRequest) -> str:
-    """Says that a script which reads stdin does not get what is piped into the command."""
+    """A note that a script which reads stdin does not get what is piped into the command; or empty."""
     source = request.source
     if not (source and _READS_STDIN.search(source.script) and _has_piped_input()):
         return ""
@@ -172,7 +172,7 @@ def _has_piped_input() -> bool:
 
 def run_options(declared: Iterable[BackendOption] = ()) -> tuple[Option, ...]:
     """The options of the command: a cell's job options except the ones that only a cell has."""
-    shared = (option for option in cell_options(tuple(declared)) if option.flags[0] not in _NOT_HERE)
+    shared = (option for option in cell_options(tuple(declared)) if option.flags[0] not in _CELL_ONLY)
     return (_SPEC, _MODULE, _PARAMETER, _DETACH, _FORMAT, _DEBUG, *shared)
 
 
@@ -200,7 +200,7 @@ def read_line(words: Sequence[str], options: Sequence[Option]) -> RunLine:
     """Splits a line: options of the job stand before and after the script, its arguments after `--`.
 
     Raises:
-        UsageError: A word is no option of the job; behind the script, the hint is the corrected line.
+        UsageError: A word is no option of the job; after the script, the hint is the corrected line.
     """
     end = words.index("--") if "--" in words else len(words)
     run_words, after = _RunWords(options), words[end + 1 :]
@@ -211,7 +211,7 @@ def read_line(words: Sequence[str], options: Sequence[Option]) -> RunLine:
         raise UsageError("-p is given, and no notebook", hint="Arguments of a script come after --.")
     command = (*run_words.script, *run_words.parameters, *after)
     return RunLine(
-        tuple(run_words.taken),
+        tuple(run_words.job_options),
         command,
         run_words.spec,
         is_detached="--detach" in run_words.switches,
@@ -225,19 +225,19 @@ class _RunWords:
 
     Attributes:
         script: The script, if one stands before `--`.
-        taken: The options of the job, as `--flag=value`.
-        typed: The same as they were written.
+        job_options: The options of the job, as `--flag=value`.
+        typed: All options as they were written.
         switches: The first flags of the options without a value.
         spec: The value of `--spec`.
-        parameters: Those of the notebook.
+        parameters: The parameters of the notebook.
         is_json: Whether `-o json` is given.
-        stray: The words behind the script that are no options.
+        stray: The words after the script that are no options.
     """
 
     def __init__(self, options: Sequence[Option]) -> None:
         self.known = {flag: option for option in options for flag in option.flags}
         self.script: tuple[str, ...] = ()
-        self.taken: list[str] = []
+        self.job_options: list[str] = []
         self.typed: list[str] = []
         self.switches: set[str] = set()
         self.spec = ""
@@ -252,7 +252,7 @@ class _RunWords:
             word = rest.pop(0)
             flag = word.partition("=")[0]
             if word.startswith("-") and flag in self.known:
-                self._take(word, rest)
+                self._read_option(word, rest)
             elif self.script:
                 self.stray.append(word)
             elif word.startswith("-"):
@@ -262,14 +262,14 @@ class _RunWords:
             else:
                 self.script = (word,)
 
-    def _take(self, word: str, rest: list[str]) -> None:
-        """Takes an option with its values, which are removed from the rest."""
+    def _read_option(self, word: str, rest: list[str]) -> None:
+        """Reads an option with its values, which are removed from `rest`."""
         flag, sign, value = word.partition("=")
         option = self.known[flag]
         self.typed.append(word)
         if option.value_kind is ValueKind.NOTHING:
             self.switches.add(option.flags[0])
-            self.taken += [] if option.flags[0] in _OF_COMMAND else [word]
+            self.job_options += [] if option.flags[0] in _COMMAND_SWITCHES else [word]
             return
         values = [value] if sign else self._values(option, rest)
         if not values:
@@ -290,10 +290,10 @@ class _RunWords:
                 raise UsageError(f"-o {values[-1]}: expected {' or '.join(_FORMAT.choices)}", hint=_HINT)
             self.is_json = True
         else:
-            self.taken += [f"{flag}={value}" for value in values]
+            self.job_options += [f"{flag}={value}" for value in values]
 
     def _values(self, option: Option, rest: list[str]) -> list[str]:
-        """The next word, unless it is an option; behind the script, all values of an option with several."""
+        """The next word, unless it is an option; after the script, all values of an option with several."""
         values = [rest.pop(0)] if rest and rest[0].partition("=")[0] not in self.known else []
         while self.script and option.value_kind is ValueKind.MANY and rest and not rest[0].startswith("-"):
             values.append(rest.pop(0))
@@ -301,7 +301,7 @@ class _RunWords:
 
 
 def _stray_error(run_words: _RunWords, after: Sequence[str]) -> UsageError:
-    """The error for words behind the script that are no options; its hint is the line as it should be."""
+    """The error for words after the script that are no options; its hint is the corrected line."""
     word, typed, arguments = run_words.stray[0], run_words.typed, [*run_words.stray, *after]
     script = run_words.script if len(run_words.script) == 1 else ()  # `-m MODULE` is among the typed words
     if script and is_launcher([*script, *run_words.stray]):
@@ -318,8 +318,8 @@ def _stray_error(run_words: _RunWords, after: Sequence[str]) -> UsageError:
 
 
 def _guess(flag: str, known: Iterable[Option]) -> str:
-    """What an option that is not one of `batchai run` may mean; may be empty."""
-    return _MEANT.get(flag) or flag_hint(flag, known)
+    """A hint for an option that is not one of `batchai run`; may be empty."""
+    return _HINTS.get(flag) or flag_hint(flag, known)
 
 
 def _request(line: RunLine, context: Context, folder: Path) -> tuple[CellRequest, str]:
@@ -358,9 +358,9 @@ def launched_request(
 
     Raises:
         UsageError: The line cannot be translated, or the files cannot be sent.
-        SpecError: A value of the job is impossible.
+        SpecError: A value of the job is invalid.
     """
-    # the counts that the options ask for, and the GPUs of a node, as far as they are known here
+    # the counts of the options, and the GPUs of a node as far as this machine knows them
     gpus: int | None = _number(options, "--gpus")
     if not gpus:
         is_default = not any(word.startswith("--cluster=") for word in options)
@@ -384,7 +384,7 @@ def launched_request(
 
 
 def _number(options: Sequence[str], flag: str) -> int:
-    """The number that an option gives; 0 if it is not there or invalid."""
+    """The number that an option gives; 0 if it is missing or invalid."""
     texts = [word.partition("=")[2] for word in options if word.startswith(f"{flag}=")]
     return int(texts[-1]) if texts and texts[-1].isdecimal() else 0
 
@@ -394,8 +394,8 @@ def _translated(line: LauncherLine, options: Sequence[str]) -> list[str]:
     words = [f"{flag}={value}" for flag, value in line.options.items()]
     variables = {name: f"--env={name}={value}" for name, value in line.env.items()}
     variables |= {name: f"--env={name}" for name in line.passed}
-    named = {match[1] for word in options if (match := re.match(r"--(?:env|secret)=([^=]+)", word))}
-    return [*words, *(word for name, word in variables.items() if name not in named)]
+    job_variables = {match[1] for word in options if (match := re.match(r"--(?:env|secret)=([^=]+)", word))}
+    return [*words, *(word for name, word in variables.items() if name not in job_variables)]
 
 
 def _interpreter(
@@ -407,10 +407,10 @@ def _interpreter(
         UsageError: The nodes do not have it.
     """
     flags = {word.partition("=")[0] for word in options}
-    is_own = (
+    has_metadata = (
         line.is_project and not line.is_module and script_metadata(script.code)
-    )  # of PEP 723, instead of the project's
-    if not (line.python or line.is_project) or "--python" in flags or is_own:
+    )  # of PEP 723, in place of the project's
+    if not (line.python or line.is_project) or "--python" in flags or has_metadata:
         return []
     where = (
         "in the image"
@@ -447,7 +447,8 @@ def project_python(folder: Path, env: Mapping[str, str] = os.environ) -> str:
         environment = Path(active)
     else:
         environment = next(
-            (each / ".venv" for each in _upwards(folder) if (each / ".venv").is_dir()), folder / ".venv"
+            (parent / ".venv" for parent in _with_parents(folder) if (parent / ".venv").is_dir()),
+            folder / ".venv",
         )
     python = environment / "bin" / "python"
     if not python.exists():
@@ -457,21 +458,19 @@ def project_python(folder: Path, env: Mapping[str, str] = os.environ) -> str:
 
 def _uv_workspace(folder: Path) -> Path | None:
     """The folder of the project, or of the workspace that it is a member of."""
-    roots = [parent for parent in _upwards(folder) if (parent / _PROJECT).is_file()]
-    workspaces = (
-        parent for parent in roots if "workspace" in _uv_table(parent).get("tool", {}).get("uv", {})
-    )
+    roots = [parent for parent in _with_parents(folder) if (parent / _PROJECT).is_file()]
+    workspaces = (root for root in roots if "workspace" in _project(root).get("tool", {}).get("uv", {}))
     return next(workspaces, roots[0] if roots else None)
 
 
-def _upwards(folder: Path) -> Iterator[Path]:
+def _with_parents(folder: Path) -> Iterator[Path]:
     absolute = folder.absolute()
     yield from (absolute, *absolute.parents)
 
 
-def _uv_table(root: Path | None) -> Mapping[str, Any]:
-    """The project's file; empty without one."""
+def _project(root: Path) -> Mapping[str, Any]:
+    """The tables of a project's file; raises UsageError if it is invalid."""
     try:
-        return tomllib.loads(read_file(root / _PROJECT).decode()) if root else {}
+        return tomllib.loads(read_file(root / _PROJECT).decode())
     except (OSError, ValueError) as error:
         raise UsageError(f"uv run: {_PROJECT}: {error}") from None

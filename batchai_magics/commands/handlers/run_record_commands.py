@@ -31,10 +31,10 @@ from batchai_magics.records.provenance import NAMES, Provenance
 
 
 def stacks(context: Context, arguments: Namespace) -> ReportResult:
-    """The Python stack of every rank of a running job; the table has the place of each."""
+    """The Python stack of every rank of a running job; the table has each one's frame in user code."""
     stacks = stacks_of(context.backend, resource_commands.show_job(context, arguments))
-    places = ((rank.rank, rank.node, str(rank.user_frame or "")) for rank in stacks.ranks)
-    table = Table(("Rank", "Node", "Place"), tuple(places))
+    rows = ((rank.rank, rank.node, str(rank.user_frame or "")) for rank in stacks.ranks)
+    table = Table(("Rank", "Node", "Place"), tuple(rows))
     return ReportResult(stacks.to_data(), table, stacks, str(stacks))
 
 

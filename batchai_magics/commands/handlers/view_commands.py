@@ -49,7 +49,7 @@ def open_page(context: Context, arguments: Namespace) -> Stream:
 def _open(page: ServedPage, arguments: Namespace, closing: str) -> Stream:
     is_shown = not arguments.no_browser
     return Stream(
-        _served(page, is_shown=is_shown),
+        _serve_page(page, is_shown=is_shown),
         closing,
         in_notebook=partial(OpenedPage.open, page, is_shown=is_shown),
     )
@@ -58,13 +58,13 @@ def _open(page: ServedPage, arguments: Namespace, closing: str) -> Stream:
 def record(context: Context, arguments: Namespace) -> Stream:
     """Records a job until it has ended."""
     job = _job(context, arguments)
-    return Stream(_recorded(job, Path(arguments.to or f"{job.name}{SUFFIX}"), is_report=False), "")
+    return Stream(_record_job(job, Path(arguments.to or f"{job.name}{SUFFIX}"), is_report=False), "")
 
 
 def bug_report(context: Context, arguments: Namespace) -> Stream:
     """Records a job with versions and settings."""
     job = _job(context, arguments)
-    return Stream(_recorded(job, Path(arguments.to or f"{job.name}-report{SUFFIX}"), is_report=True), "")
+    return Stream(_record_job(job, Path(arguments.to or f"{job.name}-report{SUFFIX}"), is_report=True), "")
 
 
 def _job(context: Context, arguments: Namespace) -> Job:
@@ -97,11 +97,11 @@ class OpenedPage:
 
     def _repr_html_(self) -> str:
         address = html.escape(self.url)
-        what = "Opened" if self.is_open else "Open"
-        return f'{what} <a href="{address}" target="_blank" rel="noopener">{address}</a>'
+        verb = "Opened" if self.is_open else "Open"
+        return f'{verb} <a href="{address}" target="_blank" rel="noopener">{address}</a>'
 
 
-def _served(page: ServedPage, *, is_shown: bool) -> StreamParts:
+def _serve_page(page: ServedPage, *, is_shown: bool) -> StreamParts:
     try:
         opened = OpenedPage.open(page, is_shown=is_shown)
         yield Message(f"{opened}\nCtrl-C closes the page.", {"url": page.url})
@@ -111,7 +111,7 @@ def _served(page: ServedPage, *, is_shown: bool) -> StreamParts:
         page.close()
 
 
-def _recorded(job: Job, target: Path, *, is_report: bool) -> StreamParts:
+def _record_job(job: Job, target: Path, *, is_report: bool) -> StreamParts:
     if not job.is_done:
         yield Message(f"Recording {job.name} until it has ended. Ctrl-C stops it early.")
     path = record_job(job, target, is_report=is_report)

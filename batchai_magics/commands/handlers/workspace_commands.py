@@ -42,8 +42,8 @@ def list_workspaces(context: Context, arguments: Namespace) -> Sequence[Resource
 
 def list_usages(context: Context, arguments: Namespace) -> Sequence[Usage]:
     """The usage of each quota."""
-    asked = arguments.location or context.workspace_location(workspace_id(context.settings))
-    return USAGES.of(context.backend).list(asked)
+    location = arguments.location or context.workspace_location(workspace_id(context.settings))
+    return USAGES.of(context.backend).list(location)
 
 
 def create_experiment(context: Context, arguments: Namespace) -> Resource:
@@ -55,8 +55,7 @@ def create_experiment(context: Context, arguments: Namespace) -> Resource:
 
 def wait_for_experiment(context: Context, arguments: Namespace) -> Operation:
     """Waits until all jobs of the experiment have ended; raises JobFailedError if any of them failed."""
-    named = Namespace(**{**vars(arguments), "experiment": arguments.name})
-    id = context.experiment(named)
+    id = context.experiment(Namespace(**{**vars(arguments), "experiment": arguments.name}))
     jobs = resource_commands.list_jobs(context, id)
     back = f"The jobs keep running. To resume: batchai experiment wait -n {id.name} -w {id.workspace}"
     return Operation("Waiting", len(jobs), "job", _wait_for_all(context, id, jobs), back)

@@ -156,7 +156,7 @@ def _run_with_bar(operation: Operation, *, is_shown: bool, delay_s: float) -> An
     with bar:
         while True:
             try:
-                done = next(operation.steps)
+                amount = next(operation.steps)
             except StopIteration as end:
                 return end.value
-            bar.update(done)
+            bar.update(amount)

@@ -83,7 +83,7 @@ class StreamedData(Protocol):
 
 @runtime_checkable
 class Summarized(Protocol):
-    """Jobs that are printed as their summaries where `az`'s JSON is not asked for."""
+    """Jobs that are printed as their summaries unless the JSON of `az` is requested."""
 
     def to_summaries(self) -> Any:
         """JSON-ready data."""
@@ -124,8 +124,10 @@ class Result:
     def resolved(self) -> Any:
         """The value; for handles, the current resources."""
         values = self.value if type(self.value) is list else [self.value]
-        shown = [value.show_with_cost() if isinstance(value, ResourceHandle) else value for value in values]
-        return shown if values is self.value else shown[0]
+        resources = [
+            value.show_with_cost() if isinstance(value, ResourceHandle) else value for value in values
+        ]
+        return resources if values is self.value else resources[0]
 
     @cached_property
     def data(self) -> Any:
@@ -245,7 +247,7 @@ class ValueWithNotes:
 
 
 class SelectedJobs(NamedTuple):
-    """The names of the jobs that a line has selected, and the options that did."""
+    """The names of the jobs that a line selects, and the options that select them."""
 
     names: frozenset[str]
     options: str
@@ -255,7 +257,7 @@ class SelectedJobs(NamedTuple):
 class LiveResult(Result):
     """A result with the backend and the id of the cluster or experiment that a live view polls.
 
-    Of an experiment, `selected` are the jobs that the view has; None for all.
+    For an experiment, `selected` are the jobs that the view shows; None for all.
     """
 
     backend: Backend = field(kw_only=True)

@@ -33,7 +33,7 @@ _MAX_TRIALS = 20  # that a dry run lists
 def dry_run_text(
     request: CellRequest, settings: Settings, *, created_before: Collection[ResourceId] = ()
 ) -> DisplayText:
-    """The description, the uploads, the processes per node, and the problems found.
+    """The description, the uploads, the processes per node, and the problems.
 
     `created_before` are the jobs that the same line creates first, after which this one may start.
     """
@@ -48,8 +48,8 @@ def dry_run_text(
 def _text(request: CellRequest, settings: Settings, check: Callable[[Backend], object]) -> DisplayText:
     """The text of a job; `check` raises what its backend refuses before anything is sent."""
     is_default = request.cluster.name == settings.cluster
-    is_made_here = is_default and not is_paid(settings)  # with the sizes of Batch AI
-    gpus = vm_sizes.lookup(default_vm_size(settings)).gpus if is_made_here else 0
+    is_free_default = is_default and not is_paid(settings)  # is created with the sizes of Batch AI
+    gpus = vm_sizes.lookup(default_vm_size(settings)).gpus if is_free_default else 0
     JobBounds.of(settings).check(request.spec, gpus_per_node=gpus)
     preparation = request.spec.job_preparation
     lines = [
@@ -58,15 +58,15 @@ def _text(request: CellRequest, settings: Settings, check: Callable[[Backend], o
     ]
     if is_paid(settings) or request.spec.predecessors:
         lines += filter(None, [_cost_or_problem(request, settings, check)])
-    if is_made_here and request.spec.node_count > settings.cluster_nodes:
-        has = f"cluster {request.cluster.name} is made with {settings.cluster_nodes} nodes"
-        lines.append(f"problem: the job wants {request.spec.node_count} nodes; {has}")
+    if is_free_default and request.spec.node_count > settings.cluster_nodes:
+        cluster = f"cluster {request.cluster.name} is made with {settings.cluster_nodes} nodes"
+        lines.append(f"problem: the job wants {request.spec.node_count} nodes; {cluster}")
     lines += filter(None, [host_note(settings, request.spec)])
     return DisplayText("\n".join([*lines, "Nothing was written or submitted."]))
 
 
 def _cost_or_problem(request: CellRequest, settings: Settings, check: Callable[[Backend], object]) -> str:
-    """What the job is going to cost and wait for, or why its backend refuses it."""
+    """The forecast of the job's cost, or why its backend refuses it; may be empty."""
     with contextlib.closing(open_backend(settings)) as backend:
         try:
             check(backend)
@@ -78,11 +78,11 @@ def _cost_or_problem(request: CellRequest, settings: Settings, check: Callable[[
 def sweep_dry_run_text(request: SweepRequest, settings: Settings) -> DisplayText:
     """The trials of a sweep, and the dry run of the first one."""
     head = f"sweep {request.name}: {request.trial_count} trials ({request.options.search})"
-    shown = [
+    trials = [
         f"  {number}  {' '.join(f'{name}={value}' for name, value in trial.items())}"
         for number, trial in enumerate(request.trials[:_MAX_TRIALS], 1)
     ]
-    rest = len(request.trials) - len(shown)
+    rest = len(request.trials) - len(trials)
     more = [f"  … and {rest} more trials"] if rest else []
 
     def check(backend: Backend) -> None:
@@ -90,7 +90,7 @@ def sweep_dry_run_text(request: SweepRequest, settings: Settings) -> DisplayText
         check_predecessors(backend, request.first, settings.share)
 
     text = _text(request.first, settings, check)
-    return DisplayText("\n".join([head, *shown, *more, "", text]))
+    return DisplayText("\n".join([head, *trials, *more, "", text]))
 
 
 def _plan(request: CellRequest, gpus: int) -> Plan:
@@ -114,12 +114,12 @@ def _process_lines(plan: Plan, preparation: str) -> Iterator[str]:
     mask = SecretMask().line
     yield f"to start: {_count(plan.processes, 'process', 'es')} on {_count(plan.nodes, 'node')}, {how}"
     for node in range(len(plan.nodes)):
-        here = [process for process in plan.processes if process.node == node]
+        processes = [process for process in plan.processes if process.node == node]
         if preparation:
             yield f"  node {node}  preparation  {mask(preparation)}"
-        if not here:
+        if not processes:
             yield f"  node {node}  nothing"
-        for process in here:
+        for process in processes:
             yield f"  node {node}  {process.role.value} {process.rank}  {mask(process.command)}"
 
 

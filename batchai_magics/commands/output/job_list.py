@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MAX_RUNNING_READ = 20  # of the newest running jobs, whose logs are read for progress …
 MAX_FAILED_READ = 5  # … and of the newest failed ones
 MAX_METRICS_READ = 25  # of the newest jobs, whose logs are read for their headline metric …
-MAX_ASKED_READ = 500  # … or for the metrics that the user names
+MAX_NAMED_READ = 500  # … or for the metrics that the user names
 MAX_PARAMETERS = 6  # columns of parameters …
 LEAST_SHARE = 0.5  # … that this share of the jobs with parameters have
 MAX_NOTE = 40  # characters of a note
@@ -71,18 +71,18 @@ class JobList(list[JobResource]):
             yield as_json(job.with_cost(costs.of_job(job)) if costs else job)
 
     def to_summaries(self) -> list[dict[str, Any]]:
-        """The jobs in the JSON of `show`, without what only whole logs tell: best values, exceptions."""
+        """The jobs in the JSON of `show`, without best values and exceptions, which need whole logs."""
         from batchai_magics.commands.output.job_summary import job_summary  # imports the log readers
         from batchai_magics.follow.job_errors import error_without_logs
         from batchai_magics.models.runs.labels import Labels
 
         costs, labels = self._costs, self._run_labels
         headlines: dict[str, MetricSummary] = {}
-        for key, model in self._started(MAX_METRICS_READ).items():
+        for key, model in self._started_models(MAX_METRICS_READ).items():
             headline = model.metrics.headline
             if summary := headline and headline.summary:  # without a best value, if half of the log was read
                 headlines[key] = summary if model.is_whole else replace(summary, best=None, best_step=None)
-        shown = [job.with_cost(costs.of_job(job)) for job in self] if costs else self
+        jobs = [job.with_cost(costs.of_job(job)) for job in self] if costs else self
         return [
             job_summary(
                 job,
@@ -90,13 +90,13 @@ class JobList(list[JobResource]):
                 headlines.get(job.id.key),
                 error_without_logs(job),
             )
-            for job in shown
+            for job in jobs
         ]
 
-    def _started(self, limit: int) -> Mapping[str, JobModel]:
-        """Key of a job → its model, of the newest jobs that have begun; others have no logs."""
-        begun = list(islice((job for job in reversed(self) if job.has_begun), limit))
-        return {job.id.key: self._model(job) for job in reversed(begun)}
+    def _started_models(self, limit: int) -> Mapping[str, JobModel]:
+        """Key of a job → its model, for the newest jobs that have begun; others have no logs."""
+        started = list(islice((job for job in reversed(self) if job.has_begun), limit))
+        return {job.id.key: self._model(job) for job in reversed(started)}
 
     def _model(self, job: JobResource) -> JobModel:
         """The model of a job from the ends of its logs, which are read once."""
@@ -147,7 +147,7 @@ class JobList(list[JobResource]):
 
     @cached_property
     def _run_labels(self) -> Mapping[str, Labels]:
-        """Key of a job → its labels, of those that have any."""
+        """Key of a job → its labels, for the jobs that have any."""
         records = self._backend.records
         return records.labels([job.id for job in self]) if records and self else {}
 
@@ -168,43 +168,43 @@ class JobList(list[JobResource]):
 
     def _metrics(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """The columns of metrics: a title, and key of a job → cell."""
-        limit = MAX_ASKED_READ if self._metric_names else MAX_METRICS_READ
-        metrics = {key: model.metrics for key, model in self._started(limit).items()}
+        limit = MAX_NAMED_READ if self._metric_names else MAX_METRICS_READ
+        metrics = {key: model.metrics for key, model in self._started_models(limit).items()}
         if not metrics:
             return
         from batchai_magics.metrics.runs.metric_summary import number_text
 
         for name in self._metric_names:
-            asked = {key: metric.summary for key, every in metrics.items() if (metric := every.find(name))}
+            summaries = {key: metric.summary for key, run in metrics.items() if (metric := run.find(name))}
             yield (
                 name,
-                {key: number_text(summary.headline_value) for key, summary in asked.items() if summary},
+                {key: number_text(summary.headline_value) for key, summary in summaries.items() if summary},
             )
         if not self._metric_names:
-            headlines = {key: every.headline.summary for key, every in metrics.items() if every.headline}
+            headlines = {key: run.headline.summary for key, run in metrics.items() if run.headline}
             texts = {
                 key: f"{summary.label} {summary.value_text}" for key, summary in headlines.items() if summary
             }
             yield "Metric", texts
 
     def _progress(self) -> dict[str, str]:
-        # the newest running and failed jobs, whose logs are read for progress
+        """Key of a job → its progress, or why it never began; only the newest jobs' logs are read."""
         failed = [job for job in self if job.state is ExecutionState.FAILED]
-        telling = [job for job in self if job.is_running][-MAX_RUNNING_READ:]
-        telling += [job for job in failed if job.has_begun][-MAX_FAILED_READ:]
+        reporting = [job for job in self if job.is_running][-MAX_RUNNING_READ:]
+        reporting += [job for job in failed if job.has_begun][-MAX_FAILED_READ:]
         saving = [job for job in self if job.state is ExecutionState.TERMINATING]
-        lost = {job.id.key: why.partition(",")[0] for job in failed if (why := job.lost_predecessor)}
-        if not (telling or saving):
-            return lost
+        reasons = {job.id.key: reason.partition(",")[0] for job in failed if (reason := job.lost_predecessor)}
+        if not (reporting or saving):
+            return reasons
         from batchai_magics.jobs.job_logs import (  # imports log readers
             progress_text,
             saving_text,
         )
 
-        progress_of = [(job, self._model(job).progress) for job in telling]
+        progress_of = [(job, self._model(job).progress) for job in reporting]
         now = time.time()
-        known = {job.id.key: progress_text(job, progress, now) for job, progress in progress_of if progress}
-        return known | lost | {job.id.key: saving_text(job) for job in saving}
+        texts = {job.id.key: progress_text(job, progress, now) for job, progress in progress_of if progress}
+        return texts | reasons | {job.id.key: saving_text(job) for job in saving}
 
 
 class NewestFirst(JobList):
@@ -216,7 +216,7 @@ class NewestFirst(JobList):
         from batchai_magics.metrics.runs.metric_summary import sparkline
         from batchai_magics.metrics.runs.metric_traits import MetricKind
 
-        models = self._started(MAX_METRICS_READ).items()
+        models = self._started_models(MAX_METRICS_READ).items()
         headlines = {key: headline for key, model in models if (headline := model.metrics.headline)}
         curves = {
             key: sparkline(

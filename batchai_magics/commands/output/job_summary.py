@@ -1,4 +1,4 @@
-"""What `-o json` of `show`, `ps` and `run` prints of a job: no field of Azure's, nothing that is empty."""
+"""The JSON that `show`, `ps` and `run` print of a job with `-o json`: no fields of Azure, no empty ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from batchai_magics.models.resources import JobResource
     from batchai_magics.records.job_error import JobError
 
-_DIGITS = 3  # of seconds, behind the point
+_DIGITS = 3  # decimals of seconds
 
 
 def summary_of(job: Job) -> dict[str, Any]:
@@ -28,12 +28,12 @@ def summary_of(job: Job) -> dict[str, Any]:
     from batchai_magics.jobs.watch_records import stalled_s
     from batchai_magics.metrics import summarize
 
-    shown = with_wait_reason(job.backend, job.show_with_cost())
+    resource = with_wait_reason(job.backend, job.show_with_cost())
     labels = job.labels() if job.backend.records else Labels()
-    records = job.records() if shown.execution else []
+    records = job.records() if resource.execution else []
     metric = summarize(records, preferences=metric_preferences()).headline if records else None
-    warnings = hang_signs(job.backend, shown, stalled_s())
-    return job_summary(shown, labels, metric, error_of(job.backend, shown)) | _without_empty(
+    warnings = hang_signs(job.backend, resource, stalled_s())
+    return job_summary(resource, labels, metric, error_of(job.backend, resource)) | _without_empty(
         {"warnings": [*warnings]}
     )
 
@@ -49,7 +49,7 @@ def job_summary(
         durations["elapsed_s"] = (ended or now) - started
     facts = {
         **state_summary(job),
-        **{name: round(max(0.0, took.total_seconds()), _DIGITS) for name, took in durations.items()},
+        **{name: round(max(0.0, time.total_seconds()), _DIGITS) for name, time in durations.items()},
         "nodes": job.spec.node_count,
         "processes": len(job.ranks) or None,
         "attempts": len(job.attempts) or None,
@@ -75,8 +75,8 @@ def state_summary(job: JobResource) -> dict[str, Any]:
     }
     texts = {name: format_time(moment) for name, moment in times.items() if moment}
     exit_code = execution.exit_code if execution else None
-    named = {"name": job.id.name, "experiment": job.id.experiment, "state": job.word}
-    return _without_empty({**named, "exit_code": exit_code, **texts})
+    head = {"name": job.id.name, "experiment": job.id.experiment, "state": job.word}
+    return _without_empty({**head, "exit_code": exit_code, **texts})
 
 
 def _metric(metric: MetricSummary) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Jobs live on a terminal: the log of a run above its state, nodes, progress and metrics; a list of jobs."""
+"""Live views on a terminal: a run's log above its state, nodes, progress and metrics; a list of jobs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _FRAMES_PER_S = 4
 
 
 def watch_run(job: Job, console: Console) -> JobResource:
-    """Shows a job until it has ended, then how it ended; an interrupt leaves the log; returns the job."""
+    """Shows a job until it has ended, then its outcome; returns the job. An interrupt keeps the log."""
     view, files = RunView(paths_of(job.show())), [FileRef(job.id, name) for name in (OUT, ERR)]
     batches = events(job.backend, job.id, files=files, patterns=job.patterns, stalled_s=stalled_s())
     with Live(get_renderable=lambda: view, console=console, refresh_per_second=_FRAMES_PER_S, transient=True):
@@ -61,7 +61,7 @@ def watch_run(job: Job, console: Console) -> JobResource:
 
 
 def watch_table(tables: Iterable[Table], console: Console) -> None:
-    """Shows the newest of some tables until there are no more, its first rows if it is too long."""
+    """Shows each table in place of the previous one, of a table that is too long its first rows."""
     with Live(console=console, auto_refresh=False) as live:
         for table in tables:
             count = max(1, console.height - 2)
@@ -82,7 +82,7 @@ def print_new_states(tables: Iterable[Table], stream: TextIO) -> None:
 
 
 class RunView:
-    """The state of a job as the lines below its log; renders as of now. `paths` says whose the log shows."""
+    """The present state of a job as lines below its log, which has the user's paths by `paths`."""
 
     def __init__(self, paths: SourcePaths = NO_PATHS) -> None:
         self.model = JobModel(preferences=metric_preferences())
@@ -117,8 +117,8 @@ class RunView:
         if job is None:
             return Text("Submitted …", "dim")
         overview = JobOverview(job, datetime.now(timezone.utc), counts=counts)
-        has_nodes = counts and counts.running_node_count
-        nodes = f"{has_nodes} of {job.spec.node_count} running" if has_nodes else ""
+        running = counts and counts.running_node_count
+        nodes = f"{running} of {job.spec.node_count} running" if running else ""
         facts = " · ".join(filter(None, (overview.elapsed, overview.title, nodes, self.model.wait_reason)))
         state = (job.word, STATE_STYLES.get(job.word, ""))
         rows: list[RenderableType] = [Text.assemble((job.id.name, "bold"), "  ", state, "  ", visible(facts))]
@@ -133,23 +133,23 @@ class RunView:
 
     def _find_metrics(self) -> None:
         """Finds the metrics, the headline first, at most once a second and for a small share of the time."""
-        began = time.monotonic()
-        if began < self._metrics_due_at or not self.model.numbers:
+        start = time.monotonic()
+        if start < self._metrics_due_at or not self.model.numbers:
             return
         metrics = RunMetrics(self.model.numbers.table, self.model.preferences).summaries
         texts = [f"{metric.label} {metric.value_text}" for metric in metrics if not metric.is_timer]
         self._metrics = " · ".join(texts[:_MAX_METRICS])
-        cost_s = time.monotonic() - began
-        self._metrics_due_at = began + max(_METRICS_INTERVAL_S, cost_s / _MAX_METRICS_SHARE)
+        cost_s = time.monotonic() - start
+        self._metrics_due_at = start + max(_METRICS_INTERVAL_S, cost_s / _MAX_METRICS_SHARE)
 
 
 class LogLines:
-    """Splits logs into lines for a terminal, each behind the number of its rank if there are several."""
+    """Splits logs into lines for a terminal, each after the number of its rank if there are several."""
 
     def __init__(self, paths: SourcePaths = NO_PATHS) -> None:
         self.has_ranks = False
         self._paths = paths
-        self._open: dict[tuple[str, int | None], bytes] = {}
+        self._partial_lines: dict[tuple[str, int | None], bytes] = {}
 
     def feed(self, file: str, chunk: Chunk) -> Iterator[Text]:
         """The lines that a chunk completes."""
@@ -158,18 +158,18 @@ class LogLines:
             for span in chunk.spans
         ]
         for rank, data in pieces or [(None, chunk.data)]:
-            data = self._open.pop((file, rank), b"") + data
+            data = self._partial_lines.pop((file, rank), b"") + data
             end = whole_lines_end(data)
-            self._open[file, rank] = data[end:]
+            self._partial_lines[file, rank] = data[end:]
             for first, last in line_bounds(data[:end]):
                 yield self._line(file, rank, data[first:last])
 
     def finish(self) -> Iterator[Text]:
         """The last lines, which lack a newline."""
-        for (file, rank), data in self._open.items():
+        for (file, rank), data in self._partial_lines.items():
             if visible_text(data):
                 yield self._line(file, rank, data)
-        self._open.clear()
+        self._partial_lines.clear()
 
     def _line(self, file: str, rank: int | None, line: bytes) -> Text:
         filter = TerminalText()

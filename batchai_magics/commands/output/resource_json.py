@@ -35,7 +35,7 @@ _GROUP = re.compile(r"/subscriptions/[^/]+/resourceGroups/([^/]+)/", re.IGNORECA
 DURATION_FIELD = "maxWallClockTime"  # the only duration field
 _JSON_SCALARS = {str, int, float, bool, type(None)}
 COST, CURRENCY = "cost", "currency"  # of a job whose nodes have a price
-COST_DIGITS = 6  # behind the point
+COST_DIGITS = 6  # decimals
 
 
 def to_az_json(value: Any) -> Any:
@@ -104,7 +104,7 @@ def format_duration(text: str) -> str:
 
 @lru_cache(maxsize=256)
 def _schema(kind: type[BaseModel]) -> tuple[AzObject, Mapping[str, type[BaseModel]]]:
-    """The JSON names of a model's fields, each with null, and the models of those that have some."""
+    """The JSON names of a model's fields, each with null, and the models of fields that have one."""
     fields = {field.alias or name: field.annotation for name, field in kind.model_fields.items()}
     models = {name: inner for name, type in fields.items() if (inner := _model_in(type))}
     return dict.fromkeys(sorted(fields)), models
@@ -175,13 +175,13 @@ def _job(job: JobResource) -> AzObject:
         },
     }
     published = _completed({**_fields_with_nulls(JobSpec, spec), **state})
-    ours: AzObject = {}  # behind the fields of the published API, where there is any
+    extensions: AzObject = {}  # follow the fields of the published API
     if job.waiting or job.attempts:
-        ours[WAITING] = job.waiting or None
-        ours[ATTEMPTS] = [attempt.to_wire() for attempt in job.attempts] or None
+        extensions[WAITING] = job.waiting or None
+        extensions[ATTEMPTS] = [attempt.to_wire() for attempt in job.attempts] or None
     if job.cost:
-        ours |= {COST: round(job.cost.amount, COST_DIGITS), CURRENCY: job.cost.currency}
-    return published | ours if ours else published
+        extensions |= {COST: round(job.cost.amount, COST_DIGITS), CURRENCY: job.cost.currency}
+    return published | extensions if extensions else published
 
 
 def _head(resource: Workspace | Experiment | Cluster | JobResource | FileServer) -> AzObject:

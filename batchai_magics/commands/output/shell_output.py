@@ -141,7 +141,7 @@ def _without_empty(data: Any) -> Any:
 
 
 def read_overview(job: Job) -> JobOverview:
-    """What the text of a job needs, from the ends of its logs."""
+    """The overview of a job for its text, from the ends of its logs."""
     from batchai_magics.jobs.job_overview import short_overview
 
     return short_overview(job)
@@ -169,7 +169,7 @@ def job_text(overview: JobOverview) -> Text:
 
 
 def _facts(facts: Mapping[str, str]) -> Text:
-    """A line per fact: its label, and the text behind all labels."""
+    """A line per fact: its label, then its text, all texts aligned."""
     width = max(map(len, facts), default=0) + _GAP
     return Text("\n").join(
         Text.assemble((label.ljust(width), "dim"), (visible_lines(text), STATE_STYLES.get(text, "")))

@@ -99,10 +99,10 @@ _PROVISIONING: Column = ("State", lambda resource: resource.provisioning.state.v
 
 _EXTRA_COLUMNS: Sequence[Column] = (
     ("Waits", lambda job: job.waiting),
-    ("Attempts", lambda job: "; ".join(each.sentence for each in job.attempts)),
+    ("Attempts", lambda job: "; ".join(attempt.sentence for attempt in job.attempts)),
     ("Cost", lambda job: job.cost.text if job.cost else ""),
 )
-_COLUMNS: dict[str, Sequence[Column]] = {  # by the name of the type, so that a list loads its own only
+_COLUMNS: dict[str, Sequence[Column]] = {  # by the type's name, so that a list imports no other types
     "Workspace": (_NAME, _GROUP, ("Location", lambda workspace: workspace.location), _PROVISIONING),
     "Experiment": (_NAME, _GROUP, _WORKSPACE, _PROVISIONING),
     "Cluster": (

@@ -37,8 +37,8 @@ class TerminalText:
     def feed(self, data: bytes) -> bytes:
         """Filters these bytes; an incomplete sequence at the end is held back for the next call."""
         data = self._pending + data
-        begun = _INCOMPLETE.search(data, max(0, len(data) - _MAX_PENDING))
-        cut = begun.start() if begun else len(data)
+        incomplete = _INCOMPLETE.search(data, max(0, len(data) - _MAX_PENDING))
+        cut = incomplete.start() if incomplete else len(data)
         self._pending = data[cut:]
         return _SEQUENCE.sub(_filtered, data[:cut])
 

@@ -80,8 +80,8 @@ def candidates(expected: Expected, fragment: str, live_names: Sequence[str]) -> 
     """The candidates that start with `fragment`."""
     paths = matching_paths(fragment) if expected.live is NameKind.PATH else ()
     words = (*expected.words, *live_names, *paths)
-    fit = (word for word in dict.fromkeys(words) if word.startswith(fragment))
-    return [word for word in fit if visible(word) == word]  # drop names with terminal control characters
+    matching = (word for word in dict.fromkeys(words) if word.startswith(fragment))
+    return [word for word in matching if visible(word) == word]  # without terminal control characters
 
 
 def live_names_of(context: Context, live: NameKind, arguments: Namespace) -> Sequence[str]:
@@ -109,10 +109,10 @@ def _nodes(context: Context, arguments: Namespace) -> list[str]:
     return [node.id for node in context.backend.nodes(id)]
 
 
-def _stored(context: Context, arguments: Namespace, storage: Storage) -> list[str]:
-    from batchai_magics.commands.azure.storage_bucket import bucket_names as names_of
+def _buckets(context: Context, arguments: Namespace, storage: Storage) -> list[str]:
+    from batchai_magics.commands.azure.storage_bucket import bucket_names
 
-    return names_of(context, arguments, storage)
+    return bucket_names(context, arguments, storage)
 
 
 def _sweeps(context: Context, arguments: Namespace) -> list[str]:
@@ -128,8 +128,8 @@ _NAME_SOURCES: dict[NameKind, Callable[[Context, Namespace], Sequence[str]]] = {
     NameKind.SWEEP: _sweeps,
     NameKind.GROUP: lambda context, arguments: [group.name for group in context.groups.list()],
     NameKind.ACCOUNT: lambda context, arguments: [account.name for account in context.accounts.list()],
-    NameKind.SHARE: lambda context, arguments: _stored(context, arguments, context.storage),
-    NameKind.CONTAINER: lambda context, arguments: _stored(context, arguments, context.containers),
+    NameKind.SHARE: lambda context, arguments: _buckets(context, arguments, context.storage),
+    NameKind.CONTAINER: lambda context, arguments: _buckets(context, arguments, context.containers),
 }
 
 
@@ -153,25 +153,25 @@ class NameLookup:
     def __init__(self, find_context: Callable[[], Context], *, timeout_s: float = _TIMEOUT_S) -> None:
         self._find_context = find_context
         self._timeout_s = timeout_s
-        self._known: dict[str, Sequence[str]] = {}
+        self._cache: dict[str, Sequence[str]] = {}
 
     def names(self, expected: Expected) -> Sequence[str]:
         """The names, or on timeout the cached ones of the previous lookup; the next TAB has the new ones."""
         if expected.live in (NameKind.NOTHING, NameKind.PATH):
             return ()
         key = f"{expected.live} {expected.arguments}"
-        asking = threading.Thread(
-            target=self._ask, args=(key, expected), name="batchai-completion", daemon=True
+        lookup = threading.Thread(
+            target=self._look_up, args=(key, expected), name="batchai-completion", daemon=True
         )
-        asking.start()
-        asking.join(self._timeout_s)
-        return self._known.get(key, ())
+        lookup.start()
+        lookup.join(self._timeout_s)
+        return self._cache.get(key, ())
 
-    def _ask(self, key: str, expected: Expected) -> None:
+    def _look_up(self, key: str, expected: Expected) -> None:
         try:
-            self._known[key] = list(live_names_of(self._find_context(), expected.live, expected.arguments))
+            self._cache[key] = list(live_names_of(self._find_context(), expected.live, expected.arguments))
         except Exception:  # noqa: BLE001  any failure means no candidates; running the line reports it
-            self._known[key] = ()
+            self._cache[key] = ()
 
 
 def completion(words: Sequence[str]) -> DisplayText:

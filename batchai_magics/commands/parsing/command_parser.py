@@ -80,10 +80,12 @@ def command_help(command: CommandSpec, settings: Settings | None = None) -> Disp
     """The help of a command, with the options of the backends that the settings know."""
     head = f"Command\n    {PROGRAM} {command.words} : {command.summary}\n"
     sections = option_sections(options_of(command, settings))
-    shown = EXAMPLES.get(command.words, {})
-    lines = [f"    {what}\n        {PROGRAM} {command.words} {rest}\n" for what, rest in shown.items()]
-    examples = ["Examples", *lines] if lines else []
-    return DisplayText("\n".join([head, *sections, *examples]).rstrip())
+    examples = [
+        f"    {title}\n        {PROGRAM} {command.words} {words}\n"
+        for title, words in EXAMPLES.get(command.words, {}).items()
+    ]
+    heading = ["Examples"] if examples else []
+    return DisplayText("\n".join([head, *sections, *heading, *examples]).rstrip())
 
 
 SHELL_WORDS = {
@@ -112,11 +114,11 @@ _FLAG_SYNONYMS = {
     "logs": {"-n": "--tail", "--lines": "--tail", "--stderr": "--err"},
 }
 """The same for options, by the words of a command."""
-_OF_ONE_JOB = {"watch": "batchai logs {} -f", "ps": "batchai show {}"}
+_ONE_JOB_COMMANDS = {"watch": "batchai logs {} -f", "ps": "batchai show {}"}
 """What to write for one job, by commands that show all."""
 _HELP = frozenset(o.HELP.flags)
 _AZ = "az"
-_NAMING = ("name", "job", "cluster", "file")  # options that name the target of a command
+_TARGET_NAMES = ("name", "job", "cluster", "file")  # options that name the target of a command
 _AZ_COMMANDS = (*session_specs.COMMANDS, *storage_specs.COMMANDS)
 AZ_WORDS = (PROGRAM, *subcommands((), _AZ_COMMANDS))  # the first words that `%az` accepts
 
@@ -159,9 +161,9 @@ def parse(words: Sequence[str], settings: Settings | None = None) -> Invocation 
         inner = az_command_words(words[1:])
         parsed = inner if isinstance(inner, DisplayText) else parse(inner, settings)
         return parsed if isinstance(parsed, DisplayText) else replace(parsed, is_az=True)
-    reading = translate(words)
-    path = command_path(reading.words, COMMANDS)
-    rest = list(reading.words[len(path) :])
+    line = translate(words)
+    path = command_path(line.words, COMMANDS)
+    rest = list(line.words[len(path) :])
     command = next((command for command in COMMANDS if command.parts == path), None)
     if command is None:
         # the help of a group named alone; raises UsageError for an unknown command
@@ -170,7 +172,7 @@ def parse(words: Sequence[str], settings: Settings | None = None) -> Invocation 
         return group_help(path)
     if _HELP.intersection(rest):
         return command_help(command, settings)
-    return Invocation(command, arguments_of(command, rest, settings), reading.changed)
+    return Invocation(command, arguments_of(command, rest, settings), line.changed)
 
 
 def arguments_of(command: CommandSpec, words: Sequence[str], settings: Settings | None = None) -> Namespace:
@@ -201,23 +203,24 @@ def _unknown_word(path: Sequence[str], words: Sequence[str]) -> UsageError:
     commands = f"Commands: {', '.join(known)}."
     if word.startswith("-"):
         flags = (*_HELP, *(() if path else (_VERSION,)))
-        meant = _FLAG_SYNONYMS[""].get(word) if not path else None
-        guess = _meant(meant) or did_you_mean(word, flags) or commands
+        synonym = _FLAG_SYNONYMS[""].get(word) if not path else None
+        guess = _suggestion(synonym) or did_you_mean(word, flags) or commands
         return _usage_error(program, f"a command is missing before {word}", guess)
     if word == "help":
-        guess = _meant(" ".join((*path, *words[1:], "--help")))
+        guess = _suggestion(" ".join((*path, *words[1:], "--help")))
     elif not path and PurePath(word).suffix in (".py", ".ipynb") and Path(word).is_file():
-        guess = _meant(f"{PROGRAM} run {shlex.join(words)}")
+        guess = _suggestion(f"{PROGRAM} run {shlex.join(words)}")
     else:
         guess = _guess(path, word, known) or commands
     return _usage_error(program, f"'{word}' is not in the '{program}' command group.", guess)
 
 
 def _guess(path: Sequence[str], word: str, known: Sequence[str]) -> str:
-    """What a wrong word may stand for: another program's word, a command elsewhere, or a similar one."""
-    meant = "" if path else SYNONYMS.get(word.lower()) or _deeper_command(word)
-    near = did_you_mean(word, (*known, *(() if path else SHELL_WORDS), *legacy_words(path)))
-    return _meant(meant) or near or (_meant(_short_command(word)) if path == ("job",) else "")
+    """A suggestion for an unknown word: a synonym, a command of another group or a similar word."""
+    synonym = "" if path else SYNONYMS.get(word.lower()) or _deeper_command(word)
+    similar = did_you_mean(word, (*known, *(() if path else SHELL_WORDS), *legacy_words(path)))
+    short_command = _short_command(word) if path == ("job",) else ""
+    return _suggestion(synonym) or similar or _suggestion(short_command)
 
 
 def _short_command(word: str) -> str:
@@ -226,7 +229,7 @@ def _short_command(word: str) -> str:
     return next((f"{PROGRAM} {words}" for command in COMMANDS if command.words == words), "")
 
 
-def _meant(words: str | None) -> str:
+def _suggestion(words: str | None) -> str:
     return f'Did you mean "{words}"?' if words else ""
 
 
@@ -237,16 +240,16 @@ def _deeper_command(word: str) -> str:
 
 
 def _unknown_option(command: str, word: str, options: Sequence[Option]) -> UsageError:
-    if meant := _FLAG_SYNONYMS.get(command, {}).get(word):
-        guess = _meant(meant)
+    if synonym := _FLAG_SYNONYMS.get(command, {}).get(word):
+        guess = _suggestion(synonym)
     elif word.startswith("-"):
         flags = [flag for option in options for flag in option.flags if flag.startswith("--")]
         guess = did_you_mean(word.split("=")[0], flags)
-    elif name := _OF_ONE_JOB.get(command):
+    elif name := _ONE_JOB_COMMANDS.get(command):
         guess = f"It shows all jobs; for one: {name.format(shlex.quote(word))}"
     else:
-        naming = [option for option in options if option.name in _NAMING and not option.is_positional]
-        guess = _meant(f"{naming[0].flags[-1]} {word}" if naming else None)
+        targets = [option for option in options if option.name in _TARGET_NAMES and not option.is_positional]
+        guess = _suggestion(f"{targets[0].flags[-1]} {word}" if targets else None)
     return _usage_error(f"{PROGRAM} {command}", f"unrecognized arguments: {word}", guess)
 
 

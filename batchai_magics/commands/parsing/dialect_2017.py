@@ -11,18 +11,18 @@ from pathlib import PurePath
 
 _JOB = {"--name": "--job", "-n": "--job", "--job-name": "--job"}
 _CLUSTER = {"--name": "--cluster", "-n": "--cluster", "--cluster-name": "--cluster"}
-_LISTED = {"-e": "--expiry"}
+_EXPIRY = {"-e": "--expiry"}
 
 # Old command → current command, and old option → current option.
 _COMMANDS: Mapping[str, tuple[str, Mapping[str, str]]] = {
-    "job list-files": ("job file list", {**_JOB, **_LISTED}),
+    "job list-files": ("job file list", {**_JOB, **_EXPIRY}),
     "job stream-file": (
         "job file stream",
         {"--name": "--file-name", "-n": "--file-name", "--job-name": "--job"},
     ),
     "job list-nodes": ("job node list", _JOB),
     "cluster list-nodes": ("cluster node list", _CLUSTER),
-    "cluster list-files": ("cluster file list", {**_CLUSTER, **_LISTED}),
+    "cluster list-files": ("cluster file list", {**_CLUSTER, **_EXPIRY}),
 }
 # Renamed options of commands that kept their name; empty: the option no longer has a meaning.
 _MOUNTS = {
@@ -67,20 +67,20 @@ def legacy_words(path: Sequence[str]) -> tuple[str, ...]:
 
 def translate(words: Sequence[str]) -> TranslatedLine:
     """Translates a line to current syntax."""
-    old = " ".join(words[:2])
-    name, names = _COMMANDS.get(old, ("", {}))
+    old_name = " ".join(words[:2])
+    name, options = _COMMANDS.get(old_name, ("", {}))
     if name:
-        rest, changed = _renamed(words[2:], names)
-        return TranslatedLine((*name.split(), *rest), (f"{old} as {name}", *changed))
+        rest, changed = _with_renamed_options(words[2:], options)
+        return TranslatedLine((*name.split(), *rest), (f"{old_name} as {name}", *changed))
     for depth in (2, 3):
-        names = _names(" ".join(words[:depth]), words)
-        if names:
-            rest, changed = _renamed(words[depth:], names)
+        options = _renamed_options(" ".join(words[:depth]), words)
+        if options:
+            rest, changed = _with_renamed_options(words[depth:], options)
             return TranslatedLine((*words[:depth], *rest), changed)
     return TranslatedLine(tuple(words))
 
 
-def _names(command: str, words: Sequence[str]) -> Mapping[str, str]:
+def _renamed_options(command: str, words: Sequence[str]) -> Mapping[str, str]:
     """Old option → current option. `-c` of `job create` was its file and now is its cluster."""
     names = _OPTIONS.get(command, {})
     if command == "job create" and "-c" in words and {"-f", "--config-file"}.isdisjoint(words):
@@ -90,7 +90,9 @@ def _names(command: str, words: Sequence[str]) -> Mapping[str, str]:
     return names
 
 
-def _renamed(words: Sequence[str], names: Mapping[str, str]) -> tuple[list[str], tuple[str, ...]]:
+def _with_renamed_options(
+    words: Sequence[str], names: Mapping[str, str]
+) -> tuple[list[str], tuple[str, ...]]:
     """The words with their options renamed, and a description of each renaming."""
     renamed: list[str] = []
     changed: dict[str, None] = {}

@@ -262,10 +262,10 @@ def options_of(command: CommandSpec, settings: Settings | None = None) -> tuple[
             for option in backend_options(settings)
         )
         options = with_declared(options, native)
-    taken = {flag for option in options for flag in option.flags}
+    used_flags = {flag for option in options for flag in option.flags}
     output = Option(("--output", "-o"), "Output format, in place of text.", choices=command.outputs)
     for option in in_section("Global Arguments", output, *_GLOBAL):
-        if flags := tuple(flag for flag in option.flags if flag not in taken):
+        if flags := tuple(flag for flag in option.flags if flag not in used_flags):
             options = (*options, replace(option, flags=flags))
     return options
 

@@ -135,8 +135,8 @@ def _item_commands(
 ) -> tuple[CommandSpec, ...]:
     """The commands that files and blobs share.
 
-    `named` are the options that name the bucket and the item, `target` is that of a download; `more` go with
-    the upload of a folder.
+    `named` are the options that name the bucket and the item, `target` the flags for a download's target,
+    `more` further options for the upload of a folder.
     """
     words, one, make = f"storage {noun}", (*named, *o.ACCESS), partial(_storage, kind=kind)
     bucket_option = share_option if kind is BucketKind.SHARE else container_option
