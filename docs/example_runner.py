@@ -23,7 +23,7 @@ from batchai_magics.backends.node import attempt, child_processes
 from batchai_magics.backends.node.job_environment import RUN_SCRIPT, free_ports, inherited
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.launcher import LOOPBACK, Deadline, Report
-from batchai_magics.backends.node.outcome import TERMINATE, failed_with, not_run, stopped
+from batchai_magics.backends.node.outcome import TERMINATE, failed_with, stop_outcome, supervisor_failure
 from batchai_magics.backends.node.ranks import signal_pipe, termination
 from batchai_magics.backends.service import runner
 from batchai_magics.backends.service.file_repository import FileRepository
@@ -122,7 +122,7 @@ class ProcessRunner(runner.Runner):
         return is_new or any(self._layout.clusters.glob(f"*/queue/* {run.guid}"))
 
     def stop(self, runs: Sequence[Run], reason: str = "", *, grace_s: float | None = None) -> None:
-        unless_begun = failed_with("ClusterNotFound", reason) if reason else stopped(TERMINATE)
+        unless_begun = failed_with("ClusterNotFound", reason) if reason else stop_outcome(TERMINATE)
         for job in (self._layout.job(run.guid) for run in runs):
             if private_files.write_new(job.root / "begun", NEVER):  # so that it does not
                 job.environment.unlink(missing_ok=True)
@@ -196,7 +196,7 @@ def _status(job: JobLayout, created: float, is_queued: bool) -> RunStatus:
     if is_lost and end is None:
         lost = failed_with("JobSupervisorLost", "The process that ran the job disappeared")
         is_stopped = reason or (has_begun and not nodes)
-        end = (stopped(reason or TERMINATE) if is_stopped else lost)._replace(ended=time.time())
+        end = (stop_outcome(reason or TERMINATE) if is_stopped else lost)._replace(ended=time.time())
     if end:
         return RunStatus.of_end(end, started)
     if reason:
@@ -213,7 +213,7 @@ class StopReport(Report):
 
     def stop_request(self, *, is_signalled: bool) -> Outcome | None:
         reason = _text(self._job.root / "stop")
-        return stopped(reason) if reason else None
+        return stop_outcome(reason) if reason else None
 
     def is_hurried(self) -> bool:
         return (self._job.root / "kill").exists()
@@ -232,7 +232,7 @@ def main() -> None:
         children = child_processes.ChildLauncher(job, signal_pipe.SignalPipe(), os.environ)
         end = attempt.AttemptRunner(plan, children, StopReport(job, plan)).run()
     except Exception as error:  # noqa: BLE001 whatever it was, the job must not stay "running"
-        end = not_run(error)
+        end = supervisor_failure(error)
     write_end(job.end, end._replace(ended=time.time()))
     ProcessRunner(Layout(job.root.parents[1])).reconcile()
 

@@ -59,27 +59,27 @@ _SHORTEST_LINK_MIN, _LONGEST_LINK_MIN = 5, 600  # limits of the API
 _TOTAL = re.compile(r"/(\d+)\s*$")
 
 
-def _offered(facet: str) -> Any:
-    """A facet that an endpoint has if it is a server of our own and offers it."""
+def _server_facet(facet: str) -> Any:
+    """A facet that an endpoint has if it is `batchai serve` and offers it."""
     return property(lambda backend: getattr(backend.server, facet, None))
 
 
 class ArmBackend(Backend):
     """Jobs at an endpoint. It keeps no state: all processes and machines see the same.
 
-    A server of our own has extensions. Of any other endpoint the published API is used alone, and what that
-    has no operation for is composed of its operations, as `Backend` does.
+    `batchai serve` has extensions. Other endpoints are used through the published API alone; methods without
+    an operation there are composed of others, as in `Backend`.
     """
 
     accounts: ServerAccounts
     groups: ServerGroups
     usages: ServerUsages
-    containers: Storage | None = _offered("containers")
-    node_commands: NodeCommands | None = _offered("node_commands")
-    preemption: Preemption | None = _offered("preemption")
-    setup_logs: SetupLogs | None = _offered("setup_logs")
-    telemetry: Telemetry | None = _offered("telemetry")
-    records: Records | None = _offered("records")
+    containers: Storage | None = _server_facet("containers")
+    node_commands: NodeCommands | None = _server_facet("node_commands")
+    preemption: Preemption | None = _server_facet("preemption")
+    setup_logs: SetupLogs | None = _server_facet("setup_logs")
+    telemetry: Telemetry | None = _server_facet("telemetry")
+    records: Records | None = _server_facet("records")
 
     def __init__(self, endpoint: Endpoint, settings: Settings) -> None:
         self._connection = EndpointConnection(endpoint, settings.subscription)
@@ -96,7 +96,7 @@ class ArmBackend(Backend):
 
     @property
     def capabilities(self) -> Capabilities:  # type: ignore[override]  # discovered on first use
-        """The capabilities of the endpoint; of any other than our own server the minimum."""
+        """The capabilities of the endpoint; for any other than `batchai serve`, the minimum."""
         server = self.server
         pace = Pace(poll_interval_s=self._connection.endpoint.settings.look_s)
         return server.capabilities if server else Capabilities(name=NAME, pace=pace)
@@ -139,9 +139,9 @@ class ArmBackend(Backend):
                 parse_resource(item, kind) for item in list_items(self._connection, request, after)
             )
         size = min(page.size, _LONGEST_PAGE)
-        listed = next(list_pages(self._connection, request, page.after, size))
-        following = Page(page.size, listed.next) if listed.next else None
-        return Listing((parse_resource(item, kind) for item in listed.items), following)
+        json_page = next(list_pages(self._connection, request, page.after, size))
+        next_page = Page(page.size, json_page.next) if json_page.next else None
+        return Listing((parse_resource(item, kind) for item in json_page.items), next_page)
 
     def names(self, parent: ResourceId, kind: Kind, prefix: str = "") -> Sequence[str]:
         """The names inside `parent` with a prefix, matched case-insensitively."""
@@ -177,7 +177,7 @@ class ArmBackend(Backend):
         self._connection.delete(ArmRequest("DELETE", resource_path(id)))
 
     def terminate(self, job: ResourceId, *, now: bool = False) -> None:
-        """Terminates a job; no effect on one that has ended. `now` is for servers of our own."""
+        """Terminates a job; no effect on one that has ended. Only `batchai serve` supports `now`."""
         headers = {AT_ONCE: "true"} if now else {}
         self._connection.send(ArmRequest("POST", resource_path(job, "terminate"), headers=headers))
 
@@ -216,12 +216,12 @@ class ArmBackend(Backend):
         is_complete = isinstance(job, JobResource) and job.state.is_final
         folder, _, name = file.path.strip("/").rpartition("/")
         same_name = [item for item in self.files(file.job, file.directory_id, folder) if item.name == name]
-        listed = min(same_name, key=lambda item: item.is_directory, default=None)
-        if listed is None:
+        entry = min(same_name, key=lambda item: item.is_directory, default=None)
+        if entry is None:
             return Chunk(b"", offset, 0, is_complete)
-        if not listed.is_file or not listed.download_url:
-            raise NotFoundError(f"{listed.name} is {listed.kind.words}, not a file", code="FileNotFound")
-        data, size = _read_address(self._connection.endpoint, listed, offset, limit)
+        if not entry.is_file or not entry.download_url:
+            raise NotFoundError(f"{entry.name} is {entry.kind.words}, not a file", code="FileNotFound")
+        data, size = _read_address(self._connection.endpoint, entry, offset, limit)
         return Chunk(data, offset, size, is_complete)
 
     def tail(
@@ -232,7 +232,7 @@ class ArmBackend(Backend):
         *,
         wait_s: float = 0.0,
     ) -> Mapping[str, Chunk]:
-        """The new bytes of all logs of a job; an endpoint that can waits up to `wait_s` for some."""
+        """The new bytes of all logs of a job; `batchai serve` waits up to `wait_s` for some."""
         if server := self.server:
             return server.tail(job, positions, limit, wait_s=wait_s)
         return super().tail(job, positions, limit)

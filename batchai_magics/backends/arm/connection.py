@@ -44,7 +44,11 @@ class Endpoint:
 
     @classmethod
     def of(cls, settings: ArmSettings) -> Endpoint:
-        """The endpoint of the settings; UsageError if missing or if the token would travel unencrypted."""
+        """The endpoint of the settings.
+
+        Raises:
+            UsageError: It is missing or invalid, or the token would travel unencrypted.
+        """
         url = settings.endpoint.strip().rstrip("/")
         if not url:
             raise UsageError("the arm backend has no endpoint", hint=_HOW)
@@ -101,7 +105,7 @@ class StaticToken:
         self._token = token
 
     def get_token(self, *scopes: str, **more: Any) -> AccessToken:
-        """The token, valid for a day: then the library asks again."""
+        """The token, valid for a day, after which the library calls this again."""
         from azure.core.credentials import AccessToken
 
         return AccessToken(self._token, int(time.time()) + _TOKEN_LIFE_S)
@@ -110,10 +114,10 @@ class StaticToken:
 def credentials(endpoint: Endpoint) -> dict[str, Any]:
     """The authentication options of Azure's clients for the endpoint.
 
-    Azure's tokens are scoped to the endpoint, so no other service accepts them, and go to no http.
+    Azure's tokens are scoped to the endpoint, so no other service accepts them, and are never sent over http.
 
     Raises:
-        ServiceError: there is no token, and Azure's cannot be sent.
+        ServiceError: There is no token, and one of Azure cannot be sent.
     """
     if endpoint.settings.token:
         token = StaticToken(endpoint.settings.token)
@@ -166,10 +170,10 @@ class EndpointConnection(ArmClient):
 
 def _add_extension_headers(pipeline_request: Any) -> None:
     """Asks `batchai serve` for extended responses and for long polling of operations; others ignore both."""
-    sent = pipeline_request.http_request
-    sent.headers[OWN_CLIENT] = "1"
-    if sent.method == "GET" and "/operationresults/" in sent.url.lower():
-        sent.headers[PREFER] = prefer_wait(_OPERATION_WAIT_S)
+    request = pipeline_request.http_request
+    request.headers[OWN_CLIENT] = "1"
+    if request.method == "GET" and "/operationresults/" in request.url.lower():
+        request.headers[PREFER] = prefer_wait(_OPERATION_WAIT_S)
 
 
 def resource_path(id: ResourceId, action: str = "") -> str:

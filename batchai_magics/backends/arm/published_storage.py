@@ -96,18 +96,18 @@ class PublishedStorage(Storage):
         return sorted((entry for entry in entries if not is_part(entry.path)), key=lambda entry: entry.path)
 
     def show(self, share: str, path: str) -> ShareFile:
-        """A file or folder, as of now."""
-        place = checked_path(path)
+        """The current properties of a file or folder."""
+        target = checked_path(path)
         with share_errors(share, path, self._noun):
             try:
-                with self.file(share, place) as client:
-                    return file_of(place, client.get_file_properties(), FileKind.FILE)
+                with self.file(share, target) as client:
+                    return file_of(target, client.get_file_properties(), FileKind.FILE)
             except (NotFoundError, ConflictError) as error:  # it may be a folder
                 if isinstance(error, NotFoundError) and error.code in NO_SHARE:
                     raise
             with self._share(share) as shares:
-                folder = shares.get_directory_client(place).get_directory_properties()
-            return file_of(place, folder, FileKind.DIRECTORY)
+                folder = shares.get_directory_client(target).get_directory_properties()
+            return file_of(target, folder, FileKind.DIRECTORY)
 
     def download(self, share: str, path: str) -> bytes:
         """A file's content."""
@@ -116,17 +116,17 @@ class PublishedStorage(Storage):
 
     def delete(self, share: str, path: str) -> None:
         """Deletes a file, or a folder with its contents."""
-        place = checked_path(path)
-        if not place:
+        target = checked_path(path)
+        if not target:
             raise api_errors.not_on_share(share, path)
-        if not self.show(share, place).is_directory:
-            with self.file(share, place) as file:
+        if not self.show(share, target).is_directory:
+            with self.file(share, target) as file:
                 file.delete_file()
             return
-        for entry in self.list(share, place):
+        for entry in self.list(share, target):
             self.delete(share, entry.path)
         with self._share(share) as client:
-            client.get_directory_client(place).delete_directory()
+            client.get_directory_client(target).delete_directory()
 
     def remove(self, share: str) -> None:
         """Deletes a share with its contents."""
@@ -250,13 +250,13 @@ class PublishedStorage(Storage):
         return 0
 
     def write(self, share: str, path: str, offset: int, data: bytes) -> None:
-        """Sends the next piece of an upload that `begin` started; remains of an earlier one are cut off."""
+        """Sends the next piece of an upload that `begin` started; truncates the part file behind it."""
         part = _part(path)
         self.resize(share, part, offset + len(data))
         self.change(share, part, offset, data)
 
     def finish(self, share: str, path: str, sha256: str) -> None:
-        """Moves an uploaded file into place if its digest matches; reads it once more to compute that."""
+        """Moves an uploaded file into place if its digest matches, for which it reads the file."""
         part = _part(path)
         digest, offset = hashlib.sha256(), 0
         while data := self.read(share, part, offset, BLOCK_BYTES):
@@ -270,9 +270,9 @@ class PublishedStorage(Storage):
     @contextlib.contextmanager
     def file(self, share: str, path: str) -> Iterator[ShareFileClient]:
         """The client of a file; its exceptions are translated into ours."""
-        place = checked_path(path)
+        target = checked_path(path)
         with self._share(share) as client:
-            yield client.get_file_client(place)
+            yield client.get_file_client(target)
 
     @contextlib.contextmanager
     def _share(self, share: str) -> Iterator[ShareClient]:
@@ -315,7 +315,7 @@ class PublishedStorage(Storage):
 
 
 def _read_content(stream: Any, url: str) -> bytes:
-    """The content of a file that is returned as one value; larger ones are fetched or read in pieces."""
+    """The content of a file as one value; raises ServiceError for one that must be read in pieces."""
     check_size(url, stream.size)
     return bytes(stream.readall())
 
@@ -349,11 +349,11 @@ def run_parallel(tasks: Sequence[Callable[[], Steps[T]]]) -> Steps[list[T]]:
             futures = [pool.submit(run, task) for task in tasks]
             for future in futures:
                 future.add_done_callback(end)
-            left = len(futures)
-            while left:
+            running_count = len(futures)
+            while running_count:
                 count = counts.get()
                 if count is None:
-                    left -= 1
+                    running_count -= 1
                 else:
                     yield count
         finally:
@@ -362,13 +362,13 @@ def run_parallel(tasks: Sequence[Callable[[], Steps[T]]]) -> Steps[list[T]]:
 
 
 def read_local(copy: Copy) -> bytes:
-    """The content of the file of this machine."""
+    """The content of the local file of a copy."""
     with naming(copy, "read"):
         return copy.local_path.read_bytes()
 
 
 def save_local(copy: Copy, data: bytes, unfinished: PartialDownloads) -> int:
-    """Writes a complete file of this machine and moves it into place; returns its size in bytes."""
+    """Writes the local file of a copy atomically; returns its size in bytes."""
     with naming(copy, "written"):
         target = str(copy.local_path)
         part = PartialDownloads.path(target, copy.path)

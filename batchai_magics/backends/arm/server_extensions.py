@@ -83,9 +83,9 @@ _KEEP_ALIVE = CommandBytes(b"")
 
 
 class ServerDiscovery:
-    """Whether an endpoint is a server of our own.
+    """Whether an endpoint is `batchai serve`.
 
-    The endpoint is queried on first use. While it is unreachable or denies access, it counts as any other
+    The endpoint is queried on first use. While it is unreachable or denies access, it is treated as any other
     endpoint, and each use queries again. Thread-safe.
     """
 
@@ -115,12 +115,12 @@ class ServerDiscovery:
 
 
 class ServerExtensions:
-    """What a server of our own offers beyond the published API: fewer requests, more facets.
+    """The extensions of `batchai serve` to the published API: fewer requests, more facets.
 
-    Remembers the state and the logs of each job as of its last tail.
+    Caches the state and the log names of each job as of its last tail, for long polling.
     """
 
-    max_jobs = 500  # whose states are kept for the next request
+    max_jobs = 500  # the maximum number of cached states
 
     def __init__(
         self, connection: EndpointConnection, info: ServerInfo, accounts: ServerAccounts, group: str
@@ -159,7 +159,7 @@ class ServerExtensions:
         return [run for run in runs if isinstance(run, JobResource)]
 
     def host_note(self, job: JobSpec) -> str:
-        """What the server does with a job whose image it cannot run, or its refusal."""
+        """The server's note on a job whose image it cannot run; raises its refusal."""
         request = ArmRequest("POST", self._provider("batchaiHostNote"), body=job.to_wire(secrets=True))
         return str(self._connection.request_json(request)["value"])
 
@@ -300,7 +300,7 @@ class ServerRecords(_ServerFacet):
 class ExtendedStorage(PublishedStorage):
     """The shares of our own server, or with the service `blob` its containers; `group` has its own account.
 
-    The server keeps unfinished uploads out of sight.
+    The server does not list unfinished uploads.
     """
 
     def __init__(
@@ -320,10 +320,10 @@ class ExtendedStorage(PublishedStorage):
                 super().upload(share, {path: content})
 
     def show(self, share: str, path: str) -> ShareFile:
-        """A file or folder; the server answers for both alike."""
-        place = checked_path(path)
-        with share_errors(share, path, self._noun), self.file(share, place) as client:
-            return file_of(place, client.get_file_properties(), FileKind.FILE)
+        """A file or folder; one request serves both on `batchai serve`."""
+        target = checked_path(path)
+        with share_errors(share, path, self._noun), self.file(share, target) as client:
+            return file_of(target, client.get_file_properties(), FileKind.FILE)
 
     def begin(self, share: str, path: str, size_bytes: int) -> int:
         """Starts or resumes an upload in pieces; returns the offset to send from."""

@@ -1,4 +1,4 @@
-"""The clients of azure-storage-file-share, one an account, and what their responses and errors mean."""
+"""The clients of azure-storage-file-share, one per account; translation of their results and errors."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _HOST = ".file."
 
 
 class ShareClients:
-    """The service clients of storage accounts: one an account, made with its key on first use and cached."""
+    """The service clients of storage accounts, each created with the account's key on first use."""
 
     headers: Mapping[str, str] = {}  # of every request
 
     def __init__(self, connection: EndpointConnection, accounts: ServerAccounts) -> None:
         self._connection, self._accounts = connection, accounts
         self._lock = threading.Lock()
-        self._made: dict[str, ShareServiceClient] = {}
+        self._clients: dict[str, ShareServiceClient] = {}
 
     def names(self) -> list[str]:
         """The names of all accounts."""
@@ -47,19 +47,19 @@ class ShareClients:
     def account(self, name: str) -> ShareServiceClient:
         """The client of an account."""
         with self._lock:
-            made = self._made.get(name)
-        if made is None:
+            client = self._clients.get(name)
+        if client is None:
             from azure.storage.fileshare import ShareServiceClient
 
-            made = ShareServiceClient(
+            client = ShareServiceClient(
                 self._address(name),
                 credential={"account_name": name, "account_key": self._key(name)},
                 headers=dict(self.headers),
                 **_settings(self._connection.endpoint),
             )
             with self._lock:
-                self._made[name] = made
-        return made
+                self._clients[name] = client
+        return client
 
     def share(self, share: str) -> ShareClient:
         """The client of a share `account/name`, or `name`."""
@@ -69,7 +69,7 @@ class ShareClients:
     def forget(self) -> None:
         """Drops all clients: their keys may have been renewed."""
         with self._lock:
-            self._made.clear()
+            self._clients.clear()
 
     def _address(self, name: str) -> str:
         return f"https://{name}.file.core.windows.net"
@@ -79,18 +79,18 @@ class ShareClients:
 
 
 class ResponseHeaders:
-    """The headers of a response, of which clients return a part only; pass `keep` as `raw_response_hook`."""
+    """All headers of a response, of which clients return only some; pass `keep` as `raw_response_hook`."""
 
     def __init__(self) -> None:
-        self._told: Mapping[str, str] = {}
+        self._headers: Mapping[str, str] = {}
 
     def keep(self, response: Any) -> None:
         """Keeps the headers of a response."""
-        self._told = {name.lower(): value for name, value in response.http_response.headers.items()}
+        self._headers = {name.lower(): value for name, value in response.http_response.headers.items()}
 
     def get(self, name: str, default: str = "") -> str:
         """The value of a header; `name` is in lower case."""
-        return self._told.get(name, default)
+        return self._headers.get(name, default)
 
 
 def signed_file_client(endpoint: Endpoint, address: SplitResult) -> ShareFileClient:
@@ -182,7 +182,7 @@ def check_file(file: ShareFile) -> None:
 
 @contextlib.contextmanager
 def ignore_existing() -> Iterator[None]:
-    """Ignores the conflict when what is created exists already."""
+    """Ignores the conflict of a creation if the resource exists already."""
     try:
         yield
     except ConflictError as error:

@@ -24,12 +24,12 @@ class ServerGroups:
 
     def create(self, name: str, location: str, tags: Mapping[str, str] | None = None) -> ResourceGroup:
         """Creates a group, or changes its tags."""
-        tagged = {} if tags is None else {"tags": dict(tags)}
+        tags_field = {} if tags is None else {"tags": dict(tags)}
         with self._connection.translated_errors():
-            made = self._connection.client.resource_groups.create_or_update(
-                check_group_name(name), {"location": location, **tagged}, cls=_text
+            group = self._connection.client.resource_groups.create_or_update(
+                check_group_name(name), {"location": location, **tags_field}, cls=_text
             )
-        return _group(made)
+        return _group(group)
 
     def show(self, name: str) -> ResourceGroup:
         """The group of that name."""

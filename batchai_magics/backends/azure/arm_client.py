@@ -55,7 +55,7 @@ class ArmClient(ABC):
         return arm_protocol.parse_object(self.send(request).text(), self.url, self.hints)
 
     def send(self, request: ArmRequest, *, is_streamed: bool = False) -> HttpResponse:
-        """The response to a request; raises its error. With `is_streamed` the body is not read yet."""
+        """The response to a request, or raises the error in it; with `is_streamed`, the body is not read."""
         from azure.core.rest import HttpRequest
 
         http_request = HttpRequest(
@@ -147,11 +147,11 @@ def list_pages(
     client: ArmClient, request: ArmRequest, after: str = "", size: int | None = None
 ) -> Iterator[JsonPage]:
     """The pages of a list from a token on, requested lazily."""
-    sized = {"maxresults": str(size)} if size else {}
+    limit = {"maxresults": str(size)} if size else {}
     while True:
-        begun = {_TOKEN: after} if after else {}
-        asked = replace(request, query={**request.query, **sized, **begun})
-        data = client.request_json(asked)
+        start = {_TOKEN: after} if after else {}
+        page_request = replace(request, query={**request.query, **limit, **start})
+        data = client.request_json(page_request)
         # Only the token of the next link is used: the link may name any host.
         query = {name.lower(): value for name, value in link_query(data.get("nextLink")).items()}
         page = JsonPage(

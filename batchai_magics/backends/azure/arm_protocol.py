@@ -72,7 +72,7 @@ _MAX_LENGTH = 200  # of quoted text of the server
 
 @dataclass(frozen=True)
 class Hints:
-    """What to do about errors of one service: a refused token, another service at the address, silence, …."""
+    """The hints of errors of one service: a refused token, another service at the address, no response, …."""
 
     token: str = "Is BATCHAI_TOKEN the token that `batchai serve` keeps, or one of `batchai serve user add`?"
     endpoint: str = "Is the endpoint right? `batchai serve` prints its own."
@@ -104,9 +104,9 @@ def arm_error(status: int, text: str, url: str, hints: Hints = OWN_SERVER) -> Ba
     error = data.get("error") if isinstance(data, Mapping) else None
     if not isinstance(error, Mapping):
         return _wrong_endpoint(url, f"it answers {status} {_shortened(text)}".rstrip(), hints)
-    own = extension_wire.error_from_wire(error)
-    if own is not None and status != 503:
-        return own
+    own_error = extension_wire.error_from_wire(error)
+    if own_error is not None and status != 503:
+        return own_error
     kind, code = _ERROR_TYPES.get(status, ServiceError), str(error.get("code") or "")
     message = str(error.get("message") or f"{url} answered {status}")
     hint = hints.token if status == 401 else str(error.get(extension_wire.HINT) or "")
@@ -170,8 +170,8 @@ def sign_in_error(message: str, hints: Hints = OWN_SERVER) -> ServiceError:
     return ServiceError(text, code="SignInRefused", hint=_REFUSED_SIGN_IN)
 
 
-def _wrong_endpoint(url: str, what: str, hints: Hints) -> ServiceError:
-    text = f"{url} does not speak the protocol of Azure Resource Manager: {what}"
+def _wrong_endpoint(url: str, response: str, hints: Hints) -> ServiceError:
+    text = f"{url} does not speak the protocol of Azure Resource Manager: {response}"
     return ServiceError(text, code="WrongEndpoint", hint=hints.endpoint)
 
 

@@ -31,7 +31,7 @@ def bounded_transport(**options: Any) -> RequestsTransport:
 
 
 def unbounded() -> dict[str, Any]:
-    """The option of one request whose response never ends; its reader bounds what it keeps of it."""
+    """The option of a request whose response never ends; its reader must bound what it keeps."""
     return {"hooks": {"response": [lambda *_, **__: None]}}  # in place of the session's
 
 

@@ -22,8 +22,8 @@ from batchai_magics.models.job_execution import RUN_FOLDERS, STDOUTERR
 from batchai_magics.models.resource_ids import Kind, ResourceId
 
 _MISNAMED = (errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL)
-_TAKEN = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY)
-_CLOSED = (errno.EROFS, errno.EACCES, errno.EPERM)
+_OTHER_TYPE = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY)
+_NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 def not_found(id: ResourceId, names: Sequence[str] = ()) -> NotFoundError:
@@ -44,7 +44,7 @@ def output_directory_not_found(directory_id: str, known: Sequence[str]) -> NotFo
 
 
 def output_directory_not_here(directory_id: str, path: str) -> NotFoundError:
-    """The output directory is at `path` on the job's nodes, and on no share that can be read."""
+    """The output directory is at `path` on the job's nodes, not on a share that can be read."""
     return _no_directory(directory_id, f"It is at {path} on the job's nodes.")
 
 
@@ -107,19 +107,19 @@ def share_not_written(share: str, error: OSError) -> ServiceError:
     if error.errno in _MISNAMED:
         hint = "A name has at most 255 bytes, a path 4,095."
         return StorageError(f"{text} at such a path: {error.strerror}", hint=hint)
-    if error.errno in _TAKEN:
+    if error.errno in _OTHER_TYPE:
         hint = "A file and a folder cannot share a name: choose another one, or delete what is there."
         return ConflictError(f"{text} there: {error.strerror}", code="ResourceTypeMismatch", hint=hint)
     if error.errno == errno.EFBIG:
         return StorageError(f"{text}: no file can be that large there", code=DISK_FULL)
-    if error.errno in _CLOSED:
+    if error.errno in _NOT_WRITABLE:
         hint = "Give the backend's user write permission there."
         return StorageError(f"{text}: {error.strerror}", code="ShareReadOnly", hint=hint)
     return StorageError(f"{text}: {error.strerror}", code="ShareUnavailable", hint="Try again in a moment.")
 
 
 def unknown_page(token: str) -> ServiceError:
-    """The token of a page is of no list of ours."""
+    """The page token does not belong to any list of this service."""
     return ServiceError(f"The $skiptoken {token!r} is not from this service.", code="InvalidSkipToken")
 
 

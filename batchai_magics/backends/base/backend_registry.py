@@ -136,12 +136,12 @@ def load_settings(env: Mapping[str, str] | None = None, *, path: Path | None = N
 
 
 def completed_settings(settings: Settings) -> Settings:
-    """The settings with what their backend finds out by itself.
+    """The settings, completed with the values that their backend detects.
 
     A backend's module may have a function `complete_settings` for that; it makes no request.
 
     Raises:
-        UsageError: It found something invalid.
+        UsageError: A detected value is invalid.
     """
     complete = getattr(BACKENDS.opening(settings.backend), "complete_settings", None)
     return cast("Settings", complete(settings)) if complete else settings
@@ -156,7 +156,7 @@ def select_settings(settings: Settings | None) -> None:
 
 
 def current_settings() -> Settings:
-    """The settings that `%batchai use` has chosen, else those of file and variables."""
+    """The settings that `%batchai use` has chosen, else those of the file and environment variables."""
     return _selected[0] if _selected else load_settings()
 
 
@@ -198,7 +198,7 @@ def with_backend_settings(settings: Settings, **values: str) -> Settings:
 
 
 def backend_options(settings: Settings | None = None) -> tuple[BackendOption, ...]:
-    """The native options of jobs: of the built-in backends, and of those with settings in this process."""
+    """The native options of jobs: of the built-in backends and of backends with settings in this process."""
     sections: list[object] = [BACKENDS.settings_type(name) for name in BACKENDS.builtin]
     with contextlib.suppress(BatchAIError):  # reported where the settings are used
         sections += map(type, (settings or load_settings()).sections.values())
@@ -206,7 +206,7 @@ def backend_options(settings: Settings | None = None) -> tuple[BackendOption, ..
 
 
 def is_paid(settings: Settings) -> bool:
-    """Whether the nodes of the backend cost money, as its module says with `IS_PAID`."""
+    """Whether the nodes of the backend cost money: the attribute `IS_PAID` of its module."""
     return bool(getattr(BACKENDS.opening(settings.backend), "IS_PAID", False))
 
 
@@ -220,18 +220,18 @@ def default_vm_size(settings: Settings) -> str:
 
 
 def knows_gpus(settings: Settings) -> bool:
-    """Whether the default VM size tells how many GPUs nodes have, also if it says none."""
+    """Whether the default VM size tells how many GPUs a node has, even if that is 0."""
     return hasattr(BACKENDS.opening(settings.backend), "default_vm_size")
 
 
 def shares_folders(settings: Settings) -> bool:
-    """Whether nodes have the folders of this machine, as the backend's module may say by this function."""
+    """Whether nodes have the folders of this machine; False unless the module has this function."""
     function = getattr(BACKENDS.opening(settings.backend), "shares_folders", None)
     return bool(function and function(settings))
 
 
 def host_note(settings: Settings, job: JobSpec) -> str:
-    """What `Backend.host_note` says of a job, without a backend; nothing is written.
+    """The note that `Backend.host_note` returns for a job, without opening a backend; writes nothing.
 
     A backend's module may have this function, if it does not run every image.
 

@@ -35,9 +35,9 @@ class Listing(tuple["Resource", ...]):
 
     def __new__(cls, resources: Iterable[Resource] = (), next: Page | None = None) -> Listing:
         """Creates the list of one page."""
-        made = super().__new__(cls, resources)
-        made.next = next
-        return made
+        listing = super().__new__(cls, resources)
+        listing.next = next
+        return listing
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class NewJob:
 
 @dataclass(frozen=True)
 class JobNeeds:
-    """What a new job needs: resources, created unless they exist, and files on a share."""
+    """The prerequisites of a new job: resources, created unless they exist, and files on a share."""
 
     job: ResourceId  # the id that the job is to have
     # Ids and specs in the order of creation; an existing resource is left as it is
@@ -97,7 +97,7 @@ class Capabilities:
     key_vault: bool = True  # secrets may be references to a key vault
     logins: bool = True  # people log in: to the subscription, and to nodes with a password or key
     stop_conditions: bool = False  # running jobs are stopped for what their logs say
-    # Something of ours watches running jobs, sends notifications and exports their numbers
+    # A process of this package watches running jobs, sends notifications and exports their metrics
     notifications: bool = False
     # Jobs continue after losing their nodes or reaching their time limit, and are warned before
     restarts: bool = False
@@ -140,7 +140,7 @@ def check_supported(capabilities: Capabilities, spec: Spec | Patch) -> None:
         CapabilityError: The first field that the backend cannot honour, with code NotSupported.
         SpecError: A job has metric patterns that are invalid or cannot be searched for in linear time.
     """
-    from batchai_magics.models.file_server import FileServerSpec  # who makes nothing needs no model
+    from batchai_magics.models.file_server import FileServerSpec  # imported only where something is created
     from batchai_magics.models.job_spec import JobSpec
     from batchai_magics.models.resources import ExperimentSpec, WorkspacePatch, WorkspaceSpec
 
@@ -180,10 +180,10 @@ def unsupported_fields(capabilities: Capabilities) -> Iterator[str]:
             yield from paths
 
 
-def unsupported(what: str, name: str, hint: str = "") -> CapabilityError:
+def unsupported(field: str, name: str, hint: str = "") -> CapabilityError:
     """The error of a field that the backend of that name does not support."""
     hint = hint or "Leave it out; nothing was written."
-    return CapabilityError(f"{what} is not supported by the {name} backend", code="NotSupported", hint=hint)
+    return CapabilityError(f"{field} is not supported by the {name} backend", code="NotSupported", hint=hint)
 
 
 def is_given(wire: Any, path: str) -> bool:

@@ -84,7 +84,7 @@ class SetupLogs(Protocol):
     """The output of the setup tasks of clusters."""
 
     def files(self, cluster: ResourceId, path: str = "", *, expiry_min: int = 60) -> Sequence[OutputFile]:
-        """One level of it, sorted by name, as `Backend.files` lists a job's output directory.
+        """One level of the output, sorted by name, as `Backend.files` lists a job's output directory.
 
         Raises:
             NotFoundError: There is no such cluster or folder.
@@ -96,7 +96,7 @@ class Telemetry(Protocol):
     """What the processes of jobs use of their machines."""
 
     def read(self, job: ResourceId, *, after: float = 0.0) -> TelemetryRecord:
-        """The samples taken after `after` (seconds since 1970), in order of time; none before the job runs.
+        """The samples later than `after` (seconds since 1970), in order of time; none before the job runs.
 
         Raises:
             NotFoundError: The job does not exist.
@@ -126,7 +126,7 @@ class Records(Protocol):
 
         Raises:
             NotFoundError: The job does not exist.
-            UsageError: A tag is no word, or there are too many of them.
+            UsageError: A tag is not a word, or there are too many.
         """
 
     def baseline(self, experiment: ResourceId) -> str:
@@ -178,11 +178,11 @@ class Cleaning(Protocol):
     def old_runs(self, before: float, *, keeps_tagged: bool) -> Sequence[StoredItem]:
         """The files of each run that ended before a time (in seconds since 1970), oldest first.
 
-        They are named after experiment and job. With `keeps_tagged`, without runs that have a tag.
+        Items are named after experiment and job. With `keeps_tagged`, runs that have a tag are left out.
         """
 
     def clean_runs(self, before: float, *, keeps_tagged: bool) -> Sequence[StoredItem]:
-        """Deletes these runs with their jobs and all that they wrote to their own folders; returns them."""
+        """Deletes the runs that `old_runs` returns, their jobs and their folders; returns the runs."""
 
     def check(self) -> None:
         """Checks that nothing is in use.

@@ -28,14 +28,14 @@ class FileRef:
 
 @dataclass(frozen=True)
 class Seal:
-    """What was written to a log until its job ended."""
+    """The size and digest of a log when its job ended."""
 
     size_bytes: int = 0  # its size
     sha256: str = ""  # its digest (hex); empty if the process that wrote the log was killed before the end
     lost_bytes: int = 0  # the bytes that the disk did not accept
 
     def fault(self, size_bytes: int, sha256: str) -> str:
-        """What is wrong with a log that was read to its end; empty if it is what was written.
+        """What is wrong with a log that was read to its end; empty if it is as the job wrote it.
 
         Args:
             size_bytes: The bytes that were read.

@@ -52,7 +52,7 @@ _RUN = re.compile(r"-(\d+)$")
 
 
 class Backend(Protocol):
-    """A place where jobs run: core verbs on resources, and facets, each an object or None.
+    """A service or engine that runs jobs: core verbs on resources, and facets, each an object or None.
 
     The numbered promises are in the package's docstring. Beyond the errors listed here, every method may
     raise UnreachableError where the backend is a service that does not respond, and StorageError where a disk
@@ -76,7 +76,7 @@ class Backend(Protocol):
     cleaning: Cleaning | None = None  # the data that it stores on this machine, and the removal of it
 
     def host_note(self, job: JobSpec) -> str:
-        """What to tell the user of a job whose image nothing here runs: it runs on the host; else nothing.
+        """A note for the user if the job runs on the host because nothing here runs its image; else empty.
 
         Raises:
             CapabilityError: The user named the image (`batchaiNeedsImage`), so the job cannot be created.
@@ -84,17 +84,17 @@ class Backend(Protocol):
         return ""
 
     def check(self, job: JobSpec) -> None:
-        """Raises what `create` would raise for the description alone; sends and writes nothing.
+        """Raises the error that `create` would raise for the spec alone; sends and writes nothing.
 
         Raises:
             CapabilityError: A field that the backend cannot honour.
-            SpecError: A value that is impossible here, on whatever cluster.
+            SpecError: A value that is impossible here on any cluster.
         """
         check_supported(self.capabilities, job)
 
     def check_needs(self, needs: JobNeeds) -> None:
-        """Raises what `create` would raise for the job of these needs on its cluster; writes nothing."""
-        return  # by default, it is checked where it is created
+        """Raises the error that `create` would raise for the job on its cluster; writes nothing."""
+        return  # by default, only `create` checks it
 
     def create(
         self, id: ResourceId, spec: Spec, *, owner: str = "", records: Mapping[str, str] | None = None
@@ -128,8 +128,8 @@ class Backend(Protocol):
         Raises:
             The errors of `create`.
         """
-        made = [self.create(job.id, job.spec, owner=job.owner, records=job.records) for job in jobs]
-        return cast("list[JobResource]", made)
+        created = [self.create(job.id, job.spec, owner=job.owner, records=job.records) for job in jobs]
+        return cast("list[JobResource]", created)
 
     def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:
         """Creates what is missing of what a job needs and stores its files, in one request where possible.
@@ -235,22 +235,23 @@ class Backend(Protocol):
 
     def jobs_ahead_of(self, job: JobResource) -> Sequence[ResourceId]:
         """The jobs, of any experiment, that get nodes before this queued one, next job first."""
-        own = job.id.parent
-        names = self.names(own.parent, Kind.EXPERIMENT)
-        others = [name for name in names if name.lower() != own.name.lower()][-MAX_EXPERIMENTS:]
+        experiment_id = job.id.parent
+        names = self.names(experiment_id.parent, Kind.EXPERIMENT)
+        others = [name for name in names if name.lower() != experiment_id.name.lower()][-MAX_EXPERIMENTS:]
+        other_ids = [experiment_id.parent.child(Kind.EXPERIMENT, name) for name in others]
         listed: list[Resource] = []
-        for experiment in (own, *(own.parent.child(Kind.EXPERIMENT, name) for name in others)):
+        for experiment in (experiment_id, *other_ids):
             with contextlib.suppress(NotFoundError):  # deleted meanwhile
                 listed += self.list(experiment, Kind.JOB)
-        queue = [other for other in listed if isinstance(other, JobResource)]
-        queue = [other for other in queue if other.state is ExecutionState.QUEUED and other.id != job.id]
+        queue = [queued for queued in listed if isinstance(queued, JobResource)]
+        queue = [queued for queued in queue if queued.state is ExecutionState.QUEUED and queued.id != job.id]
         cluster = job.spec.cluster.id.lower()
-        queue = [other for other in queue if other.spec.cluster.id.lower() == cluster]
+        queue = [queued for queued in queue if queued.spec.cluster.id.lower() == cluster]
 
         def queue_key(queued: JobResource) -> tuple[int, object]:
             return queued.spec.scheduling_priority.rank, queued.provisioning.created
 
-        return [other.id for other in sorted(queue, key=queue_key) if queue_key(other) < queue_key(job)]
+        return [queued.id for queued in sorted(queue, key=queue_key) if queue_key(queued) < queue_key(job)]
 
     def files(
         self,
@@ -300,12 +301,12 @@ class Backend(Protocol):
         families: dict[tuple[str, Kind], list[ResourceId]] = {}
         for id in ids:
             families.setdefault((id.parent.key, id.kind), []).append(id)
-        wanted = {id.key for id in ids}
-        found: list[Resource] = []
+        keys = {id.key for id in ids}
+        resources: list[Resource] = []
         for first, *others in families.values():
             with contextlib.suppress(NotFoundError):
-                found += self.list(first.parent, first.kind) if others else [self.show(first)]
-        return StatusSnapshot({resource.id.key: resource for resource in found if resource.id.key in wanted})
+                resources += self.list(first.parent, first.kind) if others else [self.show(first)]
+        return StatusSnapshot({item.id.key: item for item in resources if item.id.key in keys})
 
     def tail(
         self,
@@ -347,12 +348,12 @@ class Backend(Protocol):
         return chunks
 
     def reconcile(self) -> None:
-        """Starts what can start, and records and ends what a dead process left undone.
+        """Starts jobs that can start, and finishes and records the changes that a dead process began.
 
-        Reading does neither. Changes call it by themselves; whoever follows jobs, runs commands, or serves
-        others who only read calls it again and again: it is cheap while there is nothing to do.
+        Methods that read do neither; methods that change something call it. A process that follows jobs, runs
+        commands, or serves clients calls it repeatedly: it is cheap while there is nothing to do.
         """
-        return  # a complete service does so by itself
+        return  # a complete service does this without being asked
 
     def close(self) -> None:
         """Closes connections and files; jobs keep running."""
@@ -381,19 +382,19 @@ class Facet(Generic[AnyFacet]):
         Raises:
             CapabilityError: The backend has none; the message names both.
         """
-        found = getattr(backend, self.attribute)
-        if found is None:
+        facet = getattr(backend, self.attribute)
+        if facet is None:
             name = backend.capabilities.name
             raise CapabilityError(
                 f"the {name} backend has no {self.label}",
                 code="NotSupported",
                 hint="Choose another one with --backend, or do without.",
             )
-        return cast("AnyFacet", found)
+        return cast("AnyFacet", facet)
 
 
 def on_first_use(make: Callable[[Any], AnyFacet]) -> AnyFacet:
-    """An attribute of a backend that is made when it is first read."""
+    """An attribute of a backend that is created when it is first read."""
     return cast("AnyFacet", cached_property(make))
 
 
@@ -442,7 +443,7 @@ def missing(backend: Backend, needs: JobNeeds) -> list[tuple[ResourceId, Spec]]:
 
 @contextlib.contextmanager
 def ignoring_existing(backend: Backend, id: ResourceId) -> Iterator[None]:
-    """Suppresses the ConflictError of a creation if another process has created the resource."""
+    """Suppresses the ConflictError of a creation if the resource exists: another process has created it."""
     try:
         yield
     except ConflictError:
@@ -467,13 +468,13 @@ def runs(backend: Backend, job: ResourceId) -> list[JobResource]:
         return []
     ids = [job.parent.child(Kind.JOB, name) for name in names]
     snapshot = backend.status(ids)
-    return [found for id in ids if isinstance(found := snapshot.of(id), JobResource)]
+    return [run for id in ids if isinstance(run := snapshot.of(id), JobResource)]
 
 
 def run_names(names: Sequence[str], name: str) -> list[str]:
     """The runs of a named job among these names, oldest first: `resnet`, `resnet-2` and so on."""
-    wanted = name.lower()
-    runs = [each for each in names if wanted in (each.lower(), first_run(each).lower())]
+    key = name.lower()
+    runs = [run for run in names if key in (run.lower(), first_run(run).lower())]
     return sorted(runs, key=lambda run: run_number(run, name))
 
 

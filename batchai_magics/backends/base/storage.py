@@ -1,6 +1,6 @@
 """The facets of storage: file shares or blob containers, the accounts and resource groups they belong to.
 
-Transfers are resumable, in pieces of 4 MiB; a storage on this machine has shorter ways.
+Transfers are resumable, in pieces of 4 MiB; storage on this machine copies files directly instead.
 """
 
 from __future__ import annotations
@@ -280,8 +280,8 @@ def naming(copy: Copy, done: str) -> Iterator[None]:
 
 def transfer_error(copy: Copy, *, is_changed: bool) -> StorageError:
     """The StorageError for a file that changed during its transfer, or was damaged by it."""
-    what = "changed while it was read" if is_changed else "was corrupted in transit"
-    return StorageError(f"{copy.path} {what}", hint="Run the same line again.")
+    fault = "changed while it was read" if is_changed else "was corrupted in transit"
+    return StorageError(f"{copy.path} {fault}", hint="Run the same line again.")
 
 
 class PartialDownloads:

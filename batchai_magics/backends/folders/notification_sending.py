@@ -18,7 +18,7 @@ from pathlib import Path
 from batchai_magics.backends.folders.outbox import RETRY_LATER_S, Outbox, Sender, end_notifications
 from batchai_magics.backends.folders.run_end import read_end
 from batchai_magics.backends.node.job_layout import JobLayout
-from batchai_magics.backends.node.node_programs import own_folder, start_words
+from batchai_magics.backends.node.node_programs import programs_folder, start_words
 
 MODULE = "batchai_magics.backends.folders.notification_sending"
 LIMIT_S = 60.0  # how long the nodes are kept for it
@@ -33,7 +33,7 @@ def send(
     """Where it ran: delivers what it can, in a limited time; the rest is left to the next client."""
     if not Outbox.of_run(job).is_used:
         return
-    start = start_words(python, MODULE, own_folder(), section=section, has_packages=True)
+    start = start_words(python, MODULE, programs_folder(), section=section, has_packages=True)
     with log.open("ab") as errors, contextlib.suppress(OSError, subprocess.TimeoutExpired):
         subprocess.run(
             [*start, str(job.root)],

@@ -19,7 +19,7 @@ from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.node import output_records
 from batchai_magics.backends.node.job_layout import JobLayout
-from batchai_magics.backends.node.notification_delivery import DeliveryError, NotHereError, deliver
+from batchai_magics.backends.node.notification_delivery import DeliveryError, UnavailableHereError, deliver
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import LogPaths, Plan, ProcessExit
 from batchai_magics.log_lines import lines_at_end, visible_text
@@ -191,7 +191,7 @@ class Sender:
             if delay_s and self._over.wait(delay_s):
                 return False
             problems = self._attempts()
-            if all(isinstance(problem, NotHereError) for problem in problems):
+            if all(isinstance(problem, UnavailableHereError) for problem in problems):
                 return not problems
         return False
 

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batchai_magics.backends.folders import private_files
-from batchai_magics.backends.node.job_environment import of_submitter
+from batchai_magics.backends.node.job_environment import submitter_environment
 from batchai_magics.backends.node.ranks import leftovers, termination
 from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S, MARK, LiveProcess
 
@@ -277,4 +277,4 @@ def redirect_output(log: Path) -> None:
 
 def clean_environment(python: str, pass_env: str = "") -> dict[str, str]:
     """The environment of jobs, with `python`'s folder first on PATH, for its `python` and `mpirun`."""
-    return of_submitter(os.environ, str(Path(python).parent), pass_env)
+    return submitter_environment(os.environ, str(Path(python).parent), pass_env)

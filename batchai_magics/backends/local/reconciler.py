@@ -22,7 +22,7 @@ from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.node_table import NodeRow
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.node import containers, requirements, restarts
-from batchai_magics.backends.node.outcome import REQUEUE, failed_with, not_started, stopped
+from batchai_magics.backends.node.outcome import REQUEUE, failed_with, launch_failure, stop_outcome
 from batchai_magics.backends.node.ranks import temporary_folder, termination
 from batchai_magics.errors import ServiceError, StorageError
 from batchai_magics.launch.outcome import Outcome
@@ -127,7 +127,7 @@ def end_of(layout: Layout, job: JobRow) -> Outcome:
 
 def _lost_outcome(layout: Layout, job: JobRow) -> Outcome:
     if job.stop:
-        return stopped(job.stop)
+        return stop_outcome(job.stop)
     if job.state is not ExecutionState.QUEUED:
         text = "The job's supervisor disappeared (killed, or the machine was restarted)"
         lost = failed_with("JobSupervisorLost", text)
@@ -137,7 +137,7 @@ def _lost_outcome(layout: Layout, job: JobRow) -> Outcome:
         text = "The process that held its secrets disappeared while the job was queued; they were never saved"
         return failed_with("JobSecretsLost", f"{text}: submit it again")
     if not job.supervisor:
-        return stopped(REQUEUE)  # the process that assigned the nodes died before starting it
+        return stop_outcome(REQUEUE)  # the process that assigned the nodes died before starting it
     if tail:
         return failed_with("JobLaunchFailed", f"The job's supervisor could not start: {tail}")
     who = f"The job's supervisor (process {process.pid_of(job.supervisor)})"
@@ -151,7 +151,7 @@ def _continued(layout: Layout, job: JobRow, lost: Outcome) -> Outcome:
         plan = Plan.from_json(read_text(layout.job(job.guid).submitted, MAX_PLAN_BYTES))
     except (OSError, ValueError):  # its folder is damaged
         return lost
-    return restarts.continued(lost, plan, len(job.attempts))
+    return restarts.with_restart(lost, plan, len(job.attempts))
 
 
 def _supervisor_tail(layout: Layout, guid: str) -> str:
@@ -288,7 +288,7 @@ def _fail_start(store: Store, layout: Layout, job: JobRow, error: Exception) -> 
     """Fails a queued job; removes one that is being created, and raises."""
     with store.write() as db:
         if job.is_assigned:
-            scheduler.record_end(db, job.guid, not_started(error))
+            scheduler.record_end(db, job.guid, launch_failure(error))
             return
         job_table.delete(db, job)
         job_table.release_dependents(db, job.guid, is_success=False)

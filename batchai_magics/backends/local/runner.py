@@ -28,7 +28,7 @@ from batchai_magics.backends.local.state.run_status import LOOPBACK, run_statuse
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.node.job_environment import RUN_SCRIPT, without_logins
 from batchai_magics.backends.node.node_programs import RUN_COMMAND
-from batchai_magics.backends.node.outcome import TERMINATE, dependency_failed, failed_with, stopped
+from batchai_magics.backends.node.outcome import TERMINATE, dependency_failed, failed_with, stop_outcome
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.leftovers import MARK
 from batchai_magics.backends.service.host_runs import HostRuns
@@ -348,7 +348,7 @@ class LocalRunner(Runner):
             for job in open_jobs:
                 if job.stop:
                     termination.kill(partial(process.marked, job.guid))
-        end = failed_with("ClusterNotFound", reason) if reason else stopped(TERMINATE)
+        end = failed_with("ClusterNotFound", reason) if reason else stop_outcome(TERMINATE)
 
         def stop(db: Database) -> list[str]:
             jobs = [job for job in job_table.find_all(db, guids) if job.is_open]
@@ -387,9 +387,9 @@ class LocalRunner(Runner):
         """
         if not self.layout.database.exists():
             return  # nothing was created yet, and a command that reads makes no home
-        stopped, self._stopped = self._stopped, set()
-        if stopped:
-            wake(self.store, stopped)
+        stopped_jobs, self._stopped = self._stopped, set()
+        if stopped_jobs:
+            wake(self.store, stopped_jobs)
         new = self._new.pop(threading.get_ident(), {})
         is_due, self._is_due = self._is_due or bool(new), False
         version, asked_s = self.store.version, time.monotonic()

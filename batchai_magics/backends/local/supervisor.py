@@ -32,7 +32,7 @@ from batchai_magics.backends.node.child_processes import ChildLauncher
 from batchai_magics.backends.node.job_environment import RUN_SCRIPT, free_ports
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.launcher import LOOPBACK, Deadline, PlanProcesses, Report
-from batchai_magics.backends.node.outcome import KILLED, not_run, not_started, stopped
+from batchai_magics.backends.node.outcome import KILLED, launch_failure, stop_outcome, supervisor_failure
 from batchai_magics.backends.node.ranks import leftovers, termination
 from batchai_magics.backends.node.ranks.leftovers import LiveProcess
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
@@ -98,7 +98,7 @@ class Supervisor:
                 is_again = self._run(job, report, secrets)
             else:  # it was stopped before it started
                 reason, now = report.stop_reason(), report.read()
-                is_again = now is not None and now.is_open and _finish(job, report, stopped(reason))
+                is_again = now is not None and now.is_open and _finish(job, report, stop_outcome(reason))
             others: list[subprocess.Popen[bytes]] = []
             if (self.layout.outboxes / guid).exists():
                 from batchai_magics.backends.local import notification_sender
@@ -121,7 +121,7 @@ class Supervisor:
             report.start_clock(launcher.plan.limits)
             outcome = AttemptRunner(launcher.plan, launcher, report).run()
         except Exception as error:  # noqa: BLE001 whatever happened, the job must not stay "running"
-            outcome = not_run(error) if plan else not_started(error)
+            outcome = supervisor_failure(error) if plan else launch_failure(error)
         takes_next = not (outcome.is_requeued or secrets) and time.monotonic() < self._takes_over_until
         is_again = _finish(job, report, outcome, takes_next=takes_next)
         process.reap()
@@ -349,7 +349,7 @@ class LocalReport(Report):
     def stop_request(self, *, is_signalled: bool) -> Outcome | None:
         """The outcome if the store has a reason why the job has to stop."""
         reason = self.stop_reason()
-        return stopped(reason, self._last.again if self._last else "") if reason else None
+        return stop_outcome(reason, self._last.again if self._last else "") if reason else None
 
     def was_ended(self, processes: PlanProcesses) -> bool:
         """Whether processes were killed, maybe for a user whose request is not known yet."""

@@ -1,6 +1,6 @@
 """File operations of the ssh agent. Python 3.6.
 
-With `again` the response to an earlier attempt was lost: the operation may have been done already.
+With `again`, the operation may have been done already: the response to an earlier attempt was lost.
 """
 
 import contextlib
@@ -111,7 +111,7 @@ def real(path: str) -> "Any":
 
 
 def access(path: str) -> "Any":
-    """Whether it is writable."""
+    """Whether the path is writable."""
     return os.access(path, os.W_OK), b""
 
 
@@ -122,12 +122,13 @@ def snapshot(folders: "list[str]", files: "list[str]", listed: "list[str]") -> "
     """
     data = bytearray()
     results = {}
-    for folder, most in [(each, MAX_LISTED_BYTES) for each in folders] + [(each, 0) for each in listed]:
+    limits = [(folder, MAX_LISTED_BYTES) for folder in folders] + [(folder, 0) for folder in listed]
+    for folder, most in limits:
         names_inside = []  # type: list[str]
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             names_inside = os.listdir(folder)
-        found = [_snapshot_file(os.path.join(folder, name), data, most) for name in names_inside]
-        results[folder] = [os.path.realpath(folder), [one for one in found if one]]
+        records = [_snapshot_file(os.path.join(folder, name), data, most) for name in names_inside]
+        results[folder] = [os.path.realpath(folder), [record for record in records if record]]
     return [results, [_snapshot_file(path, data, MAX_NAMED_BYTES) for path in files]], bytes(data)
 
 
@@ -199,8 +200,8 @@ def put_new(path: str, data: bytes, mode: int = 0o600, needs: "Any" = None, agai
 
 def splice(path: str, data: bytes, offset: int, cut: bool, mode: "Any" = None) -> "Any":
     """Writes at an offset; truncates the file behind it with `cut`, creates it with a `mode`."""
-    made = 0 if mode is None else os.O_CREAT
-    file = os.open(path, os.O_WRONLY | os.O_CLOEXEC | made, 0o600 if mode is None else mode)
+    creation = 0 if mode is None else os.O_CREAT
+    file = os.open(path, os.O_WRONLY | os.O_CLOEXEC | creation, 0o600 if mode is None else mode)
     with os.fdopen(file, "wb") as stream:
         stream.seek(offset)
         stream.write(data)
@@ -230,8 +231,8 @@ def symlink(path: str, target: str, exist_ok: bool = False, again: bool = False)
     try:
         os.symlink(target, path)
     except FileExistsError:
-        is_it = os.path.islink(path) and (exist_ok or os.readlink(path) == target)
-        if not (is_it and (exist_ok or again)):
+        is_done = os.path.islink(path) and (exist_ok or os.readlink(path) == target)
+        if not (is_done and (exist_ok or again)):
             raise
     return None, b""
 
@@ -246,9 +247,9 @@ def move(path: str, target: str, again: bool = False) -> "Any":
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        beside = os.path.join(os.path.dirname(target), "." + uuid.uuid4().hex + ".part")
-        shutil.copyfile(path, beside)
-        os.replace(beside, target)
+        part = os.path.join(os.path.dirname(target), "." + uuid.uuid4().hex + ".part")
+        shutil.copyfile(path, part)
+        os.replace(part, target)
         os.unlink(path)
     return None, b""
 
@@ -292,9 +293,8 @@ def _make_folder(path: str, mode: int) -> None:
         if os.path.dirname(path) == path:
             raise
         _make_folder(os.path.dirname(path), mode)
-        _make_single_folder(
-            path, mode
-        )  # once more, not recursively: below /proc it fails although the parent exists
+        # without another recursion: below /proc it fails although the parent exists
+        _make_single_folder(path, mode)
 
 
 def _make_single_folder(path: str, mode: int) -> None:

@@ -34,9 +34,9 @@ class FrameStream:
 
     def receive(self) -> "tuple[dict[str, Any], bytes]":
         """The next frame; raises BrokenStreamError at the end of the stream."""
-        seen = self._read_exactly(MARK_BYTES)
-        while seen != self._mark:
-            seen = seen[1:] + self._read_exactly(1)
+        window = self._read_exactly(MARK_BYTES)
+        while window != self._mark:
+            window = window[1:] + self._read_exactly(1)
         head_bytes, data_bytes, check = _SIZES.unpack(self._read_exactly(_SIZES.size))
         text, data = self._read_exactly(head_bytes), self._read_exactly(data_bytes)
         if zlib.crc32(data, zlib.crc32(text)) != check:

@@ -22,7 +22,7 @@ POLL_INTERVAL_S = 0.1
 
 
 def hello() -> "Any":
-    """What the client needs to know of this machine."""
+    """The facts about this machine that the client needs."""
     home, environ = os.path.expanduser("~"), dict(os.environ)
     return {"user": os.getuid(), "home": home, "python": sys.executable, "environ": environ}, b""
 
@@ -116,9 +116,9 @@ class RunningCommands:
         child = _start(words, env, folder, subprocess.PIPE)
         with self._lock:
             self._children[number] = child
-        errors = threading.Thread(target=_forward, args=(child.stderr, True, forward), daemon=True)
+        errors = threading.Thread(target=_forward_output, args=(child.stderr, True, forward), daemon=True)
         errors.start()
-        _forward(child.stdout, False, forward)
+        _forward_output(child.stdout, False, forward)
         errors.join()
         code: int = child.wait()
         with self._lock:
@@ -145,7 +145,7 @@ class RunningCommands:
             self.end(number)
 
 
-def _forward(pipe: "Any", is_error: bool, forward: "Callable[[bool, bytes], None]") -> None:
+def _forward_output(pipe: "Any", is_error: bool, forward: "Callable[[bool, bytes], None]") -> None:
     while True:
         data = os.read(pipe.fileno(), CHUNK_BYTES)
         if not data:
@@ -199,10 +199,10 @@ class RequestServer:
             head["data"] = data
         return OPERATIONS[name](**head)
 
-    def _perform_batch(self, each: "Any", data: bytes) -> "Any":
-        """Performs requests in order up to the first that fails; returns one result each."""
+    def _perform_batch(self, batch: "Any", data: bytes) -> "Any":
+        """Performs requests in order up to the first that fails; returns their results."""
         results, pieces = [], []  # type: list[dict[str, Any]], list[bytes]
-        for head, size in each:
+        for head, size in batch:
             piece, data = data[:size], data[size:]
             try:
                 value, payload = self._perform(head.pop("ask"), head, piece)
@@ -225,7 +225,7 @@ class RequestServer:
 
 
 def _error_head(error: "Exception") -> "dict[str, Any]":
-    """An error for the client to raise again, by name: errno values differ between systems."""
+    """An error that the client raises again, by the name of its errno: the numbers differ between systems."""
     if isinstance(error, OSError) and error.errno is not None:
         name = errno.errorcode.get(error.errno, "EIO")
         return {"failed": name, "words": error.strerror or str(error)}

@@ -1,4 +1,4 @@
-"""A machine that a backend runs commands on: this one, and what another one overrides."""
+"""A machine that a backend runs commands on: this one, and the interface for remote ones."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ EXIT_TIMEOUT_S = 10.0  # from the end of standard input to SIGKILL
 
 
 class Machine:
-    """The machine that this process runs on; a class for another one overrides all of it.
+    """The machine that this process runs on; a class for a remote one overrides all methods.
 
-    All methods of a remote one may raise UnreachableError.
+    All methods of a remote machine may raise UnreachableError.
     """
 
     @property
@@ -83,7 +83,7 @@ class Machine:
 
     @property
     def path_prefix(self) -> str:
-        """The folder to put first on PATH so that `python` is found; empty if it already is."""
+        """The folder to put first on PATH so that `python` is found; empty if none is needed."""
         return str(Path(sys.executable).parent)
 
     def resolve(self, path: PurePath) -> Path:

@@ -32,7 +32,7 @@ _AMBIGUOUS_ERRORS = (
     errno.ENOENT,
     errno.ENOTDIR,
     errno.ELOOP,
-)  # of an earlier request, misleading for the last
+)  # misleading if an earlier request raised them, and not the last
 
 
 class Request(NamedTuple):
@@ -48,7 +48,7 @@ class Request(NamedTuple):
 
 
 class RequestQueue(threading.local):
-    """The requests of this thread that go with its next one; some wait only within a context."""
+    """The requests that this thread sends with its next one; `context_count` counts open contexts."""
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
@@ -65,12 +65,12 @@ def combined(requests: Sequence[Request], *, is_retry: bool) -> Request:
     heads = [request.wire_head(is_retry=is_retry) for request in requests]
     if len(heads) == 1:
         return Request(heads[0], requests[0].data)
-    each = [[head, len(request.data)] for head, request in zip(heads, requests, strict=True)]
-    return Request({"ask": "several", "each": each}, b"".join(request.data for request in requests))
+    batch = [[head, len(request.data)] for head, request in zip(heads, requests, strict=True)]
+    return Request({"ask": "several", "each": batch}, b"".join(request.data for request in requests))
 
 
 def last_response(requests: Sequence[Request], response: Response) -> Response:
-    """The response to the last of these; raises OSError, with its path, for the first that failed."""
+    """The response to the last request; raises OSError, with its path, for the first that failed."""
     if len(requests) == 1:
         return response
     results = response.head["value"]
@@ -82,7 +82,7 @@ def last_response(requests: Sequence[Request], response: Response) -> Response:
 
 
 def _failure(request: Request, result: Mapping[str, Any], *, is_last: bool) -> OSError:
-    """The error of a request. ENOENT and the like of an earlier one must not be taken for the last one's."""
+    """The error of a request; EIO replaces ENOENT and the like of an earlier request than the last."""
     error = remote_error(result["failed"], result["words"])
     if not is_last and error.errno in _AMBIGUOUS_ERRORS:
         error = OSError(errno.EIO, result["words"])
@@ -154,7 +154,7 @@ class SshChannel:
 
     def _perform(self, requests: Sequence[Request], wait_s: float) -> Response:
         for number in range(MAX_ATTEMPTS):
-            connection = self._connected()
+            connection = self._open_connection()
             request = combined(requests, is_retry=number > 0)
             try:
                 return last_response(requests, _response(connection, request.head, request.data, wait_s))
@@ -168,11 +168,12 @@ class SshChannel:
     def request_once(self, name: str, *, wait_s: float, **arguments: Any) -> Response:
         """Performs an operation that runs once even if requested again; retries for `wait_s` seconds."""
         self._flush()
-        connection: SshConnection | None = self._connected()
+        connection: SshConnection | None = self._open_connection()
         deadline = time.monotonic() + wait_s
         while True:
             try:
-                return _response(connection or self._connected(), {"ask": name, **arguments}, b"", wait_s)
+                connection = connection or self._open_connection()
+                return _response(connection, {"ask": name, **arguments}, b"", wait_s)
             except (ConnectionLostError, UnreachableError) as error:
                 if time.monotonic() > deadline:
                     raise self._lost_error() from error
@@ -185,7 +186,7 @@ class SshChannel:
         Closing the generator cancels the operation on the host.
         """
         self._flush()
-        connection = self._connected()
+        connection = self._open_connection()
         try:
             request = connection.open({"ask": name, **arguments})
             try:
@@ -212,7 +213,7 @@ class SshChannel:
                 self._connection.close()
             self._connection = None
 
-    def _connected(self) -> SshConnection:
+    def _open_connection(self) -> SshConnection:
         with self._lock:
             if self._connection and self._connection.is_up:
                 return self._connection

@@ -79,13 +79,13 @@ def ssh_arguments(ssh: Sequence[str], host: str, control_path: str, *, python: s
             "ControlPath": control_path,
             "ControlPersist": str(CONTROL_PERSIST_S),
         }
-    given = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+    option_words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
     # For any login shell: bash reads the profile and starts Python.
     code = base64.b64encode(_BOOTSTRAP.format(ready=ready).encode()).decode()
     run = f'import base64; exec(base64.b64decode("{code}"))'
     start = f"exec {shlex.quote(python)} -I -u -c {shlex.quote(run)} <&3 >&4 3<&- 4>&-"
     shell = f"exec 3<&0 4>&1; exec bash -lc {shlex.quote(start)} </dev/null >&2"
-    return [*ssh, *given, "--", host, f"exec sh -c {shlex.quote(shell)}"]
+    return [*ssh, *option_words, "--", host, f"exec sh -c {shlex.quote(shell)}"]
 
 
 def agent_program(mark: bytes) -> bytes:
@@ -122,8 +122,8 @@ def connection_error(host: str, stderr: str, *, python: str, login: str) -> Serv
         return UnreachableError(f"there is no host {host!r}: {last}", code="HostUnknown", hint=hint)
     if _KEY_CHANGED in stderr:
         text = f"{host} has another host key than before"
-        said = (line for line in lines if line.startswith("ssh-keygen "))  # by some, such as Debian's
-        forget = next(said, "remove it from known_hosts")
+        suggestions = (line for line in lines if line.startswith("ssh-keygen "))  # by some, such as Debian's
+        forget = next(suggestions, "remove it from known_hosts")
         hint = f"Ask its administrator whether it was changed; if so: {forget}, then {login} once."
         return ServiceError(text, code="HostKeyChanged", hint=hint)
     if _KEY_UNKNOWN in stderr:
@@ -169,7 +169,7 @@ class ConnectionLostError(Exception):
 
 
 class SshConnection:
-    """An open connection that threads may share. `make_error` makes an error of the stderr of `ssh`."""
+    """An open connection that threads may share; `make_error` builds the error from the stderr of `ssh`."""
 
     def __init__(self, arguments: list[str], ready: str, make_error: Callable[[str], ServiceError]) -> None:
         self._make_error = make_error
@@ -214,7 +214,7 @@ class SshConnection:
             self._pending.pop(number, None)
 
     def close(self) -> None:
-        """Closes it; the agent completes the requests it has received."""
+        """Closes the connection; the agent completes the requests it has received."""
         with self._lock:
             self.is_up = False
             pending, self._pending = self._pending, {}
@@ -307,7 +307,7 @@ class PendingRequest:
 
 
 def remote_error(name: str, message: str) -> OSError:
-    """An error of the host, by the name of its errno: the numbers differ between systems."""
+    """An OSError of the host, by the name of its errno: the numbers differ between systems."""
     return OSError(getattr(errno, name, errno.EIO), message)
 
 

@@ -150,14 +150,14 @@ class RemoteFile(io.RawIOBase):
         return len(data)
 
     def _buffered(self, count: int) -> bytes:
-        inside = self._position - self._start
-        if not 0 <= inside < len(self._buffer):
+        index = self._position - self._start
+        if not 0 <= index < len(self._buffer):
             is_end = self._position >= self._size and self._position >= self._start + len(self._buffer)
             if is_end and len(self._buffer) < READ_AHEAD_BYTES:
                 return b""
-            self._start, inside = self._position, 0
+            self._start, index = self._position, 0
             _, _, self._buffer = self._path.read_slice(self._position, READ_AHEAD_BYTES)
-        return self._buffer[inside : inside + count]
+        return self._buffer[index : index + count]
 
 
 class SshPath(PurePosixPath):
@@ -210,7 +210,7 @@ class SshPath(PurePosixPath):
         names = None if "/" in pattern or "**" in pattern else self.cache.names(str(self))
         if names is not None:
             return (self._path(name) for name in names if fnmatch.fnmatchcase(name, pattern))
-        return (self._path(found) for found in self._request("glob", pattern=pattern).head["value"])
+        return (self._path(path) for path in self._request("glob", pattern=pattern).head["value"])
 
     def resolve(self) -> Path:
         """The path with symbolic links resolved, as far as it exists."""

@@ -59,8 +59,8 @@ class CachedFolder(NamedTuple):
 class StatCache(threading.local):
     """The cached folders and files of this thread; empty outside of `read_ahead`.
 
-    The value None marks an entry that is yet to be fetched, or again: the first of them that is read is
-    fetched together with all others.
+    The value None marks an entry that must be fetched, for the first time or again; reading one of them
+    fetches all of them.
     """
 
     def __init__(self, channel: SshChannel) -> None:
@@ -145,27 +145,27 @@ class StatCache(threading.local):
         if self._folders[path] is None:
             self._fetch_all()
         folder = self._folders[path]
-        assert folder is not None, "it has just been asked for"
+        assert folder is not None, "it has just been fetched"
         return folder
 
     def _fetch_all(self) -> None:
-        """Fetches what is marked, in as few requests as possible."""
+        """Fetches the marked entries, in as few requests as possible."""
         folders = [path for path, folder in self._folders.items() if folder is None]
         files = [path for path, file in self._files.items() if file is None]
         for first in range(0, max(len(folders), len(files)), MAX_PATHS):
             batch = folders[first : first + MAX_PATHS]
             single = files[first : first + MAX_PATHS]
-            whole = [folder for folder in batch if folder not in self._listed]
+            with_content = [folder for folder in batch if folder not in self._listed]
             listed = [*self._listed.intersection(batch)]
-            response = self._channel.request("snapshot", folders=whole, files=single, listed=listed)
+            response = self._channel.request("snapshot", folders=with_content, files=single, listed=listed)
             read = io.BytesIO(response.data).read
-            in_folders, alone = response.head["value"]
+            in_folders, single_records = response.head["value"]
             for path in batch:
                 real, files_inside = in_folders[path]
-                inside = {one[0]: _cached_file(one, read) for one in files_inside}
+                inside = {record[0]: _cached_file(record, read) for record in files_inside}
                 self._folders[path] = CachedFolder(real, inside)
-            for path, one in zip(single, alone, strict=True):
-                self._files[path] = (_cached_file(one, read) if one else None,)
+            for path, record in zip(single, single_records, strict=True):
+                self._files[path] = (_cached_file(record, read) if record else None,)
 
 
 def _cached_file(result: Sequence[Any], read: Callable[[int], bytes]) -> CachedFile:

@@ -1,7 +1,7 @@
 """One attempt of a run on its nodes, on every engine: from its mark in the log to the seals of its logs.
 
 An engine supplies a `Launcher`, which starts the processes of a plan on its nodes, and a `Report`, which
-brings requests to stop and takes what happens on the way.
+delivers requests to stop and records warnings and events.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from batchai_magics.backends.node import requirements, restarts
 from batchai_magics.backends.node.launcher import POLL_S, ClusterSetup, Launcher, PlanProcesses, Report
-from batchai_magics.backends.node.outcome import of_preparation, stopped, unwritable
+from batchai_magics.backends.node.outcome import preparation_outcome, stop_outcome, write_failure
 from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S, mount_mark
 from batchai_magics.backends.node.ranks.rank import die_with_parent
 from batchai_magics.backends.node.ranks.signed_records import SignedRecord, seal_record
@@ -69,7 +69,7 @@ class AttemptRunner:
             if self._record or seals:
                 with contextlib.closing(self._open_record()) as record:
                     record.write(seals)
-        outcome = restarts.continued(outcome, self._plan, self._launcher.number, self._warning)
+        outcome = restarts.with_restart(outcome, self._plan, self._launcher.number, self._warning)
         outcome = outcome.warned("FilesLeftBehind", *self._launcher.left_behind)
         self._log.write(outcome.sentence)
         return outcome
@@ -85,28 +85,28 @@ class AttemptRunner:
         tools = requirements.tools(self._plan, sign_in=files.registry, mounts=files.mounts, password=password)
         with contextlib.closing(tools):
             for tool in tools:
-                with open(files.tool_log, "wb", opener=opener) as output:
+                with open(files.tool_log, "wb", opener=opener) as stream:
                     child = subprocess.Popen(
                         tool.argv,
                         env={**os.environ, **tool.env},
                         stdin=subprocess.DEVNULL,
-                        stdout=output,
-                        stderr=output,
+                        stdout=stream,
+                        stderr=stream,
                         preexec_fn=partial(die_with_parent, signal.SIGKILL),
                     )
                 while child.poll() is None:
                     if interrupted := self._wait():
                         self._launcher.kill_marked(mount_mark(self._plan.guid))
                         return interrupted
-                words = tail_of(files.tool_log)
-                for line in words.splitlines():
+                output = tail_of(files.tool_log)
+                for line in output.splitlines():
                     self._log.write(line)
-                if outcome := tool.outcome(child.wait(), words):
+                if outcome := tool.outcome(child.wait(), output):
                     return outcome
         return None
 
     def _wait(self) -> Outcome | None:
-        """Waits a moment; the outcome if the attempt has to end."""
+        """Waits for a signal, at most until the next poll; the outcome if the attempt has to end."""
         pipe = self._launcher.signal_pipe
         select.select([pipe], [], [], self._deadline.patience_s)
         return self._interruption(pipe.read())
@@ -146,11 +146,11 @@ class AttemptRunner:
                 self._end(processes, OUTPUT_TIMEOUT_S)
             if interrupted:
                 return interrupted
-            decided = check.conclude(read_json(files.preflight, MAX_PLAN_BYTES), files.records)
+            conclusion = check.conclude(read_json(files.preflight, MAX_PLAN_BYTES), files.records)
             self._log.write(check.sentence)
-        if decided.smaller:
-            self._plan = self._launcher.smaller(Plan.from_json(decided.smaller), decided.nodes)
-        return decided.outcome
+        if conclusion.smaller:
+            self._plan = self._launcher.smaller(Plan.from_json(conclusion.smaller), conclusion.nodes)
+        return conclusion.outcome
 
     def _prepare(self) -> Outcome | None:
         """Runs the job's preparation on each node."""
@@ -163,27 +163,27 @@ class AttemptRunner:
                 self._interrupt(processes, interrupted)
                 return interrupted
             if problem := processes.fault.unwritable:
-                return unwritable(problem, plan)
+                return write_failure(problem, plan)
             codes = [end.exit_code or 0 for end in sorted(processes.ends, key=lambda end: end.rank)]
-            return of_preparation([*codes, *[1] * (len(plan.processes) - len(codes))])
+            return preparation_outcome([*codes, *[1] * (len(plan.processes) - len(codes))])
 
     def _run_processes(self) -> Outcome:
-        plan, unchecked = self._plan, list[str]()
+        plan, watch_notes = self._plan, list[str]()
         self._warn((*plan.notes, *self._report.notes(plan.limits)))
         self._log.write(f"starting {len(plan.processes)} process(es) on {len(plan.nodes)} node(s)")
         with self._started(plan) as processes:
-            with self._watched(unchecked) as watcher:
+            with self._watched(watch_notes) as watcher:
                 interrupted = self._follow(processes, partial(self._check, watcher) if watcher else None)
             if interrupted:
                 self._interrupt(processes, interrupted)
             else:
                 self._end(processes, float("inf"))
             outcome = interrupted.with_ranks(processes.ends, plan) if interrupted else processes.outcome()
-        return outcome.with_watch_notes(unchecked)
+        return outcome.with_watch_notes(watch_notes)
 
     @contextlib.contextmanager
-    def _watched(self, unchecked: list[str]) -> Iterator[WatchProcess | None]:
-        """Runs the program that watches the run, if it needs one; then adds what could not be done."""
+    def _watched(self, watch_notes: list[str]) -> Iterator[WatchProcess | None]:
+        """Runs the program that watches the run, if it needs one; adds the notes about its failures."""
         files = self._files
         is_needed = files.stop_if.exists() or (files.records / WATCH).exists()
         if not (is_needed and (program := self._report.watch_program())):
@@ -195,14 +195,14 @@ class AttemptRunner:
         try:
             yield watcher
         finally:
-            unchecked += watcher.close()
+            watch_notes += watcher.close()
 
     def _check(self, watcher: WatchProcess) -> None:
-        """Has the attempt end if the program that watches it says so."""
+        """Ends the attempt if the watch program requests it: the deadline is now."""
         if (reason := watcher.check()) and self._deadline.left_s:
             self._report.note_stop(reason)
-            if not self._deadline.end.is_requeued:  # else its processes have their notice; the next one ends
-                self._deadline.shorten(0.0, stopped(reason))
+            if not self._deadline.end.is_requeued:  # else its processes were warned; the next attempt ends
+                self._deadline.shorten(0.0, stop_outcome(reason))
 
     @contextlib.contextmanager
     def _started(
@@ -217,7 +217,7 @@ class AttemptRunner:
             yield processes
 
     def _follow(self, processes: PlanProcesses, on_poll: Callable[[], None] | None = None) -> Outcome | None:
-        """Waits until the processes have ended or one has failed; the outcome if they have to end before."""
+        """Waits until the processes have ended or one has failed; returns the outcome of an interruption."""
         while processes.is_running and not processes.is_over:
             signals = processes.poll(self._deadline.patience_s)
             if on_poll:
@@ -231,7 +231,7 @@ class AttemptRunner:
         return None
 
     def _interruption(self, signals: set[int]) -> Outcome | None:
-        """The outcome if the attempt has to end now; looks for requests on SIGTERM and once per interval."""
+        """The outcome if the attempt has to end now; reads requests on SIGTERM and once per `POLL_S`."""
         now_s, is_signalled = time.monotonic(), signal.SIGTERM in signals
         if is_signalled or now_s >= self._next_poll_s:
             self._next_poll_s = now_s + POLL_S
@@ -244,7 +244,7 @@ class AttemptRunner:
         return self._deadline.outcome
 
     def _warn_of_end(self, processes: PlanProcesses, signals: set[int]) -> None:
-        """Warns the processes, once, that the attempt is about to end, if the job wants that."""
+        """Warns the processes, once, that the attempt is about to end, if the job asks for a warning."""
         is_due = self._deadline.is_warning_due
         if self._warning.reason or not self._warning.notice_s or not (is_due or signal.SIGUSR1 in signals):
             return
@@ -255,7 +255,7 @@ class AttemptRunner:
         processes.warn(self._warning, reason)
 
     def _interrupt(self, processes: PlanProcesses, outcome: Outcome) -> None:
-        """Ends the processes of an attempt that has to end, after the time that they have to save."""
+        """Ends the processes of an interrupted attempt; they have the job's grace period to save."""
         if not outcome.is_requeued:
             self._report.note_ending()
         self._end(processes, OUTPUT_TIMEOUT_S, grace_s=self._plan.limits.grace_s)

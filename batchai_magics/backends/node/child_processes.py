@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from batchai_magics.backends.node import mpi_launchers
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.launcher import Launcher, PlanProcesses
-from batchai_magics.backends.node.outcome import NO_FAULT, Fault, of_ranks
+from batchai_magics.backends.node.outcome import NO_FAULT, Fault, ranks_outcome
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.leftovers import LiveProcess
 from batchai_magics.backends.node.ranks.ranks import Ranks
@@ -20,10 +20,10 @@ from batchai_magics.launch.plan import Plan, ProcessExit
 
 
 class ChildProcesses:
-    """The processes of a plan on this machine; what they started ends with them.
+    """The processes of a plan on this machine; their descendants end with them.
 
-    `seals` are the seals of the written logs, `may_leave_memory` is whether shared memory of MPI may be
-    left, both once it is closed.
+    After `close`, `seals` has the seals of the written logs, and `may_leave_memory` is whether MPI may have
+    left shared memory behind.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class ChildProcesses:
 
     @property
     def is_over(self) -> bool:
-        """Whether the rest is to be ended: one has failed, or only parameter servers are left."""
+        """Whether the remaining processes must end: one has failed, or only parameter servers run."""
         has_failed = any(end.exit_code for end in self.ends)
         return has_failed or self.fault != NO_FAULT or self.plan.are_workers_done(self._ranks.ends)
 
@@ -61,7 +61,7 @@ class ChildProcesses:
 
     @property
     def fault(self) -> Fault:
-        """Why processes are ended although none of them failed."""
+        """Why the processes must end although none of them failed."""
         abort = self._ranks.manager.abort if self._ranks.manager else None
         return Fault(abort, tuple(sorted(self._ranks.missed)), self._ranks.unwritable)
 
@@ -78,22 +78,22 @@ class ChildProcesses:
         warning.give(reason, self._find(self._ranks))
 
     def end(self, *, patience_s: float, grace_s: float, is_hurried: Callable[[], bool]) -> None:
-        """Ends all processes that still run."""
+        """Ends all running processes."""
         self._ended_on_their_own, self._fault = set(self._ranks.ends), self.fault
         termination.end(
             self._ranks, find=self._find, patience_s=patience_s, grace_s=grace_s, is_hurried=is_hurried
         )
 
     def outcome(self) -> Outcome:
-        """The outcome according to the processes."""
+        """The outcome that follows from the exits of the processes."""
         plan, ended = self.plan, self._ended_on_their_own
         ended_on_their_own = set(self._ranks.ends) if ended is None else ended
-        outcome = of_ranks(self.ends, plan, ended_on_their_own, self._fault)
+        outcome = ranks_outcome(self.ends, plan, ended_on_their_own, self._fault)
         is_alone = mpi_launchers.has_no_mpi(self._ranks.manager, plan, self._ranks.printed)
         return outcome.without_mpi(len(plan.processes)) if is_alone else outcome
 
     def close(self) -> None:
-        """Kills what still runs, and removes its containers."""
+        """Kills all running processes, and removes their containers."""
         manager, codes = self._ranks.manager, [end.exit_code for end in self.ends]
         is_well = len(codes) == len(self.plan.processes) and not any(codes)
         self.may_leave_memory = not is_well or bool(manager and manager.attached)
@@ -121,7 +121,7 @@ class ChildLauncher(Launcher):
     def processes(
         self, plan: Plan, env: Mapping[str, str], *, are_independent: bool = False
     ) -> PlanProcesses:
-        """The processes of a plan, yet to be started."""
+        """The processes of a plan, not started yet."""
         launched = ChildProcesses(plan, self.signal_pipe, env, temporary=self._temporary, find=self._find)
         self._launched.append(launched)
         return launched

@@ -50,7 +50,7 @@ def hub_name(image: str) -> str:
 
 
 @contextlib.contextmanager
-def signed_in(folder: Path, image: str, *, username: str, password: str) -> Iterator[dict[str, str]]:
+def registry_login(folder: Path, image: str, *, username: str, password: str) -> Iterator[dict[str, str]]:
     """Signs in to the image's registry; yields the environment for docker and podman."""
     delete_credentials(folder)
     folder.mkdir(mode=0o700)
@@ -80,7 +80,7 @@ def delete_credentials(folder: Path) -> None:
 
 def is_loopback(server: str) -> bool:
     """Whether a registry is on this machine."""
-    import ipaddress  # it takes longer than all the rest here
+    import ipaddress  # its import takes longer than the rest of this module
 
     host = server.rpartition(":")[0] or server
     try:
@@ -91,15 +91,15 @@ def is_loopback(server: str) -> bool:
 
 def _docker_context(folder: Path) -> dict[str, str]:
     """The docker context (which daemon to use) of the user's own configuration, unaffected by the sign-in."""
-    own = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
+    user_folder = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
     try:
-        chosen = json.loads((own / "config.json").read_text(encoding="utf-8")).get("currentContext")
+        context = json.loads((user_folder / "config.json").read_text(encoding="utf-8")).get("currentContext")
     except (OSError, ValueError, AttributeError):  # no docker, or no configuration file
         return {}
-    if not isinstance(chosen, str):
+    if not isinstance(context, str):
         return {}
-    (folder / "contexts").symlink_to((own / "contexts").absolute())
-    return {"currentContext": chosen}
+    (folder / "contexts").symlink_to((user_folder / "contexts").absolute())
+    return {"currentContext": context}
 
 
 ENGINES = ("docker", "podman", "apptainer")
@@ -169,20 +169,20 @@ def in_containers(plan: Plan, folders: Sequence[Path]) -> Plan:
     )
     removals = tuple(removal for container in commands for removal in container.removals)
     rendezvous = Rendezvous.DESCRIPTOR if passes_descriptors(engine) else Rendezvous.PORT
-    used = plan.containers._replace(removals=removals)
-    return plan._replace(processes=processes, containers=used, rendezvous=rendezvous)
+    containers = plan.containers._replace(removals=removals)
+    return plan._replace(processes=processes, containers=containers, rendezvous=rendezvous)
 
 
 def _env(plan: Plan, process: Process) -> Mapping[str, str]:
     return {**RANK_ENV, **process.env} if plan.launcher is LaunchMode.MPI else process.env
 
 
-REMOVAL_S = 10.0  # how long docker may take to remove a container by itself: the job ends without it
+REMOVAL_S = 10.0  # how long docker's own removal of a container may take: the job does not wait longer
 _REMOVAL_POLL_S = 0.05
 
 
 def remove(removals: Iterable[Sequence[str]], env: Mapping[str, str]) -> None:
-    """Kills and removes containers, and waits for those that docker is removing by itself."""
+    """Kills and removes containers, and waits for those that docker is removing already."""
     for command in removals:
         deadline = time.monotonic() + REMOVAL_S
         while time.monotonic() < deadline:
@@ -246,16 +246,17 @@ class ContainerCommand:
         memory = ["--ipc=host"] if self.is_rank else memory
         options = ["--rm", "--network=host", f"--name={self.name}", *memory, *mounts, *passed]
         run = shlex.join([*self.engine, "run", *options, *self._descriptors])
-        choose, word = self._chosen(image)
+        choose, word = self._image_choice(image)
         inner = f"{word} /bin/bash -c {_IN_CHILD} {shlex.quote(command)}"
-        given = f'{self._tmpdir("--volume=")} "$@" --workdir="$PWD"'
-        line = f"{choose}{_COLLECT_NAMES}; exec {run}{given} {inner}"
+        options_at_start = f'{self._tmpdir("--volume=")} "$@" --workdir="$PWD"'
+        line = f"{choose}{_COLLECT_NAMES}; exec {run}{options_at_start} {inner}"
         return f'{line} 3<&"$PMI_FD"' if self._descriptors else line
 
-    def _chosen(self, image: str) -> tuple[str, str]:
-        """The shell commands that choose the image's name, and the word for it.
+    def _image_choice(self, image: str) -> tuple[str, str]:
+        """The shell commands that choose the image's full name, and the shell word that holds it.
 
-        podman knows no registry for a short name unless it is configured: then Docker Hub's is tried.
+        podman has no default registry for short names unless one is configured: if it finds none, Docker
+        Hub's name is used.
         """
         short, full = shlex.quote(image), hub_name(image)
         if not (full and is_podman(self.engine)):

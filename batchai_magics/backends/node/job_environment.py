@@ -1,4 +1,4 @@
-"""What a job finds on its node: inherited environment variables, free ports, the programs and its module."""
+"""The environment of a job on its node: inherited variables, free ports, our programs and its module."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _OF_A_RANK = (
     *("OMPI_COMM_", "OMPI_UNIVERSE_", "OMPI_APP_", "PMIX_RANK", "PMIX_NAMESPACE", "PMIX_SERVER_"),
     *("WANDB_RUN_ID", "WANDB_SWEEP_ID", "WANDB_SERVICE"),
 )
-# What describes the submitter's process, session or job, which no pattern passes.
+# Variables of the submitter's process, session or job; no pattern passes them.
 _OF_SUBMITTER = (
     *("PMI_", "PMIX_", "SLURM_", "SBATCH_", "SRUN_", "AZ_BATCH", "BATCHAI_", "TORCHELASTIC_", "JPY_", "SSH_"),
     *("RANK", "LOCAL_", "GROUP_", "ROLE_", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG"),
@@ -47,9 +47,9 @@ _OF_SUBMITTER = (
 
 
 def inherited(environ: Mapping[str, str], patterns: str = "") -> dict[str, str]:
-    """The variables of an environment that a job inherits; none that looks like a secret.
+    """The variables of an environment that a job inherits, without those that look like a secret.
 
-    `patterns` are more names, with `*` and `?`, separated by commas or blanks: the setting `pass_env`.
+    `patterns` are additional names, with `*` and `?`, separated by commas or blanks: the setting `pass_env`.
     """
     from batchai_magics.models.secret_masking import is_secret_name, is_secret_text  # supervisors need none
 
@@ -69,10 +69,10 @@ def inherited(environ: Mapping[str, str], patterns: str = "") -> dict[str, str]:
     }
 
 
-def of_submitter(environ: Mapping[str, str], folder: str, patterns: str = "") -> dict[str, str]:
-    """The environment that jobs inherit, with the folder of their Python first on PATH, if one is given.
+def submitter_environment(environ: Mapping[str, str], folder: str, patterns: str = "") -> dict[str, str]:
+    """The environment that jobs inherit, with the folder of their Python first on PATH, if it is not empty.
 
-    So `python` and `mpirun` are taken from it. A program that a job starts may have put it there already.
+    Jobs then run `python` and `mpirun` from that folder. In a job, it may be the first one already.
     """
     env = inherited(environ, patterns)
     paths = env.get("PATH", os.defpath).split(os.pathsep)
@@ -82,7 +82,7 @@ def of_submitter(environ: Mapping[str, str], folder: str, patterns: str = "") ->
 
 
 def without_logins(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables without those that contain a login, such as a proxy's address: files have no secrets."""
+    """The variables without those that contain a login, such as a proxy's address: no file may have one."""
     return {name: value for name, value in environ.items() if not re.search(_LOGIN, value)}
 
 
@@ -94,7 +94,7 @@ _MAX_TRIES = 1_000
 
 
 def free_ports(count: int, host: str = "", *, ephemeral_range: Path = _EPHEMERAL_RANGE) -> tuple[int, ...]:
-    """Distinct ports on which nothing listens; OSError if there are not enough.
+    """Distinct ports on which nothing listens; raises OSError if there are not enough.
 
     A job's programs bind them seconds or minutes later, and nothing reserves them until then. So they are
     chosen outside the ephemeral range, from which the system assigns ports to new connections.
@@ -137,14 +137,14 @@ def _first_and_last(ephemeral_range: Path) -> tuple[int, int]:
 def _choose_range(ephemeral: tuple[int, int]) -> range:
     """The larger range outside the ephemeral ports; all ports if that is too small."""
     first, last = ephemeral
-    others = max(range(_LOWEST, first), range(last + 1, _HIGHEST + 1), key=len)
-    return others if len(others) >= _MIN_CHOICE else range(_LOWEST, _HIGHEST + 1)
+    allowed = max(range(_LOWEST, first), range(last + 1, _HIGHEST + 1), key=len)
+    return allowed if len(allowed) >= _MIN_CHOICE else range(_LOWEST, _HIGHEST + 1)
 
 
 _HERE = Path(__file__).parent
 RUN_SCRIPT = str(_HERE / "ranks" / "run_script.py")
 JOB_MODULE = _HERE / "job_module.py"
-# What a job's processes find on their module path, by the names under which they do.
+# The modules on the module path of a job's processes: name → the file that is copied there.
 JOB_MODULES = {
     "batchai_magics.py": JOB_MODULE,
     "batchai_secret_masking.py": _HERE.parents[1] / "models" / "secret_masking.py",

@@ -25,14 +25,14 @@ class JobLayout:
     submitted = RunEntry("submitted.json")  # its Plan as it was submitted, before its nodes were known
     after = RunEntry("after.json")  # the runs after which it starts, if there are any
     stop_if = RunEntry("stop-if.json")  # the job's stop conditions, if it has any
-    preflight = RunEntry("preflight.json")  # that its nodes are checked first, if it asks for that
+    preflight = RunEntry("preflight.json")  # exists if its nodes are checked first; the Plans for fewer nodes
     preflight_exits = RunEntry("preflight-exits")  # an exit record for every node that was checked
     preparation_exits = RunEntry("preparation-exits")  # an exit record for every node that was prepared
     mounts = RunEntry("mounts")  # `$AZ_BATCHAI_JOB_MOUNT_ROOT`: links to shares
     shared_temp = RunEntry("shared")  # `$AZ_BATCHAI_SHARED_JOB_TEMP`
     workdir = RunEntry("workdir")  # the working directories of its processes, by node name
     checkpoints = RunEntry("checkpoints")  # `$BATCHAI_CHECKPOINT_DIR`: kept between its attempts
-    artifacts = RunEntry("artifacts")  # `$BATCHAI_ARTIFACT_DIR`: what it saved under a name
+    artifacts = RunEntry("artifacts")  # `$BATCHAI_ARTIFACT_DIR`: the files that it saved under a name
     unmounted = RunEntry("unmounted")  # its logs, if they are not on a share
     host_file = RunEntry("hosts")  # `$AZ_BATCHAI_MPI_HOST_FILE`
     bin = RunEntry("bin")  # programs to put first on the job's PATH, if it needs any
@@ -41,8 +41,8 @@ class JobLayout:
     # The output of the programs that pull its image or mount its file systems.
     tool_log = RunEntry("tool.log")
     exits = RunEntry("exits")  # an exit record for every process that has ended
-    made = RunEntry("job.json")  # the description with which the job was created, and its environment
-    # The variables that it inherits from its submitter, while it has not ended.
+    creation = RunEntry("job.json")  # the rows of the store with which the job was created
+    # The variables that it inherits from its submitter, until it has ended.
     environment = RunEntry("environment.json")
     supervisor = RunEntry("supervisor")  # identifies the supervisor of the run
     end = RunEntry("end.json")  # the end of the run; exists only after it

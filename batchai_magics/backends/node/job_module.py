@@ -51,15 +51,19 @@ def log(
         log({"train/loss": loss}, epoch=epoch)
         log(params={"lr": 0.1, "optimizer": "sgd"})
 
-    Without a step and an epoch, calls are counted from 1. A number is whatever `float` takes: also a tensor
-    with one element. TypeError for anything else, ValueError for a name that stands for a place or a time.
-    Parameters of the run have a line of their own; what JSON cannot hold is written as text.
+    Without a step and an epoch, calls are counted from 1. A number is any value that `float` converts, such
+    as a tensor with one element. Parameters of the run have a line of their own; a value that JSON cannot
+    represent is written as text.
+
+    Raises:
+        TypeError: A value is not a number.
+        ValueError: A name is reserved for a step, a time or a process.
     """
     line: dict[str, Any] = {"time": round(time.time(), 3), **_rank(os.getpid())}
     if isinstance(params, Mapping):
-        shown = _without_secrets(params)
-        _print_line({**line, "params": shown})
-        _record_parameters(shown)
+        masked = _without_secrets(params)
+        _print_line({**line, "params": masked})
+        _record_parameters(masked)
         if not values and not metrics:
             return
     elif params is not None:  # a metric of that name
@@ -76,7 +80,7 @@ def log(
 
 
 def _print_line(line: Mapping[str, Any]) -> None:
-    """Prints JSON as the live view knows it (RECORD in widgets/frontend/job/log_rows.js)."""
+    """Prints JSON in the form that the live view reads (RECORD in widgets/frontend/job/log_rows.js)."""
     # text and newline in one write: lines of other processes cannot be interleaved
     sys.stdout.write(json.dumps(line) + "\n")
     sys.stdout.flush()
@@ -86,7 +90,7 @@ _PARAMETERS: dict[str, Any] = {}
 
 
 def _record_parameters(params: Mapping[str, Any]) -> None:
-    """Adds rank 0's parameters to the record of the run, where lists and comparisons find them."""
+    """Adds rank 0's parameters to the record of the run, from which lists and comparisons read them."""
     _PARAMETERS.update(params)
     run = os.path.dirname(os.environ.get("BATCHAI_ARTIFACT_DIR", ""))  # noqa: PTH120 as below
     if not run or _rank(os.getpid()).get("rank"):
@@ -102,9 +106,9 @@ def _record_parameters(params: Mapping[str, Any]) -> None:
 
 
 def _without_secrets(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters as JSON, without what is named or looks like a secret, and without the job's own.
+    """The parameters as JSON values, without the job's secrets and anything named like or looking like one.
 
-    Numbers of numpy and tensors are numbers; what is none is text.
+    Scalars of numpy and tensors become numbers, other objects text.
     """
     try:
         masking = importlib.import_module("batchai_secret_masking")  # beside the copy of this module
@@ -113,11 +117,11 @@ def _without_secrets(params: Mapping[str, Any]) -> dict[str, Any]:
     names = os.environ.get("BATCHAI_SECRET_NAMES", "").split()
     mask = masking.SecretMask(os.environ.get(name, "") for name in names)
     values: dict[str, Any] = {}
-    for name, given in params.items():
-        value = given
-        if hasattr(given, "item") and not isinstance(given, float):
+    for name, raw_value in params.items():
+        value = raw_value
+        if hasattr(raw_value, "item") and not isinstance(raw_value, float):
             with contextlib.suppress(TypeError, ValueError, RuntimeError):  # not of one element
-                value = given.item()
+                value = raw_value.item()
         is_plain = value is None or isinstance(value, (bool, int, float))
         values[str(name)] = value if is_plain else str(value)
     return dict(masking.without_secrets(values, mask))
@@ -154,8 +158,8 @@ def stopping() -> bool:
                 save_checkpoint(step)
                 break
 
-    It stays True. A process that then exits with 0 has not finished: with `--requeue` the run continues in
-    another attempt. Outside a job it is False.
+    Once True, it stays True. A process that then exits with 0 has not finished: with `--requeue` the run
+    continues in another attempt. Outside a job it is False.
     """
     return _end_notice(os.getpid()).is_given()
 
@@ -224,12 +228,12 @@ class _ArtifactStore:
     def __init__(self) -> None:
         import platform
 
-        given = os.environ.get("BATCHAI_ARTIFACT_DIR", "")
-        self._folder = given or os.path.abspath("artifacts")  # noqa: PTH100 as above
-        run = os.path.dirname(given)  # noqa: PTH120 as above
-        self._records = f"{run}/records/artifacts" if given else f"{self._folder}/.records"
+        artifact_folder = os.environ.get("BATCHAI_ARTIFACT_DIR", "")
+        self._folder = artifact_folder or os.path.abspath("artifacts")  # noqa: PTH100 as above
+        run = os.path.dirname(artifact_folder)  # noqa: PTH120 as above
+        self._records = f"{run}/records/artifacts" if artifact_folder else f"{self._folder}/.records"
         self._rank = _rank(os.getpid()).get("rank")
-        self._own = platform.node() if self._rank is None else self._rank
+        self._writer_id = platform.node() if self._rank is None else self._rank
 
     def keep(self, source: str, name: str, step: int | None) -> str:
         """Copies a file and records it; returns the path of the copy."""
@@ -237,8 +241,8 @@ class _ArtifactStore:
             raise ValueError(
                 f"save(): {name!r} is no name for an artifact, such as model.pt or best/model.pt"
             )
-        place = name if step is None else f"step-{step}/{name}"
-        target = f"{self._folder}/{place}"
+        relative_path = name if step is None else f"step-{step}/{name}"
+        target = f"{self._folder}/{relative_path}"
         os.makedirs(self._records, mode=0o700, exist_ok=True)  # noqa: PTH103 as above
         os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)  # noqa: PTH103, PTH120 as above
         with open(source, "rb") as file, self._new_part() as part:  # noqa: PTH123 as above
@@ -249,8 +253,8 @@ class _ArtifactStore:
                 raise
             with self._locked():
                 origin = {"rank": self._rank, "attempt": int(os.environ.get("BATCHAI_ATTEMPT", "1"))}
-                what = {"path": place, "name": name, "step": step, "size": size, "sha256": digest}
-                facts = {**what, "time": time.time(), **origin}
+                copy = {"path": relative_path, "name": name, "step": step, "size": size, "sha256": digest}
+                facts = {**copy, "time": time.time(), **origin}
                 self._record({**facts, "part": os.path.basename(part.name)})  # noqa: PTH119 as above
                 os.replace(part.name, target)  # noqa: PTH105 as above
                 self._record(facts)
@@ -262,13 +266,13 @@ class _ArtifactStore:
 
         with self._locked():
             for name in os.listdir(self._records):  # noqa: PTH208 as above
-                if name.startswith(f"{self._own}.") and name.endswith(".part"):
+                if name.startswith(f"{self._writer_id}.") and name.endswith(".part"):
                     # The part of a killed process, whose record is never to count.
                     with open(f"{self._records}/{name}", "rb") as part:  # noqa: PTH123 as above
                         if _lock(part.fileno(), wait=False):
                             self._record({"part": name, "discarded": True})
                             os.unlink(part.name)  # noqa: PTH108 as above
-            handle, path = tempfile.mkstemp(".part", f"{self._own}.", self._records)
+            handle, path = tempfile.mkstemp(".part", f"{self._writer_id}.", self._records)
             _lock(handle)
         return open(path, "wb", opener=lambda *_: handle)
 
@@ -282,7 +286,7 @@ class _ArtifactStore:
     def _record(self, facts: Mapping[str, Any]) -> None:
         """Appends a line, after a line break: a killed process may have left part of a line."""
         line = b"\n" + json.dumps(facts).encode() + b"\n"
-        with open(f"{self._records}/{self._own}.jsonl", "ab", opener=_private) as file:
+        with open(f"{self._records}/{self._writer_id}.jsonl", "ab", opener=_private) as file:
             file.write(line)
             file.flush()
             os.fsync(file.fileno())

@@ -34,7 +34,7 @@ class Deadline:
         self.end = time_limit_reached(limits)
 
     def shorten(self, left_s: float, end: Outcome) -> None:
-        """Has the attempt end so, after so many seconds unless it had less."""
+        """Sets the outcome of the deadline, and moves it to `left_s` seconds from now if it is later."""
         self._at_s, self.end = min(self._at_s, time.monotonic() + left_s), end
 
     @property
@@ -44,12 +44,12 @@ class Deadline:
 
     @property
     def is_warning_due(self) -> bool:
-        """Whether the processes are to be warned now, if the job wants that."""
+        """Whether the processes are to be warned now, if the job asks for a warning."""
         return self.left_s <= self._warn_s
 
     @property
     def patience_s(self) -> float:
-        """Seconds to wait at most before its state is looked at again."""
+        """The maximum seconds to wait before the deadline is checked again."""
         left_s = self.left_s
         return min([POLL_S, left_s, *[left_s - self._warn_s] * (left_s > self._warn_s)])
 
@@ -68,7 +68,7 @@ class PlanProcesses(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """Whether the rest is to be ended: one has failed, or only parameter servers are left."""
+        """Whether the remaining processes must end: one has failed, or only parameter servers run."""
 
     @property
     def ends(self) -> Collection[ProcessExit]:
@@ -76,7 +76,7 @@ class PlanProcesses(Protocol):
 
     @property
     def fault(self) -> Fault:
-        """Why processes are ended although none of them failed."""
+        """Why the processes must end although none of them failed."""
 
     def start(self) -> None:
         """Starts all processes."""
@@ -88,10 +88,10 @@ class PlanProcesses(Protocol):
         """Warns the processes of the end."""
 
     def end(self, *, patience_s: float, grace_s: float, is_hurried: Callable[[], bool]) -> None:
-        """Ends all processes that still run: those that have not exited after their grace, or are hurried."""
+        """Ends all running processes, and kills those that outlive their grace or are hurried."""
 
     def outcome(self) -> Outcome:
-        """The outcome according to the processes; the same before and after `end`."""
+        """The outcome that follows from the exits of the processes; the same before and after `end`."""
 
     def close(self) -> None:
         """Releases everything."""
@@ -106,10 +106,10 @@ class ClusterSetup(Protocol):
         """The nodes of the attempt that are not set up."""
 
     def claimed(self, names: Sequence[str], /) -> AbstractContextManager[Sequence[str]]:
-        """The nodes that this job may set up now; within the context no other job does."""
+        """The nodes that this job may set up now; within the context, no other job sets them up."""
 
     def plan_of(self, names: Collection[str], /) -> Plan:
-        """The task on these nodes."""
+        """The plan that runs the task on these nodes."""
 
     def renew(self) -> None:
         """Keeps this job's claims alive."""
@@ -129,16 +129,16 @@ class Launcher(Protocol):
     setup: ClusterSetup | None = None  # the setup task of its cluster, if the attempt runs it
     number: int = 1  # of the attempt: the first of a run is 1
     previous_end: str = ""  # why the attempt before ended
-    left_behind: Sequence[str] = ()  # what could not be collected from the nodes at the end, in sentences
+    left_behind: Sequence[str] = ()  # a sentence for each thing that could not be collected from the nodes
 
     @abstractmethod
     def processes(
         self, plan: Plan, env: Mapping[str, str], *, are_independent: bool = False
     ) -> PlanProcesses:
-        """The processes of a plan, yet to be started; a failed one ends the others unless independent."""
+        """The processes of a plan, not started yet; a failed one ends the others unless independent."""
 
     def smaller(self, plan: Plan, nodes: Sequence[int]) -> Plan:
-        """The plan for some of its nodes, by number, resolved; for engines whose jobs may ask for that."""
+        """The resolved plan for some of its nodes, by number; only on engines that support a preflight."""
         raise AssertionError(f"jobs of {type(self).__name__} cannot leave out nodes")
 
     def reachable(self, plan: Plan) -> Plan:
@@ -146,7 +146,7 @@ class Launcher(Protocol):
         return plan
 
     def kill_marked(self, mark: str) -> None:
-        """Kills what has this mark in its environment."""
+        """Kills the processes that have this mark in their environment."""
         termination.kill(partial(leftovers.marked, mark))
 
     def close(self) -> None:
@@ -159,7 +159,7 @@ class Launcher(Protocol):
 
 
 class Report(Protocol):
-    """What an attempt is told by its engine, and tells it; an engine derives its own from it."""
+    """What an attempt asks of and reports to its engine; an engine derives its own from it."""
 
     engine: str = "the engine"  # the engine's name in messages
     gives_notice: bool = False  # whether processes are warned before their attempt is ended for another one
@@ -167,14 +167,14 @@ class Report(Protocol):
 
     @abstractmethod
     def stop_request(self, *, is_signalled: bool) -> Outcome | None:
-        """The outcome if the attempt is to end; `is_signalled` if this program was told so."""
+        """The outcome if the attempt is to end; `is_signalled` if this program got SIGTERM."""
 
     def notes(self, limits: Limits) -> Iterable[str]:
-        """What the engine warns of before processes start."""
+        """The engine's warnings before processes start."""
         return ()
 
     def was_ended(self, processes: PlanProcesses) -> bool:
-        """Whether processes may have been ended by a user or the engine, whose request is known later."""
+        """Whether a user or the engine may have ended processes, by a request that is not known yet."""
         return False
 
     def is_hurried(self) -> bool:
@@ -182,7 +182,7 @@ class Report(Protocol):
         return False
 
     def note_ending(self) -> None:
-        """Records that the processes have been told to end, and that the run ends with them."""
+        """Records that the processes were asked to end, and that the run ends with them."""
         return
 
     def warn(self, text: str) -> None:
@@ -190,7 +190,7 @@ class Report(Protocol):
         return
 
     def note_stop(self, reason: str) -> None:
-        """Records that the program that watches the run has it stopped."""
+        """Records that the watch program of the run requested its end."""
         return
 
     def watch_program(self) -> WatchProgram | None:

@@ -29,8 +29,8 @@ _READ_LIMIT = 1 << 20
 def has_no_mpi(manager: ProcessManager | None, plan: Plan, printed: Sequence[int]) -> bool:
     """Whether no rank joined the job's MPI although the script imports it or ranks printed the same output.
 
-    Programs that need no MPI, such as one that computes something for each rank, print different output:
-    `printed` are the checksums of what ranks did.
+    Ranks of a program that needs no MPI, each with its own part of the work, print different output:
+    `printed` are the checksums of the output of the ranks.
     """
     if manager is None or manager.size < 2 or manager.initialized:
         return False
@@ -42,7 +42,7 @@ def _scripts(plan: Plan) -> Iterator[Path]:
     process = plan.processes[0]
     node = plan.node_of(process)
     variables = {**node.env, **process.env}
-    command = re.sub(_VARIABLE, lambda found: variables.get(found[1] or found[2], found[0]), process.command)
+    command = re.sub(_VARIABLE, lambda match: variables.get(match[1] or match[2], match[0]), process.command)
     try:
         words = shlex.split(command)
     except ValueError:  # an unclosed quote, which the shell rejects too
@@ -56,7 +56,7 @@ def _imports_mpi(script: Path) -> bool:
     try:
         with script.open("rb") as file:
             return re.search(_IMPORTS_MPI, file.read(_READ_LIMIT)) is not None
-    except OSError:  # it is inside a container, or gone
+    except OSError:  # it is inside a container, or deleted
         return False
 
 
@@ -146,6 +146,6 @@ def with_own_launcher(plan: Plan, *, programs: Path, hosts: Path) -> Plan:
 
 
 def _path(node: PlanNode, programs: Path, python: str) -> str:
-    """The PATH on which the job's processes find Open MPI first, then what the job gives."""
-    given = node.env.get("PATH") or os.environ.get("PATH", os.defpath)
-    return os.pathsep.join([str(programs), str(Path(python).parent), given])
+    """The PATH of the job's processes: Open MPI, the job's Python, then the PATH of the node."""
+    path = node.env.get("PATH") or os.environ.get("PATH", os.defpath)
+    return os.pathsep.join([str(programs), str(Path(python).parent), path])

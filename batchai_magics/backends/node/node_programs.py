@@ -1,4 +1,4 @@
-"""The programs of nodes, where there is only Python: all their files, and the command that starts one."""
+"""The programs that run on nodes, which need only Python: their files, and the command that starts one."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _FOLDERS = (
 
 
 def program_files(*folders: str) -> list[str]:
-    """Their paths relative to the package, with those in these folders.
+    """The paths of all program files, relative to the package, including those in these folders.
 
-    There is no `__init__` among them: nothing is imported that a program does not name.
+    `__init__` files are left out, so that a program imports only what it names.
     """
     paths = (path for folder in (*_FOLDERS, *folders) for path in (PACKAGE / folder).glob("*.py"))
-    found = [path.relative_to(PACKAGE).as_posix() for path in paths if path.name != "__init__.py"]
-    return sorted([*_FILES, *found])
+    files = [path.relative_to(PACKAGE).as_posix() for path in paths if path.name != "__init__.py"]
+    return sorted([*_FILES, *files])
 
 
 RUN_COMMAND = "batchai_magics.backends.node.run_command"  # runs a shell command on a node
@@ -48,14 +48,14 @@ _START = (
 def start_words(
     python: str, module: str, programs: Path | str, *, section: str = "slurm", has_packages: bool = False
 ) -> list[str]:
-    """The command that runs a module's `main` from a folder of programs; its arguments are appended.
+    """The command that runs a module's `main` from a folder of programs; append the arguments to it.
 
-    It can import only the standard library, unless `has_packages`. `section` has the settings to correct.
+    It can import only the standard library, unless `has_packages`. Errors name settings in `section`.
     """
     flags = [] if has_packages else ["-S"]
     return [python, "-I", *flags, "-c", _START.format(section=section, module=module), str(programs)]
 
 
-def own_folder() -> str:
+def programs_folder() -> str:
     """The folder of programs that this program was started from."""
     return str(PACKAGE.parent)

@@ -36,12 +36,16 @@ class DeliveryError(Exception):
         self.is_final = is_final
 
 
-class NotHereError(DeliveryError):
-    """This Python or machine cannot deliver it; another may."""
+class UnavailableHereError(DeliveryError):
+    """This Python or machine cannot deliver the notification; another one may."""
 
 
 def deliver(channel: Channel, notification: Notification) -> None:
-    """Sends a notification; DeliveryError if it was not delivered, or nobody knows."""
+    """Sends a notification.
+
+    Raises:
+        DeliveryError: It was not delivered, or that is unknown.
+    """
     send = {
         ChannelKind.WEBHOOK: _post,
         ChannelKind.COMMAND: _run,
@@ -101,7 +105,7 @@ def _send_with_apprise(url: str, notification: Notification) -> None:
     try:
         apprise: Any = __import__("apprise")
     except ImportError:
-        raise NotHereError("apprise is not installed: pip install 'batchai-magics[notify]'") from None
+        raise UnavailableHereError("apprise is not installed: pip install 'batchai-magics[notify]'") from None
     logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)  # its messages contain addresses
     service = apprise.Apprise()
     if not service.add(url):
@@ -117,7 +121,7 @@ def _finish_mlflow_run(uri: str, notification: Notification) -> None:
     run = ExportedRun(notification.job, notification.run, notification.experiment, notification.time)
     try:
         MlflowRun(uri, run).finish(notification.state, notification.time)
-    except MlflowLoginError as error:  # the next client may have one
-        raise NotHereError(str(error)) from None
+    except MlflowLoginError as error:  # another client may have the credentials
+        raise UnavailableHereError(str(error)) from None
     except MlflowError as error:
         raise DeliveryError(str(error), is_final=error.is_final) from None

@@ -18,14 +18,14 @@ REQUEUE, TERMINATE = "requeue", "terminate"  # why a job stops; any other reason
 STOP_IF = "stop-if "  # prefix of the reason when a stop condition was met
 MAX_LINE = 1000  # bytes of the last line of a setup task's log
 LOST, NODE_LOST = "JobNodeLost", "A node of the job was lost"
-NO_CODE = 255  # exit code of a job whose processes reported none, for example because their node was lost
+NO_CODE = 255  # exit code of a job whose processes reported none, for example after the loss of their node
 KILLED = 128 + 9  # exit code of a process that was killed; Windows, which reads outcomes too, has no SIGKILL
 
 
 class Fault(NamedTuple):
-    """A fault for which processes are ended although none of them failed.
+    """Why processes must end although none of them failed.
 
-    A rank called MPI_Abort, ranks ended that others wait for, or output cannot be written.
+    A rank called MPI_Abort, ranks ended for which others wait, or output cannot be written.
     """
 
     abort: Abort | None = None
@@ -36,18 +36,18 @@ class Fault(NamedTuple):
 NO_FAULT = Fault()
 
 
-def of_ranks(
+def ranks_outcome(
     ends: Iterable[ProcessExit], plan: Plan, ended_on_their_own: Collection[int], fault: Fault = NO_FAULT
 ) -> Outcome:
-    """The outcome of a job's processes: the first failure of one that ended on its own decides."""
+    """The outcome of a job's processes: the first failure of a process that ended on its own decides."""
     ranks = exits_of(ends, plan)
     first, server = ranks[0], Role.PARAMETER_SERVER
     workers = [rank for rank in ranks if plan.processes[rank.rank].role is not server]
     is_well = all(rank.exit_code == 0 for rank in workers)
     if first.exit_code and first.rank in ended_on_their_own and not is_well:
         failed = process_failed(first, plan.notes)
-        lost = unwritable(fault.unwritable, plan).errors if fault.unwritable else ()
-        return failed._replace(ranks=ranks, errors=(*failed.errors, *lost))
+        write_errors = write_failure(fault.unwritable, plan).errors if fault.unwritable else ()
+        return failed._replace(ranks=ranks, errors=(*failed.errors, *write_errors))
     silent = [rank.rank for rank in workers if rank.rank not in ended_on_their_own]
     return _fault_outcome(fault, plan, silent, is_well=is_well)._replace(ranks=ranks)
 
@@ -58,20 +58,20 @@ def _fault_outcome(fault: Fault, plan: Plan, silent: Sequence[int], *, is_well: 
         rank, node = fault.abort.rank, plan.node_of(plan.processes[fault.abort.rank]).id
         return process_failed(ProcessExit(rank, node, fault.abort.code & 255 or 1), plan.notes)
     if fault.unwritable:
-        return unwritable(fault.unwritable, plan, code=0 if is_well else None)
+        return write_failure(fault.unwritable, plan, code=0 if is_well else None)
     if is_well:
         return Outcome(0)
     if fault.missed:  # whatever their exit code, others would hang
         names, is_one = ", ".join(map(str, fault.missed)), len(fault.missed) == 1
-        who, them = (f"Rank {names}", "it") if is_one else (f"Ranks {names}", "them")
-        text = f"{who} ended without MPI_Finalize while other ranks were waiting for {them}"
+        subject, pronoun = (f"Rank {names}", "it") if is_one else (f"Ranks {names}", "them")
+        text = f"{subject} ended without MPI_Finalize while other ranks were waiting for {pronoun}"
     else:
         text = "Processes disappeared before the job was done"
     listed = ",".join(map(str, fault.missed or silent))
     return failed_with("JobFailed", text, NO_CODE, processes=listed)
 
 
-def unwritable(problem: OSError, plan: Plan, *, code: int | None = None) -> Outcome:
+def write_failure(problem: OSError, plan: Plan, *, code: int | None = None) -> Outcome:
     """The outcome of a job whose output could not be written completely."""
     if is_disk_full(problem):
         folder = plan.output.stdout.path.rpartition("/")[0]
@@ -81,14 +81,14 @@ def unwritable(problem: OSError, plan: Plan, *, code: int | None = None) -> Outc
     return failed_with("OutputLost", text, code)
 
 
-def not_run(error: Exception) -> Outcome:
-    """The outcome of a job that its supervisor could not run, for whatever reason."""
+def supervisor_failure(error: Exception) -> Outcome:
+    """The outcome of a job that its supervisor could not run, for any reason."""
     if is_disk_full(error):
         return failed_with(DISK_FULL, "The disk is full: the job could not be run to its end")
     return failed_with("SupervisorFailed", f"The job could not be run: {error!r}")
 
 
-def not_started(error: Exception) -> Outcome:
+def launch_failure(error: Exception) -> Outcome:
     """The outcome of a job that has nodes and none of whose processes could be started."""
     if is_disk_full(error):
         text = "The disk is full: nothing of the job was started. Free some space and submit it again"
@@ -96,8 +96,8 @@ def not_started(error: Exception) -> Outcome:
     return failed_with("JobLaunchFailed", str(error))
 
 
-def of_preparation(codes: Sequence[int]) -> Outcome | None:
-    """None if every node was prepared."""
+def preparation_outcome(codes: Sequence[int]) -> Outcome | None:
+    """The outcome of a failed preparation, by the exit codes of the nodes; None if all are 0."""
     bad = next((code for code in codes if code), None)
     text = "Job preparation task failed with non-zero exit code"
     return failed_with("JobPreparationFailed", text, bad) if bad else None
@@ -114,8 +114,8 @@ def setup_problem(node: str, exit_code: int, log: str) -> str:
     return f"Setup failed on {node}: {reason}; its output is in {log}"
 
 
-def stopped(reason: str, again: str = "") -> Outcome:
-    """The outcome of a stopped job: `terminate`, `requeue` (`again` says why), or a sentence."""
+def stop_outcome(reason: str, again: str = "") -> Outcome:
+    """The outcome of a stopped job: the reason is `terminate`, `requeue` (for `again`), or a sentence."""
     if reason == REQUEUE:
         return Outcome(None, is_requeued=True, reason=again)
     if reason == TERMINATE:
@@ -124,7 +124,7 @@ def stopped(reason: str, again: str = "") -> Outcome:
     return failed_with("JobStopConditionMet" if is_condition else "JobTerminated", reason)
 
 
-def lost(problems: Mapping[str, str]) -> Outcome:
+def node_loss(problems: Mapping[str, str]) -> Outcome:
     """The outcome of a job that lost nodes, with the engine's report on each; empty if they are unknown."""
     if not problems:
         return failed_with(LOST, NODE_LOST)
@@ -133,7 +133,7 @@ def lost(problems: Mapping[str, str]) -> Outcome:
 
 
 def dependency_failed(name: str, how: str = "did not succeed") -> Outcome:
-    """The outcome of a job that was to start after another one, which failed, or was deleted."""
+    """The outcome of a job that was to start after another one, which failed or was deleted."""
     text = f"{name} {how}, and the job was to start after it: nothing of it ran"
     return failed_with("DependencyFailed", text, predecessor=name)
 
@@ -161,7 +161,7 @@ def failed_with(code: str, message: str, exit_code: int | None = None, /, **deta
 
 
 def process_failed(rank: ProcessExit, notes: Sequence[str] = ()) -> Outcome:
-    """The outcome of a job whose first failure is this process's."""
+    """The outcome of a job in which this process failed first."""
     code = rank.exit_code
     details = _details(failedRank=rank.rank, failedNode=rank.node, exitCode=code)
     details += [{"name": "note", "value": note} for note in notes]

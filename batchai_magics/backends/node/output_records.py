@@ -1,4 +1,4 @@
-"""What ranks recorded about their output: which rank wrote which bytes when, and which bytes are secrets."""
+"""The records of ranks about their output: which rank wrote which bytes when, and which are secrets."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def writers(file: Path, start: int, end: int) -> list[Span]:
 def recorded_end(file: Path, start: int, end: int) -> int:
     """The offset up to which the writers of the bytes from `start` to `end` are recorded.
 
-    A rank appends its data before its span, so the last bytes of a growing log may not have one yet.
+    A rank appends its data before its span, so the last bytes of a growing log may not have a span yet.
     """
     with _Records.of(file, SPAN) as records:
         if records is None:
@@ -50,7 +50,7 @@ def recorded_end(file: Path, start: int, end: int) -> int:
 
 
 def times(file: Path, start: int, end: int) -> list[WriteTime]:
-    """When the bytes from `start` to `end` were written; empty if it was not recorded."""
+    """When the bytes from `start` to `end` were written; empty if that was not recorded."""
     if start >= end:
         return []
     with _Records.of(file, TIME) as records:
@@ -58,8 +58,8 @@ def times(file: Path, start: int, end: int) -> list[WriteTime]:
             return []
         first = max(0, bisect_right(records, start, key=lambda record: record[0]) - 1)
         last = min(bisect_left(records, end, key=lambda record: record[0]), first + 1 + end - start)
-        found = map(WriteTime._make, records.between(first, last))
-        return [record for record in found if 0 <= record.time < _LAST_S]
+        write_times = map(WriteTime._make, records.between(first, last))
+        return [record for record in write_times if 0 <= record.time < _LAST_S]
 
 
 def secrets(file: Path, start: int, end: int) -> list[RedactedSpan]:
@@ -71,8 +71,8 @@ def secrets(file: Path, start: int, end: int) -> list[RedactedSpan]:
             raise OSError(errno.EIO, "the index of its secrets is not a regular file", str(file))
         first = bisect_right(records, start, key=lambda record: record[1])
         last = min(bisect_left(records, end, key=lambda record: record[0]), first + end - start)
-        found = map(RedactedSpan._make, records.between(first, last))
-        return [RedactedSpan(max(span.start, start), min(span.end, end)) for span in found]
+        spans = map(RedactedSpan._make, records.between(first, last))
+        return [RedactedSpan(max(span.start, start), min(span.end, end)) for span in spans]
 
 
 @dataclass(frozen=True)

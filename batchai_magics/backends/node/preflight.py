@@ -1,7 +1,8 @@
 """The preflight of a job: its nodes are measured, alone and in pairs, before its first rank starts.
 
-The program that starts the ranks asks a `preflight_program` on each node, over TCP; that program needs to
-know a token. Nodes of one machine are measured one after the other, so that they do not slow each other down.
+The program that starts the ranks sends requests to a `preflight_program` on each node, over TCP, which
+authenticates with a token. Nodes on one machine are measured one after another, so that they do not slow each
+other down.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from batchai_magics.backends.node import preflight_program
 from batchai_magics.backends.node.launcher import PlanProcesses
-from batchai_magics.backends.node.node_programs import own_folder, start_words
+from batchai_magics.backends.node.node_programs import programs_folder, start_words
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Containers, LaunchMode, LogPaths, Output, Plan, Process
@@ -35,11 +36,11 @@ from batchai_magics.records.preflight import (
 from batchai_magics.records.record_files import PREFLIGHT
 
 HELLO_S = 20.0  # how long to wait for the programs of the first half of the nodes
-REST_S, REST_FACTOR = 5.0, 3.0  # for all of them: at least, and compared with the first half
-ANSWER_S = 5.0  # for each request
-PAIRS_S = 4.0  # after that, no further round of pairs begins
-PAIRS_AGAIN_S = 2.0  # nor after that, from the last round on, a further pass of those that look slow
-PASSES, MORE_PASSES = 2, 8  # measurements of every node, and more of those that look slow
+REST_S, REST_FACTOR = 5.0, 3.0  # how long for all programs: at least, and relative to the first half
+ANSWER_S = 5.0  # timeout of a request
+PAIRS_S = 4.0  # how long rounds of pairs may begin
+PAIRS_AGAIN_S = 2.0  # how long, after the last round, pairs that look slow may be measured again
+PASSES, MORE_PASSES = 2, 8  # measurements of every node, and at most this many more of slow ones
 MAX_EXCLUDED = 4
 CODE = "JobPreflightFailed"
 POLL_S = 0.1
@@ -54,7 +55,7 @@ def max_excluded(node_count: int) -> int:
 
 
 class Conclusion(NamedTuple):
-    """What follows from a report: the job fails, or it runs on `nodes` (by number), by a `smaller` plan."""
+    """The decision on a job: it fails with `outcome`, or runs, if `smaller` on `nodes` (by number)."""
 
     outcome: Outcome | None
     nodes: tuple[int, ...] = ()
@@ -80,8 +81,7 @@ class Preflight:
     def __init__(self, plan: Plan, address: str, folder: Path) -> None:
         """Listens at an address of this node.
 
-        `folder` is for the exits of the programs,
-        beside which their log is written.
+        `folder` is for the exits of the programs; their log is beside it.
         """
         self.plan = _check_plan(plan, folder)
         self._names = [node.id for node in plan.nodes]
@@ -96,7 +96,7 @@ class Preflight:
 
     @property
     def env(self) -> dict[str, str]:
-        """How the programs find this one."""
+        """The variables by which the programs connect to this one."""
         host, port = self._listener.getsockname()[:2]
         return {preflight_program.ADDRESS: f"{host}:{port}", preflight_program.TOKEN: self._token}
 
@@ -112,11 +112,11 @@ class Preflight:
         return None
 
     def conclude(self, smaller: Sequence[str], folder: Path) -> Conclusion:
-        """What follows from the measurements, which are written to the folder of the run's record."""
+        """The decision by the measurements; writes the report to the folder of the run's record."""
         if self.report is None:
             return Conclusion(failed_with(CODE, "The preflight could not be completed."))
-        decided = conclusion_of(self.report, smaller)
-        if decided.smaller:
+        conclusion = conclusion_of(self.report, smaller)
+        if conclusion.smaller:
             self.report = self.report._replace(excluded=self.report.flagged)
         part = folder / f"{PREFLIGHT}.part"
         with contextlib.suppress(OSError):  # the disk is full
@@ -124,7 +124,7 @@ class Preflight:
             with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
                 json.dump(self.report.to_json(), file)
             part.replace(folder / PREFLIGHT)
-        return decided
+        return conclusion
 
     @property
     def sentence(self) -> str:
@@ -172,7 +172,7 @@ class Preflight:
         connection.settimeout(ANSWER_S)
         program = NodeProgram(connection)
         hello = program.reply()
-        if hello and hmac.compare_digest(str(hello.get("token", "")), self._token):
+        if hello and hmac.compare_digest(str(hello.get("token", "")).encode(), self._token.encode()):
             program.address, program.port = str(hello["address"]), int(hello["port"])
             self._open[int(hello["node"])] = program
         else:
@@ -184,16 +184,16 @@ class Preflight:
         for number in sorted(self._open):
             best_s = float("inf")
             for _ in range(3):
-                asked, began = time.time(), time.monotonic()
+                asked_at, began = time.time(), time.monotonic()
                 reply = self._ask({number: {"do": "clock"}}).get(number)
                 took_s = time.monotonic() - began
                 if reply and took_s < best_s:
-                    best_s, offsets[number] = took_s, reply["time"] - asked - took_s / 2
+                    best_s, offsets[number] = took_s, reply["time"] - asked_at - took_s / 2
         first = offsets.get(0, 0.0)
         self._note({n: {"clock_offset_s": offset_s - first} for n, offset_s in offsets.items()})
 
     def _measure_speed(self) -> None:
-        """Measures each node some times; the best result counts, since other load comes and goes."""
+        """Measures each node several times; the best result counts, since other load comes and goes."""
         for number in range(PASSES):
             self._measure_nodes(self._open, has_disk=number == 0)
         for _ in range(MORE_PASSES):
@@ -204,7 +204,7 @@ class Preflight:
             self._measure_nodes(again, has_disk=True)
 
     def _measure_nodes(self, numbers: Sequence[int] | Mapping[int, Any], *, has_disk: bool) -> None:
-        """Measures nodes, and notes rates that are better than those known."""
+        """Measures nodes, and records the rates that are higher than their previous ones."""
         for turn in _turns(list(numbers), lambda number: {self._machine(number)}):
             request = {"do": "speed", "disk": has_disk}
             for number, reply in self._ask(dict.fromkeys(turn, request)).items():
@@ -224,7 +224,7 @@ class Preflight:
                 yield from self._measure_turn(turn)
 
     def _measure_pairs_again(self, pairs: Iterable[PairCheck]) -> list[PairCheck]:
-        """Measures nodes that look slow some more times with their best partners; the best result counts."""
+        """Measures nodes that look slow again, with their best partners; the best result counts."""
         best, numbers = {pair[:2]: pair for pair in pairs}, {n: i for i, n in enumerate(self._names)}
         until = time.monotonic() + PAIRS_AGAIN_S
         for _ in range(MORE_PASSES):
@@ -234,7 +234,7 @@ class Preflight:
             named = [(numbers[first], numbers[second]) for first, second in again]
             for turn in _turns(named, lambda pair: set(map(self._machine, pair))):
                 for pair in self._measure_turn(turn):
-                    best[pair[:2]] = max(best[pair[:2]], pair, key=lambda each: each.rate or 0.0)
+                    best[pair[:2]] = max(best[pair[:2]], pair, key=lambda pair: pair.rate or 0.0)
         return list(best.values())
 
     def _measure_turn(self, pairs: Sequence[tuple[int, int]]) -> Iterator[PairCheck]:
@@ -249,13 +249,13 @@ class Preflight:
                 }
         replies = self._ask(requests)
         for server, client in pairs:
-            found = {**replies.get(server, {"problem": "no answer"}), **replies.get(client, {})}
-            problem = found.get("problem", "" if client in replies else "no answer")
-            rates = {} if problem else {name: found[name] for name in ("rate", "latency_s", "allreduce_s")}
+            reply = {**replies.get(server, {"problem": "no answer"}), **replies.get(client, {})}
+            problem = reply.get("problem", "" if client in replies else "no answer")
+            rates = {} if problem else {name: reply[name] for name in ("rate", "latency_s", "allreduce_s")}
             yield PairCheck(self._names[server], self._names[client], problem=problem, **rates)
 
     def _ask(self, requests: Mapping[int, Reply]) -> dict[int, Reply]:
-        """The replies of some nodes, which work at the same time; nodes that do not answer are lost."""
+        """The replies of nodes, which work concurrently; nodes that do not answer are dropped."""
         for number, request in requests.items():
             self._open[number].ask(request)
         replies = {number: self._open[number].reply() for number in requests}
@@ -271,7 +271,7 @@ class Preflight:
             self._open.pop(number).close()
 
     def _note(self, replies: Mapping[int, Reply]) -> None:
-        """Adds facts of nodes."""
+        """Adds the facts in replies to the checks of their nodes."""
         for number, reply in replies.items():
             added = NodeCheck.from_json({"node": "", **reply})
             self._checks[number] = self._checks[number]._replace(**{f: getattr(added, f) for f in reply})
@@ -286,33 +286,34 @@ def rounds(nodes: Sequence[int]) -> Iterator[list[tuple[int, int]]]:
     for _ in range(len(ring) - 1):
         half = len(ring) // 2
         opposite = zip(ring[:half], reversed(ring[half:]), strict=True)
-        yield [(one, other) for one, other in opposite if one is not None and other is not None]
+        yield [(first, second) for first, second in opposite if first is not None and second is not None]
         ring.insert(1, ring.pop())
 
 
 def _turns(items: Sequence[Item], machines_of: Callable[[Item], set[str]]) -> Iterator[list[Item]]:
     """The items in rounds; no machine occurs twice in a round."""
-    left = list(items)
-    while left:
+    remaining = list(items)
+    while remaining:
         busy: set[str] = set()
         turn: list[Item] = []
         later: list[Item] = []
-        for item in left:
+        for item in remaining:
             machines = machines_of(item)
             (later if machines & busy else turn).append(item)
             busy |= machines
         yield turn
-        left = later
+        remaining = later
 
 
 def _check_plan(plan: Plan, folder: Path) -> Plan:
     """A process on each node, on the node itself rather than in the job's image."""
-    words = shlex.join(start_words(plan.python, preflight_program.__name__, own_folder(), has_packages=True))
+    program, folder_of_programs = preflight_program.__name__, programs_folder()
+    command = shlex.join(start_words(plan.python, program, folder_of_programs, has_packages=True))
     log = f"{folder}.log"
     os.close(os.open(log, os.O_WRONLY | os.O_CREAT, 0o600))
     return plan._replace(
         processes=tuple(
-            Process(number, number, words, env={preflight_program.INDEX: str(number)})
+            Process(number, number, command, env={preflight_program.INDEX: str(number)})
             for number in range(len(plan.nodes))
         ),
         output=Output(LogPaths(log), LogPaths(log)),
@@ -334,18 +335,18 @@ class NodeProgram:
         self.address, self.port = "", 0
 
     def ask(self, request: Reply) -> None:
-        """Sends a request; a lost connection is found when the reply is read."""
+        """Sends a request; a lost connection is noticed when the reply is read."""
         with contextlib.suppress(OSError):
             self._stream.write(json.dumps(request).encode() + b"\n")
             self._stream.flush()
 
     def reply(self) -> Reply | None:
-        """The reply; None without one."""
+        """The reply; None if the connection is lost, times out, or sends anything but a JSON object."""
         try:
-            reply: Reply = json.loads(self._stream.readline())
+            reply: object = json.loads(self._stream.readline())
         except (OSError, ValueError):
             return None
-        return reply
+        return reply if isinstance(reply, dict) else None
 
     def close(self) -> None:
         """Ends the connection."""

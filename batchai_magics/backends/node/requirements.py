@@ -1,4 +1,4 @@
-"""What a job needs before its processes start: image, mounts and directories, some of them made by root."""
+"""The requirements of a job before its processes start: its image, mounts and directories."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def elevated_command(command: str) -> tuple[str, str]:
 
 
 def run_elevated(plan: Plan) -> Plan:
-    """The plan with its processes run as root if it says so; with a note if they will not be."""
+    """The plan with its processes run as root if it asks for that; with a note where that is impossible."""
     if not plan.is_elevated:
         return plan
     commands = [elevated_command(process.command) for process in plan.processes]
@@ -84,13 +84,13 @@ def mount_line(command: str, path: Path) -> list[str]:
     return elevated(["/bin/bash", "-c", f"{command} {shlex.quote(str(path))}"])
 
 
-def mount_problem(path: Path, code: int, words: str) -> str:
-    """Why a mount command failed; empty if it mounted.
+def mount_problem(path: Path, code: int, output: str) -> str:
+    """Why a mount command failed; empty if it succeeded.
 
-    The command is not quoted, as it may hold a password.
+    The text does not quote the command, which may contain a password.
     """
     if code:
-        message = " ".join(words.split())[:MAX_MESSAGE_LENGTH]
+        message = " ".join(output.split())[:MAX_MESSAGE_LENGTH]
         reason = f"{message} (exit code {code})" if message else f"exit code {code}"
         return f"{path.name} could not be mounted: {reason}"
     if not is_mounted(path):
@@ -120,7 +120,7 @@ CONTAINER_FAILED = "FailedStartingContainer"  # the service's code for an image 
 
 
 class Tool(NamedTuple):
-    """A program to run; `problem` explains its failure from its exit code and output, or returns ""."""
+    """A program to run; `problem` explains a failure from the exit code and output, or returns ""."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
@@ -131,14 +131,14 @@ class Tool(NamedTuple):
     def __repr__(self) -> str:
         return f"Tool({self.argv!r})"  # the environment may contain secrets
 
-    def outcome(self, exit_code: int, words: str) -> Outcome | None:
+    def outcome(self, exit_code: int, output: str) -> Outcome | None:
         """The job's outcome if the program failed."""
-        problem = self.problem(exit_code, words)
+        problem = self.problem(exit_code, output)
         return failed_with(self.code, problem, **self.details) if problem else None
 
 
 def tools(plan: Plan, *, sign_in: Path, mounts: Path, password: str) -> Generator[Tool]:
-    """The programs that the job needs, each to be run to its end before the next.
+    """The programs that the job needs; run each to its end before taking the next.
 
     Close the generator if not all of them are run. `sign_in` is a folder for registry credentials, `mounts`
     the job's mount root.
@@ -149,7 +149,7 @@ def tools(plan: Plan, *, sign_in: Path, mounts: Path, password: str) -> Generato
 
         name = containers.image_name(image.server, image.name)
         name = (containers.is_podman(engine) and containers.hub_name(name)) or name
-        with containers.signed_in(sign_in, name, username=image.username, password=password) as env:
+        with containers.registry_login(sign_in, name, username=image.username, password=password) as env:
             argv = [*engine, "pull", name]
             yield Tool(argv, env, CONTAINER_FAILED, partial(_pull_problem, name), {"imageName": name})
     for mount in plan.mounts:
@@ -162,8 +162,8 @@ def tools(plan: Plan, *, sign_in: Path, mounts: Path, password: str) -> Generato
         yield Tool(line, env, PREPARATION_FAILED, partial(mount_problem, path))
 
 
-def _pull_problem(image: str, code: int, words: str) -> str:
-    last_line = words.strip().rpartition("\n")[2]
+def _pull_problem(image: str, code: int, output: str) -> str:
+    last_line = output.strip().rpartition("\n")[2]
     return f"The image {image} could not be pulled: {last_line or f'exit code {code}'}" if code else ""
 
 

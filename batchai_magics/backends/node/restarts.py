@@ -51,7 +51,7 @@ ATTEMPT = "BATCHAI_ATTEMPT"
 STOPPING_FILE = "BATCHAI_STOPPING_FILE"
 SEEN = ".seen"  # suffix of the file that `stopping` creates when it first returns True
 UNFINISHED = os.EX_TEMPFAIL  # exit code of a warned process that wants to continue in the next attempt
-MAX_NOTICE_S = 30.0  # of a preemption: as long before as Azure announced it
+MAX_NOTICE_S = 30.0  # the longest warning before a preemption, as on Azure
 TIME_LIMIT = "it reached its time limit"
 _REASONS = {
     "JobMaxWallClockTimeReached": TIME_LIMIT,
@@ -63,24 +63,24 @@ _REASONS = {
 
 def with_attempt(plan: Plan, number: int, root: Path) -> Plan:
     """The plan with the variables of an attempt; `root` is the run's folder."""
-    own = {ATTEMPT: str(number), STOPPING_FILE: str(root / f"stopping-{number}")}
+    variables = {ATTEMPT: str(number), STOPPING_FILE: str(root / f"stopping-{number}")}
 
     def with_variables(part: Plan) -> Plan:
-        return part._replace(nodes=tuple(node._replace(env={**node.env, **own}) for node in part.nodes))
+        return part._replace(nodes=tuple(node._replace(env={**node.env, **variables}) for node in part.nodes))
 
     return plan.changed(with_variables)
 
 
-def with_own_exits(plan: Plan, number: int, root: Path) -> Plan:
-    """The same, with a folder for exits that no earlier attempt has used."""
-    own = plan if number == 1 else plan._replace(exits=f"{plan.exits}-{number}")
-    return with_attempt(own, number, root)
+def with_attempt_exits(plan: Plan, number: int, root: Path) -> Plan:
+    """As `with_attempt`, with a folder for exits that no earlier attempt has used."""
+    planned = plan if number == 1 else plan._replace(exits=f"{plan.exits}-{number}")
+    return with_attempt(planned, number, root)
 
 
 class EndWarning:
     """The warning of an attempt's processes before it ends, given once; `reason` is why it will end.
 
-    `is_requeued` is whether the engine queues the run again, whatever its limit of restarts.
+    `is_requeued` is whether the engine queues the run again, regardless of its limit of restarts.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -91,37 +91,37 @@ class EndWarning:
 
     @property
     def is_announced(self) -> bool:
-        """Whether it was given, by this program or another one."""
+        """Whether this program or another one gave the warning."""
         return self._file.exists()
 
     @property
     def is_seen(self) -> bool:
-        """Whether a process of the attempt knows of it."""
+        """Whether a process of the attempt has noticed the warning."""
         return self._file.with_name(self._file.name + SEEN).exists()
 
     def give(self, reason: str, processes: Iterable[LiveProcess]) -> None:
-        """Creates the file, and signals processes."""
+        """Creates the warning's file, and signals the processes."""
         self.reason = reason
         with contextlib.suppress(OSError):  # a full disk: the signal remains
             self._file.touch(mode=0o600)
-        signal_handlers_of(processes)
+        send_sigusr1(processes)
 
 
-def signal_handlers_of(processes: Iterable[LiveProcess]) -> None:
-    """Sends SIGUSR1 to the processes that handle it: it would kill the others."""
+def send_sigusr1(processes: Iterable[LiveProcess]) -> None:
+    """Sends SIGUSR1 to those processes that handle it; it would kill the others."""
     for process in processes:
-        # empty if the process has ended, or this is no Linux
+        # empty if the process has ended, or on systems other than Linux
         status = read_proc(f"/proc/{process.pid}/status")
         mask = status.partition(b"SigCgt:")[2].split(maxsplit=1)[:1]
         if mask and int(mask[0], 16) >> (signal.SIGUSR1 - 1) & 1:
             process.send(signal.SIGUSR1)
 
 
-def continued(outcome: Outcome, plan: Plan, number: int, warning: EndWarning | None = None) -> Outcome:
-    """The outcome, changed to a requeue if attempt `number` is to be followed by another one.
+def with_restart(outcome: Outcome, plan: Plan, number: int, warning: EndWarning | None = None) -> Outcome:
+    """The outcome, changed to a requeue if another attempt is to follow attempt `number`.
 
-    Without a restart left, a requeue that the engine has started is a failure, and so is a run whose
-    processes stopped early.
+    When no restart remains, a requeue by the engine becomes a failure, and so does a run whose processes
+    stopped early.
     """
     limit = plan.limits.max_restarts
     is_last = limit is not None and number > limit
@@ -139,7 +139,7 @@ def continued(outcome: Outcome, plan: Plan, number: int, warning: EndWarning | N
 
 
 def _used_up(code: str, reason: str, number: int) -> Outcome:
-    """The failure of a run that would continue, had it a restart left."""
+    """The failure of a run that would continue if it had a restart left."""
     times = "once" if number == 2 else f"{number - 1} times"
     return failed_with(code, f"{reason[:1].upper()}{reason[1:]}; it has been restarted {times}")
 
@@ -155,5 +155,5 @@ def _reason(outcome: Outcome, plan: Plan, warning: EndWarning | None) -> str:
 
 
 def _stopped_early(outcome: Outcome, warning: EndWarning) -> bool:
-    """Whether the processes ended because `stopping` told them to, not because they were done."""
+    """Whether the processes ended because `stopping` returned True, not because they were done."""
     return bool(warning.reason) and outcome.is_success and warning.is_seen

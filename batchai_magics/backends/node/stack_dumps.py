@@ -1,7 +1,7 @@
 """Collects the stacks of a job's ranks on this node: `python - GUID NODE [SECONDS HZ]`, this file on stdin.
 
-Prints a line of JSON for each rank: where it is, which is kept in the record of the run too; or all stacks
-that it had within some seconds. Standard library only, for any Python from 3.6.
+Prints a line of JSON for each rank: its current stack, which is also appended to the record of the run; or
+all stacks that it had within some seconds. Standard library only, for any Python from 3.6.
 """
 
 import contextlib
@@ -24,18 +24,18 @@ FILE = "/memfd:batchai-stacks"
 TIMEOUT_S = 5.0  # for a process to answer
 QUIET_S = 0.15  # a stack is complete when nothing was added for this long
 POLL_S = 0.02
-MAX_KEPT = 1 << 20  # bytes of answers that stay in a process's file, for others that read it now
+MAX_KEPT = 1 << 20  # bytes of stacks that stay in a process's file, for concurrent readers
 PUNCH_HOLE = 0x02 | 0x01  # for fallocate, whose other flag keeps the size
-CURRENT = "Current thread"  # in what faulthandler writes: the one that took the signal
-KERNEL = b"ipykernel_launcher"  # in its command line
+CURRENT = "Current thread"  # faulthandler's heading of the thread that took the signal
+KERNEL = b"ipykernel_launcher"  # in the command line of a notebook's kernel
 FRAME = re.compile(r'  File "(?P<file>[^"]*)", line (?P<line>\d+) in ')
 RUNNING, STOPPED, GONE = "R", ("T", "t"), ("Z", "X", "")  # states of a process
 SPY_FRAME = re.compile(r"(?P<function>.*) \((?P<file>.*):(?P<line>\d+)\)$")
 SPY_HZ, SPY_TIMEOUT_S = 50, 5.0  # how often py-spy samples, at 2 % of a core; for all to write their files
 SPY_OPTIONS = ("--nonblocking", "--idle", "--threads", "--full-filenames", "--format", "raw")
 MAX_FRAMES = 100  # of a stack, as faulthandler writes
-MAX_STACKS, MAX_TEXT = 2000, 1 << 20  # different stacks that are told of a rank, and characters of all
-MAX_LINES, MAX_LINE = 2000, 200  # of source code that are told, and characters of one
+MAX_STACKS, MAX_TEXT = 2000, 1 << 20  # different stacks reported of a rank, and their characters together
+MAX_LINES, MAX_LINE = 2000, 200  # lines of source code reported, and characters of one
 MAX_SOURCE = 1 << 22  # bytes of a file of source code that are read
 MASK, MIN_SECRET = "***", 4  # as in `secret_masking`
 RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", "RANK", "AZ_BATCHAI_TASK_INDEX")
@@ -45,7 +45,7 @@ Stack = Tuple[str, Optional[bool]]  # its text, and whether the process was idle
 
 
 def main(guid: str, node: str, *sampling: str) -> None:
-    """Prints where the ranks of the run on the node are, or were within some seconds."""
+    """Prints the current stacks of the run's ranks on the node, or with `sampling` those of some seconds."""
     lines = sample_lines(guid, node, *map(float, sampling)) if sampling else stack_lines(guid, node)
     for line in lines:
         print(line, flush=True)
@@ -55,10 +55,11 @@ def stack_lines(guid: str, node: str = "") -> Iterator[str]:
     """A line of JSON for each rank of the run on the node, by default on all nodes of this machine."""
     for rank, processes in sorted(ranks_of(guid, node).items()):
         text, stopped = "", False
-        for pid, env in sorted((each for each in processes if handles_signal(each[0])), key=script_first)[:1]:
+        answering = [process for process in processes if handles_signal(process[0])]
+        for pid, env in sorted(answering, key=script_first)[:1]:
             stopped = is_stopped(pid)
             text = "" if stopped else stack_of(pid)
-            keep(env, rank, text)
+            append_to_record(env, rank, text)
         own_node = processes[0][1].get("AZ_BATCH_NODE_ID", "")
         yield json.dumps({"rank": rank, "node": own_node, "text": text, "stopped": stopped})
 
@@ -69,7 +70,7 @@ def ranks_of(guid: str, node: str) -> Dict[int, List[Process]]:
     for name in filter(str.isdigit, os.listdir("/proc")):
         env = environment(name)
         if env.get("BATCHAI_JOB_GUID") == guid and node in ("", env.get("AZ_BATCH_NODE_ID")):
-            number = next((env[each] for each in RANKS if env.get(each, "").isdigit()), "0")
+            number = next((env[variable] for variable in RANKS if env.get(variable, "").isdigit()), "0")
             ranks.setdefault(int(number), []).append((int(name), env))
     return ranks
 
@@ -90,7 +91,7 @@ def content(pid: str, name: str) -> bytes:
 
 
 def handles_signal(pid: int) -> bool:
-    """Whether the process handles the signal, which would kill another."""
+    """Whether the process handles `SIGNAL`, which would kill it otherwise."""
     for line in content(str(pid), "status").splitlines():
         if line.startswith(b"SigCgt:"):
             return bool(int(line.split()[1], 16) >> (SIGNAL - 1) & 1) and bool(dump_of(pid))
@@ -108,7 +109,7 @@ def state_of(pid: int) -> str:
 
 
 def script_first(process: Process) -> Tuple[bool, int, int]:
-    """Sorts the Pythons of a rank: the kernel of a notebook runs its script, or else the oldest does."""
+    """A sort key: first the Python that runs the rank's script, a notebook's kernel or else the oldest."""
     is_kernel = KERNEL in content(str(process[0]), "cmdline")
     fields = content(str(process[0]), "stat").rpartition(b")")[2].split()
     return (not is_kernel, int(fields[19]) if fields else sys.maxsize, process[0])
@@ -125,7 +126,7 @@ def dump_of(pid: int) -> str:
 
 
 def stack_of(pid: int) -> str:
-    """Asks a process for its stacks; empty if it does not answer."""
+    """Signals a process to write its stacks, and returns them; empty if it does not answer."""
     try:
         path = dump_of(pid)
         before = os.stat(path).st_size
@@ -141,7 +142,7 @@ def stack_of(pid: int) -> str:
 
 
 def free_memory(file: int, end: int) -> None:
-    """Frees what a process's file in memory holds, but for its last part: another may read it still."""
+    """Frees the memory of a process's file up to `end`, except for the last part, which others may read."""
     if end > MAX_KEPT:
         with contextlib.suppress(ImportError, AttributeError):  # a Python or C library that lacks it
             import ctypes  # not every Python has it
@@ -151,7 +152,7 @@ def free_memory(file: int, end: int) -> None:
 
 
 def wait_for_growth(path: str, before: int) -> None:
-    """Waits until a file has grown and grows no more."""
+    """Waits until a file has grown and stopped growing."""
     size, changed = before, time.monotonic()
     deadline = changed + TIMEOUT_S
     while time.monotonic() < deadline and (size == before or time.monotonic() < changed + QUIET_S):
@@ -166,7 +167,7 @@ def sample_lines(guid: str, node: str, seconds: float, rate_hz: float) -> Iterat
     with tempfile.TemporaryDirectory(prefix="batchai-profile-") as folder, contextlib.ExitStack() as opened:
         ranks = sorted(ranks_of(guid, node).items())
         spying = ["--duration", str(max(1, round(seconds))), "--rate", str(max(SPY_HZ, round(rate_hz)))]
-        samplers = [opened.enter_context(StackSampler(*each, folder, spying)) for each in ranks]
+        samplers = [opened.enter_context(StackSampler(*rank, folder, spying)) for rank in ranks]
         signal.signal(signal.SIGTERM, end_sampling)
         begin = time.monotonic()
         with contextlib.suppress(SystemExit):
@@ -182,7 +183,7 @@ def sample_lines(guid: str, node: str, seconds: float, rate_hz: float) -> Iterat
 
 
 def end_sampling(*_: object) -> None:
-    """Handles the signal that the job ends: what there is by then counts, and is printed whatever follows."""
+    """Handles the signal that the job ends: sampling stops, and the samples so far are printed."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(0)
 
@@ -197,22 +198,22 @@ def tick_times(begin: float, seconds: float, rate_hz: float) -> Iterator[float]:
 
 
 class StackSampler:
-    """Samples the main thread of a rank's Python, through py-spy or by signals, and never stops it.
+    """Samples the main thread of a rank's Python, with py-spy or by signals, without stopping it.
 
-    A sample also counts for the intervals in which the process has not answered: signals to a process that
-    hangs in the kernel wait until it returns.
+    A sample also counts for the preceding intervals in which the process did not answer: a signal to a
+    process that hangs in the kernel is delivered when it returns.
     """
 
     def __init__(self, rank: int, processes: List[Process], folder: str, spying: List[str]) -> None:
-        asked = [process for process in processes if handles_signal(process[0])]
-        pythons = sorted(asked or filter(is_python, processes), key=script_first)
+        answering = [process for process in processes if handles_signal(process[0])]
+        pythons = sorted(answering or filter(is_python, processes), key=script_first)
         self._rank, (self._pid, self._env) = rank, (pythons or processes)[0]
         self._stacks = Counter()  # type: Counter[Stack]
         self._ticks, self._stopped, self._unanswered = 0, 0, 0  # intervals: all, and those of them
         self._end, self._is_asked = 0, False
         self._is_idle, self._state = False, RUNNING
         self._file = None  # type: Optional[IO[bytes]]
-        if asked:
+        if answering:
             with contextlib.suppress(OSError):  # it has gone
                 self._file = open(dump_of(self._pid), "r+b", buffering=0)  # noqa: SIM115 __exit__ closes it
                 self._end = os.fstat(self._file.fileno()).st_size
@@ -243,20 +244,20 @@ class StackSampler:
         self._take_answer(self._file)
         if not self._is_asked and self._state not in STOPPED:
             self._is_asked, self._is_idle = True, self._state != RUNNING
-            with contextlib.suppress(OSError):  # it has gone, as the next look shows
+            with contextlib.suppress(OSError):  # it has gone, as the next sample shows
                 os.kill(self._pid, SIGNAL)
         self._unanswered += 1
         return True
 
     def result(self, elapsed_s: float, deadline: float) -> Dict[str, Any]:
-        """What was seen, as JSON; py-spy must have ended by the deadline."""
+        """The samples of the rank, as JSON; waits for py-spy until the deadline."""
         if self._file:
             self._take_answer(self._file)
         way, stacks, tick_s = "signal", self._stacks, elapsed_s / max(1, self._ticks)
-        if self._spy and ends_well(self._spy, deadline):
+        if self._spy and succeeds(self._spy, deadline):
             way, stacks = "py-spy", spy_stacks(self._output, self._pid)
-        seen = sum(stacks.values())
-        stacks = most_frequent(stacks)
+        sample_count = sum(stacks.values())
+        stacks = most_frequent_stacks(stacks)
         hide = masking(self._env)
         code = source_lines(self._pid, (text for text, _ in stacks))
         return {
@@ -269,16 +270,16 @@ class StackSampler:
             "unfinished": self._spy is not None and self._spy.poll() is None,
             "folder": self._env.get("BATCHAI_ARTIFACT_DIR", ""),
             "stacks": [[hide(text), is_idle, count] for (text, is_idle), count in stacks.items()],
-            "other": seen - sum(stacks.values()),
-            "code": {hide(place): hide(line) for place, line in code.items()},
+            "other": sample_count - sum(stacks.values()),
+            "code": {hide(frame): hide(line) for frame, line in code.items()},
         }
 
     def _take_answer(self, file: IO[bytes]) -> None:
-        """Counts the stack that the process has written since the last signal, if it has."""
+        """Counts the stack that the process has written since the last signal, if there is one."""
         size = os.fstat(file.fileno()).st_size
         file.seek(self._end)
-        _, found, text = file.read(size - self._end).decode(errors="replace").rpartition(CURRENT)
-        if found:
+        _, marker, text = file.read(size - self._end).decode(errors="replace").rpartition(CURRENT)
+        if marker:
             frames = [line for line in text.partition("\n\n")[0].splitlines() if FRAME.match(line)]
             self._stacks["\n".join([CURRENT, *frames]), self._is_idle] += self._unanswered
             self._unanswered, self._is_asked, self._end = 0, False, size
@@ -307,8 +308,8 @@ def start_spy(pid: int, env: Dict[str, str], options: List[str]) -> "Optional[su
     )
 
 
-def ends_well(process: "subprocess.Popen[bytes]", deadline: float) -> bool:
-    """Whether a process ends with success, and in time."""
+def succeeds(process: "subprocess.Popen[bytes]", deadline: float) -> bool:
+    """Whether a process ends successfully before the deadline."""
     try:
         return process.wait(max(0.0, deadline - time.monotonic())) == 0
     except subprocess.TimeoutExpired:
@@ -329,33 +330,33 @@ def spy_stacks(path: str, pid: int) -> "Counter[Stack]":
     return stacks
 
 
-def most_frequent(stacks: "Counter[Stack]") -> "Counter[Stack]":
-    """As many stacks as are told of a rank."""
-    told, size = Counter(), 0  # type: Counter[Stack], int
+def most_frequent_stacks(stacks: "Counter[Stack]") -> "Counter[Stack]":
+    """The most frequent stacks, at most `MAX_STACKS` and `MAX_TEXT` characters."""
+    result, size = Counter(), 0  # type: Counter[Stack], int
     for stack, count in stacks.most_common(MAX_STACKS):
         size += len(stack[0])
         if size > MAX_TEXT:
             break
-        told[stack] = count
-    return told
+        result[stack] = count
+    return result
 
 
 def source_lines(pid: int, stacks: Iterable[str]) -> Dict[str, str]:
     """The lines of code in which the functions of stacks were, by `FILE:LINE`."""
-    places = {(match["file"], int(match["line"])) for text in stacks for match in FRAME.finditer(text)}
+    positions = {(match["file"], int(match["line"])) for text in stacks for match in FRAME.finditer(text)}
     code, known, lines = {}, "", []  # type: Dict[str, str], str, List[bytes]
-    for file, line in sorted(places)[:MAX_LINES]:
+    for file, line in sorted(positions)[:MAX_LINES]:
         if file != known:
             folder = "root" if file.startswith("/") else "cwd"
             text = source_of("/proc/{}/{}/{}".format(pid, folder, file.lstrip("/")))
             known, lines = file, text.splitlines()
-        found = lines[line - 1] if 0 < line <= len(lines) else b""
-        code["{}:{}".format(file, line)] = found.decode(errors="replace").strip()[:MAX_LINE]
+        source = lines[line - 1] if 0 < line <= len(lines) else b""
+        code["{}:{}".format(file, line)] = source.decode(errors="replace").strip()[:MAX_LINE]
     return code
 
 
 def source_of(path: str) -> bytes:
-    """The beginning of a file that a job names; empty for what may block or have no end."""
+    """The beginning of a file that a job names; empty if it is not a regular file."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except (OSError, ValueError):  # it is not there, or no file has such a name
@@ -369,14 +370,14 @@ def source_of(path: str) -> bytes:
 
 
 def masking(env: Dict[str, str]) -> Callable[[str], str]:
-    """What replaces the secrets of a job in a text."""
+    """A function that replaces the secrets of a job in a text."""
     names = env.get("BATCHAI_SECRET_NAMES", "").split()
     values = sorted((env.get(name, "") for name in names), key=len, reverse=True)
     known = [re.escape(value) for value in values if len(value) >= MIN_SECRET]
     return lambda text: re.sub("|".join(known), MASK, text) if known else text
 
 
-def keep(env: Dict[str, str], rank: int, text: str) -> None:
+def append_to_record(env: Dict[str, str], rank: int, text: str) -> None:
     """Adds a stack to the record of the run."""
     folder = os.path.join(os.path.dirname(env.get("BATCHAI_ARTIFACT_DIR", "")), "records", "stacks")
     try:

@@ -1,8 +1,8 @@
-"""The module `sitecustomize` of a job's Python processes: they can be asked for their stacks. Linux only.
+"""The module `sitecustomize` of a job's Python processes: it makes them write their stacks. Linux only.
 
 A copy of this file is on the module path of a job's processes, after all other folders that the job names. On
 a signal that nothing else uses, faulthandler writes the stack of every thread to a file in memory, even if
-the interpreter hangs in a library. `stack_dumps` sends it, and reads the file.
+the interpreter hangs in a library. `stack_dumps` sends that signal and reads the file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FILE = "batchai-stacks"
 
 
 def enable() -> None:
-    """Has this process write its stacks when it is asked to."""
+    """Makes this process write its stacks on `SIGNAL`."""
     import faulthandler
 
     faulthandler.register(SIGNAL, file=os.memfd_create(FILE), all_threads=True)

@@ -23,7 +23,7 @@ from batchai_magics.records import record_files
 from batchai_magics.untrusted_files import read_json
 
 WATCH = "batchai_magics.backends.folders.run_watch"  # whose `main` watches a run
-STOP = "stop: "  # prefix of the line by which the program has the run stopped; the rest is the reason as JSON
+STOP = "stop: "  # prefix of the line by which the program requests the end; the rest is the reason as JSON
 _READ_SIZE = 1 << 16
 _MAX_STARTS = 3  # of the program during one attempt of a run
 _CONCURRENT, _NODE_TIMEOUT_S = 16, 60.0  # nodes that are asked at once, and how long one may take to answer
@@ -31,9 +31,9 @@ _END_S = 5.0  # for the job to end after a program that was told to end: it may 
 
 
 class WatchProgram(NamedTuple):
-    """How an engine has a run watched: the words that start the program, and the log of its errors.
+    """The program that watches a run: the words that start it, and the log of its errors.
 
-    `attempts` are those of the run, the current one last. Each of `stack_commands` runs `stack_dumps` for a
+    `attempts` are those of the run, the current one last. Each of `stack_commands` runs `stack_dumps` on one
     node; without any, all nodes are on this machine.
     """
 
@@ -43,17 +43,17 @@ class WatchProgram(NamedTuple):
     stack_commands: Sequence[Sequence[str]] = ()
 
     def command(self, root: Path) -> list[str]:
-        """The command that watches the run of this folder."""
-        times = [(len(each.nodes), each.started, each.ended) for each in self.attempts]
+        """The command that watches the run in this folder."""
+        times = [(len(attempt.nodes), attempt.started, attempt.ended) for attempt in self.attempts]
         return [*self.start, str(root), json.dumps(times), *map(shlex.join, self.stack_commands)]
 
 
 class WatchProcess:
-    """The program that watches a run; one that dies before the run is over is started again.
+    """The program that watches a run; it is restarted if it dies before the run is over.
 
-    Not one that exports, since a second start reads the logs anew: conditions hold as before, and
-    notifications are sent once, but exports would have each number twice. `lost` takes why the run is no
-    longer watched, in a sentence without its period, once.
+    A program that exports metrics is not restarted, since a restarted one reads the logs from the start:
+    conditions and notifications tolerate that, but each number would be exported twice. `lost` is called
+    once, with the reason why the run is no longer watched, a sentence without its period.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class WatchProcess:
         self._start()
 
     def check(self) -> str:
-        """Why the run is to be stopped, empty if it is not; starts the program again if it has died."""
+        """Why the run is to be stopped, empty if it is not; restarts the program if it has died."""
         pipe, readable = self._child.stdout, select.poll()  # `select.select` takes no descriptor above 1023
         assert pipe
         readable.register(pipe, select.POLLIN)
@@ -85,7 +85,7 @@ class WatchProcess:
         return next((json.loads(line.removeprefix(STOP)) for line in lines if line.startswith(STOP)), "")
 
     def close(self) -> list[str]:
-        """Tells the program that the job has ended; returns what could not be done, in sentences."""
+        """Tells the program that the job has ended; returns a sentence for each thing that failed."""
         has_died = self._child.poll() is not None
         self._child.terminate()
         lines = (self._printed + self._child.communicate()[0]).decode().splitlines()
@@ -95,7 +95,7 @@ class WatchProcess:
         return [*notes, self._problem(code)] if is_early else notes
 
     def _restart_if_dead(self) -> None:
-        """Starts the program again if it has died, or reports why the run is no longer watched."""
+        """Restarts the program if it has died, or reports why the run is no longer watched."""
         code = self._child.poll()
         if code is None or self._is_lost:
             return
@@ -104,7 +104,7 @@ class WatchProcess:
         if code in _ENDED_AS_TOLD and now_s - self._ended_s < _END_S:
             return
         if self._starts_left:
-            with contextlib.suppress(OSError):  # no process or file can be made: the run goes on without
+            with contextlib.suppress(OSError):  # no process can be started: the run continues unwatched
                 self._start()
         if self._child is earlier:
             self._is_lost = True
@@ -150,22 +150,22 @@ def _signal_name(number: int) -> str:
 
 def end_signal() -> threading.Event:
     """In the program: an event that is set when the job has ended."""
-    over = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: over.set())
+    has_ended = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: has_ended.set())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
-    return over
+    return has_ended
 
 
 def stack_lines_from(commands: Iterable[Sequence[str]]) -> list[str]:
-    """In the program: what commands print that run `stack_dumps` on other nodes, all at the same time."""
-    from concurrent.futures import ThreadPoolExecutor  # whoever starts the program does without
+    """In the program: the output of commands that run `stack_dumps` on other nodes, run concurrently."""
+    from concurrent.futures import ThreadPoolExecutor  # only the program itself needs threads
 
     with ThreadPoolExecutor(_CONCURRENT) as threads:
         return [*chain.from_iterable(threads.map(_stack_lines_from, commands))]
 
 
 def _stack_lines_from(command: Sequence[str]) -> list[str]:
-    """The lines that a command prints before its timeout; its input does not end before it does."""
+    """The lines that a command prints before its timeout; its input stays open until it ends."""
     reader, writer = os.pipe()
     try:
         printed = subprocess.run(
@@ -180,6 +180,6 @@ def _stack_lines_from(command: Sequence[str]) -> list[str]:
 
 
 def _prepare() -> None:
-    """Has the program die with this process, and miss no signal while it loads."""
+    """Makes the program die with this process, and keeps a signal pending while it loads."""
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     die_with_parent(signal.SIGKILL)

@@ -15,9 +15,9 @@ from batchai_magics.backends.folders import installed_programs, private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import read_end, read_predecessors, write_predecessors
 from batchai_magics.backends.machines.machine import CommandLine, Machine
-from batchai_magics.backends.node.job_environment import of_submitter
+from batchai_magics.backends.node.job_environment import submitter_environment
 from batchai_magics.backends.node.job_layout import JobLayout
-from batchai_magics.backends.node.outcome import TERMINATE, dependency_failed, failed_with, stopped
+from batchai_magics.backends.node.outcome import TERMINATE, dependency_failed, failed_with, stop_outcome
 from batchai_magics.backends.ray.gateway import UNAVAILABLE, RayGateway
 from batchai_magics.backends.ray.node import queue
 from batchai_magics.backends.ray.node.actor_target import text_of
@@ -173,7 +173,7 @@ class RayRunner(Runner):
     def submit(self, runs: Sequence[PlannedRun]) -> None:
         """Queues runs; the variables of each are in a file that only its owner can read until it starts."""
         folder = str(Path(self.facts.python).parent)
-        environ = of_submitter(os.environ, folder, self._pass_env)
+        environ = submitter_environment(os.environ, folder, self._pass_env)
         for planned in runs:
             run, files, cluster = planned.run, self._files(planned.run), planned.cluster.guid
             planned.plan.write(str(files.submitted))
@@ -219,7 +219,7 @@ class RayRunner(Runner):
 
     def stop(self, runs: Sequence[Run], reason: str = "", *, grace_s: float | None = None) -> None:
         """Asks runs to end; those that wait end at once."""
-        unless_begun = failed_with("ClusterNotFound", reason) if reason else stopped(TERMINATE)
+        unless_begun = failed_with("ClusterNotFound", reason) if reason else stop_outcome(TERMINATE)
         told = [self._files(run) for run in runs if not self._end_waiting(run, unless_begun)]
         for files in told:
             if not private_files.write_new(files.stop, reason or TERMINATE) and grace_s == 0.0:

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from batchai_magics.backends.base import CommandEnd, CommandOutput
 from batchai_magics.backends.machines.machine import CommandLine, Machine
-from batchai_magics.backends.node.job_environment import of_submitter
+from batchai_magics.backends.node.job_environment import submitter_environment
 from batchai_magics.backends.slurm import parse
 from batchai_magics.backends.slurm.parse import NodeLine, SlurmJob
 from batchai_magics.errors import CapabilityError, ServiceError
@@ -129,7 +129,7 @@ def command_environment(
     """
     environ = machine.environ
     first = machine.path_prefix if python == machine.python else str(PurePosixPath(python).parent)
-    env = of_submitter(environ, first, pass_env)
+    env = submitter_environment(environ, first, pass_env)
     if conf := conf or environ.get("SLURM_CONF", ""):
         env["SLURM_CONF"] = conf
     return env

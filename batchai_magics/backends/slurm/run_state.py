@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from batchai_magics.backends.node.outcome import REQUEUE, failed_with, lost
+from batchai_magics.backends.node.outcome import REQUEUE, failed_with, node_loss
 from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.service.runner import RunStatus
 from batchai_magics.backends.slurm import home_check
@@ -150,7 +150,7 @@ def outcome(ending: EndState, evidence: Evidence, *, reason: str, problems: Mapp
     if reason:
         return outcome_of(ending, reason=reason)
     if ending is EndState.NODE_FAIL:
-        return lost({name: problems[name] for name in evidence.nodes if name in problems})
+        return node_loss({name: problems[name] for name in evidence.nodes if name in problems})
     if never_started(ending, evidence) and not evidence.files.batch_log.exists():
         home, partition, script = evidence.home, evidence.partition, evidence.files.script
         return home_check.not_shared(home, node=evidence.node, partition=partition, file=script)

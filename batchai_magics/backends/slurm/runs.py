@@ -11,7 +11,7 @@ from dataclasses import replace
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import Predecessor
-from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, dependency_failed, stopped
+from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, dependency_failed, stop_outcome
 from batchai_magics.backends.service.repository import AFTER
 from batchai_magics.backends.service.runner import Run, RunStatus
 from batchai_magics.backends.slurm.client import SlurmClient
@@ -203,7 +203,7 @@ class Runs:
             return False
         if reason != REQUEUE:
             with private_files.left_for_later_if_full():
-                files.note_end(stopped(reason)._replace(ended=self._clock.now()))
+                files.note_end(stop_outcome(reason)._replace(ended=self._clock.now()))
         return True
 
     def kill(self, run: Run) -> None:

@@ -14,7 +14,7 @@ import pytest
 from batchai_magics.backends.folders.run_end import read_end
 from batchai_magics.backends.local import process, reconciler
 from batchai_magics.backends.local.supervisor import LocalReport
-from batchai_magics.backends.node.outcome import failed_with, stopped
+from batchai_magics.backends.node.outcome import failed_with, stop_outcome
 from batchai_magics.errors import StorageError
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import ProcessExit
@@ -110,7 +110,7 @@ def test_what_has_ended_stays_as_it_ended(still: Still) -> None:
     writer.finish(Outcome(0))
     before = tuple(still.state(job))
     writer.finish(failed_with("JobSupervisorLost", "too late"))
-    writer.finish(stopped("requeue"))
+    writer.finish(stop_outcome("requeue"))
     assert tuple(still.state(job)) == before
 
 

@@ -69,7 +69,7 @@ def served(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Re
         made = Registry(f"127.0.0.1:{port}", engine.split())
         until(lambda: answers(port) or child.poll() is not None)
         subprocess.run([*made.engine, "tag", IMAGE, made.image], check=True)
-        with containers.signed_in(
+        with containers.registry_login(
             folder / "sign-in", made.image, username=USER, password=PASSWORD
         ) as signed_in:
             push, env = [*made.engine, "push", made.image], {**os.environ, **signed_in}
@@ -150,7 +150,7 @@ def test_the_registry_of_an_image_is_known(server: str, image: str, full: str, s
 
 def test_a_sign_in_is_for_this_user_and_this_pull_alone(tmp_path: Path) -> None:
     folder = tmp_path / "registry"
-    with containers.signed_in(folder, "me.azurecr.io/tf", username="me", password=PASSWORD) as env:
+    with containers.registry_login(folder, "me.azurecr.io/tf", username="me", password=PASSWORD) as env:
         file = Path(env["REGISTRY_AUTH_FILE"])
         assert (stat.S_IMODE(folder.stat().st_mode), stat.S_IMODE(file.stat().st_mode)) == (0o700, 0o600)
         assert list(json.loads(file.read_text())["auths"]) == ["me.azurecr.io"]
@@ -163,7 +163,7 @@ def test_a_sign_in_leaves_docker_the_engine_that_its_user_chose(tmp_path: Path, 
     (own / "contexts").mkdir(parents=True)
     (own / "config.json").write_text('{"currentContext": "rootless", "auths": {"other": {"auth": "x"}}}')
     monkeypatch.setenv("DOCKER_CONFIG", str(own))
-    with containers.signed_in(tmp_path / "r", "me.azurecr.io/tf", username="me", password="x") as env:
+    with containers.registry_login(tmp_path / "r", "me.azurecr.io/tf", username="me", password="x") as env:
         body = json.loads(Path(env["REGISTRY_AUTH_FILE"]).read_text())
         assert (body["currentContext"], list(body["auths"])) == ("rootless", ["me.azurecr.io"])
         assert Path(env["DOCKER_CONFIG"], "contexts").resolve() == own / "contexts"

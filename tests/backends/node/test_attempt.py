@@ -17,7 +17,7 @@ from batchai_magics.backends.node.attempt import AttemptRunner
 from batchai_magics.backends.node.child_processes import ChildLauncher
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.launcher import Deadline, Report
-from batchai_magics.backends.node.outcome import stopped
+from batchai_magics.backends.node.outcome import stop_outcome
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.watch_process import WatchProgram
 from batchai_magics.launch.outcome import Outcome, RunAttempt
@@ -54,7 +54,7 @@ class RequeueReport(Report):
         self.folder, self.deadline = folder, Deadline(limits)
 
     def stop_request(self, *, is_signalled: bool) -> Outcome | None:
-        return stopped("requeue", "its node leaves") if (self.folder / "up").exists() else None
+        return stop_outcome("requeue", "its node leaves") if (self.folder / "up").exists() else None
 
     def watch_program(self) -> WatchProgram:
         words = [sys.executable, "-c", WATCHES.format(folder=str(self.folder), reason=REASON)]

@@ -6,12 +6,12 @@ import pytest
 
 from batchai_magics.backends.node.outcome import (
     Fault,
-    not_run,
-    not_started,
-    of_ranks,
-    stopped,
+    launch_failure,
+    ranks_outcome,
+    stop_outcome,
+    supervisor_failure,
     time_limit_reached,
-    unwritable,
+    write_failure,
 )
 from batchai_magics.backends.node.ranks.pmi import Abort
 from batchai_magics.errors import StorageError
@@ -43,7 +43,7 @@ def details(end: Outcome) -> dict[str, str]:
 
 def test_the_failure_that_came_first_decides():
     ends = [process_exit(0, 3, at=20.0), process_exit(1, 7, at=10.0), process_exit(2, 0, at=5.0)]
-    end = of_ranks(ends, plan("rank", "rank", "rank"), {0, 1, 2})
+    end = ranks_outcome(ends, plan("rank", "rank", "rank"), {0, 1, 2})
     assert (end.exit_code, end.errors[0]["code"]) == (7, "JobFailed")
     assert details(end) == {"failedRank": "1", "failedNode": "n1", "exitCode": "7"}
     assert [rank.rank for rank in end.ranks] == [1, 0, 2]
@@ -51,17 +51,19 @@ def test_the_failure_that_came_first_decides():
 
 
 def test_of_two_failures_at_one_moment_the_lower_rank_is_named():
-    assert of_ranks([process_exit(0, 3), process_exit(1, 4)], plan("rank", "rank"), {0, 1}).exit_code == 3
+    assert (
+        ranks_outcome([process_exit(0, 3), process_exit(1, 4)], plan("rank", "rank"), {0, 1}).exit_code == 3
+    )
 
 
 def test_what_is_not_as_asked_for_is_told_with_the_failure():
-    end = of_ranks([process_exit(0, 1)], plan("rank", notes=("no image",)), {0})
+    end = ranks_outcome([process_exit(0, 1)], plan("rank", notes=("no image",)), {0})
     assert details(end)["note"] == "no image"
 
 
 def test_a_rank_that_was_ended_with_the_job_is_not_its_first_failure():
     """Rank 0 left no exit code; rank 1 was told to end because of that."""
-    end = of_ranks([process_exit(1, 143)], plan("rank", "rank"), set())
+    end = ranks_outcome([process_exit(1, 143)], plan("rank", "rank"), set())
     assert [(rank.rank, rank.node, rank.exit_code) for rank in end.ranks] == [(1, "n1", 143), (0, "n0", None)]
     message = "Processes disappeared before the job was done"
     assert (end.exit_code, end.errors[0]["code"], end.errors[0]["message"]) == (255, "JobFailed", message)
@@ -70,25 +72,27 @@ def test_a_rank_that_was_ended_with_the_job_is_not_its_first_failure():
 
 @pytest.mark.parametrize(("code", "expected"), [(42, 42), (300, 44), (0, 1), (256, 1)])
 def test_a_rank_that_aborts_fails_the_job_with_its_code(code, expected):
-    end = of_ranks([process_exit(0, 143)], plan("rank", "rank"), set(), Fault(abort=Abort(1, code, "why")))
+    end = ranks_outcome(
+        [process_exit(0, 143)], plan("rank", "rank"), set(), Fault(abort=Abort(1, code, "why"))
+    )
     assert end.exit_code == expected
     assert details(end) == {"failedRank": "1", "failedNode": "n1", "exitCode": str(expected)}
 
 
 def test_ranks_that_leave_the_others_waiting_fail_the_job_whatever_their_code():
     ends = [process_exit(0, 143), process_exit(1, 0)]
-    end = of_ranks(ends, plan("rank", "rank"), {1}, Fault(missed=(1,)))
+    end = ranks_outcome(ends, plan("rank", "rank"), {1}, Fault(missed=(1,)))
     message = "Rank 1 ended without MPI_Finalize while other ranks were waiting for it"
     assert (end.exit_code, end.errors[0]["code"], end.errors[0]["message"]) == (255, "JobFailed", message)
     assert details(end) == {"processes": "1"}
-    both = of_ranks(ends, plan("rank", "rank"), {1}, Fault(missed=(1, 2)))
+    both = ranks_outcome(ends, plan("rank", "rank"), {1}, Fault(missed=(1, 2)))
     assert both.errors[0]["message"].startswith("Ranks 1, 2 ended without MPI_Finalize")
     assert both.errors[0]["message"].endswith("waiting for them")
     assert details(both) == {"processes": "1,2"}
 
 
 def test_ranks_that_all_end_well_in_time_are_no_failure_whoever_left_first():
-    assert of_ranks(
+    assert ranks_outcome(
         [process_exit(0, 0), process_exit(1, 0)], plan("rank", "rank"), {0, 1}, Fault(missed=(1,))
     ).is_success
 
@@ -97,12 +101,12 @@ FULL = OSError(28, "No space left on device")
 
 
 def test_output_that_could_not_be_kept_fails_the_job_with_its_reason():
-    end = of_ranks([], plan("rank"), set(), Fault(unwritable=FULL))
+    end = ranks_outcome([], plan("rank"), set(), Fault(unwritable=FULL))
     assert (end.exit_code, end.errors[0]["code"]) == (None, "DiskFull")
     remedy = "free some space in /output, then resubmit"
     assert end.errors[0]["message"] == f"The disk that holds the job's output is full: {remedy}"
     assert [rank.rank for rank in end.ranks] == [0]
-    assert unwritable(OSError(5, "Input/output error"), plan("rank")).errors[0] == {
+    assert write_failure(OSError(5, "Input/output error"), plan("rank")).errors[0] == {
         "code": "OutputLost",
         "message": "The job's output could not be written: Input/output error",
     }
@@ -110,7 +114,7 @@ def test_output_that_could_not_be_kept_fails_the_job_with_its_reason():
 
 @pytest.mark.parametrize("error", [FULL, StorageError("state.db is full", code="DiskFull")])
 def test_a_job_that_a_full_disk_does_not_let_run_says_so(error):
-    ends = [end(error).errors[0] for end in (not_run, not_started)]
+    ends = [end(error).errors[0] for end in (supervisor_failure, launch_failure)]
     assert [end["code"] for end in ends] == ["DiskFull", "DiskFull"]
     assert [end["message"] for end in ends] == [
         "The disk is full: the job could not be run to its end",
@@ -120,8 +124,8 @@ def test_a_job_that_a_full_disk_does_not_let_run_says_so(error):
 
 def test_any_other_reason_is_said_as_it_is():
     error = OSError(2, "No such file")
-    assert not_run(error).errors[0]["code"] == "SupervisorFailed"
-    assert not_started(error).errors[0] == {
+    assert supervisor_failure(error).errors[0]["code"] == "SupervisorFailed"
+    assert launch_failure(error).errors[0] == {
         "code": "JobLaunchFailed",
         "message": "[Errno 2] No such file",
     }
@@ -129,16 +133,16 @@ def test_any_other_reason_is_said_as_it_is():
 
 @pytest.mark.parametrize(("code", "errors"), [(5, ["JobFailed", "DiskFull"]), (0, ["DiskFull"])])
 def test_a_process_that_ended_by_itself_on_a_full_disk_has_its_exit_code(code, errors):
-    end = of_ranks([process_exit(0, code)], plan("rank"), {0}, Fault(unwritable=FULL))
+    end = ranks_outcome([process_exit(0, code)], plan("rank"), {0}, Fault(unwritable=FULL))
     assert (end.exit_code, [error["code"] for error in end.errors]) == (code, errors)
 
 
 def test_a_job_that_was_stopped_says_why():
-    again = stopped("requeue")
+    again = stop_outcome("requeue")
     assert (again.is_requeued, again.is_success, again.errors) == (True, False, ())
     assert again.sentence == "the job was stopped and queued again"
-    assert "by the user" in stopped("terminate").errors[0]["message"]
-    assert stopped("the job was deleted").errors[0] == {
+    assert "by the user" in stop_outcome("terminate").errors[0]["message"]
+    assert stop_outcome("the job was deleted").errors[0] == {
         "code": "JobTerminated",
         "message": "the job was deleted",
     }

@@ -10,15 +10,15 @@ import pytest
 
 from batchai_magics.backends.node import restarts
 from batchai_magics.backends.node.launcher import Deadline
-from batchai_magics.backends.node.outcome import REQUEUE, failed_with, stopped
+from batchai_magics.backends.node.outcome import REQUEUE, failed_with, stop_outcome
 from batchai_magics.backends.node.ranks import leftovers
 from batchai_magics.backends.node.restarts import (
     RESIZED,
     SEEN,
     EndWarning,
-    continued,
     with_attempt,
-    with_own_exits,
+    with_attempt_exits,
+    with_restart,
 )
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Limits, Plan
@@ -26,7 +26,7 @@ from tests.backends.node.test_outcome import plan as plan_of
 
 TIME_UP, LOST = failed_with("JobMaxWallClockTimeReached", "late"), failed_with("JobNodeLost", "gone")
 FAILED = failed_with("JobFailed", "it failed")
-PREEMPTED = stopped(REQUEUE, "its node n1 was preempted")
+PREEMPTED = stop_outcome(REQUEUE, "its node n1 was preempted")
 
 
 def with_restarts(count: int | None, root: Path = Path("/run")) -> Plan:
@@ -50,7 +50,7 @@ def test_a_full_disk_loses_the_line_of_an_attempt_alone():
 
 @pytest.mark.parametrize(("number", "exits"), [(1, "/exits"), (2, "/exits-2")])
 def test_each_attempt_has_its_number_and_a_folder_of_its_own_for_exits(number, exits):
-    plan = with_own_exits(plan_of("rank")._replace(exits="/exits"), number, Path("/run"))
+    plan = with_attempt_exits(plan_of("rank")._replace(exits="/exits"), number, Path("/run"))
     env = plan.nodes[0].env
     assert (plan.exits, env["BATCHAI_ATTEMPT"]) == (exits, str(number))
     assert env["BATCHAI_STOPPING_FILE"] == f"/run/stopping-{number}"
@@ -87,7 +87,7 @@ def test_a_deadline_is_not_waited_for_longer_than_until_its_warning_or_the_next_
     ],
 )
 def test_an_end_begins_another_attempt(outcome, limit, number, reason):
-    end = continued(outcome, with_restarts(limit), number)
+    end = with_restart(outcome, with_restarts(limit), number)
     assert (end.reason, end.is_requeued) == ((reason, True) if reason else ("", False))
 
 
@@ -95,11 +95,11 @@ def test_an_end_begins_another_attempt(outcome, limit, number, reason):
 def test_run_continues_if_one_of_its_containers_is_killed(code, reason):
     plan = with_restarts(1)
     plan = plan._replace(containers=plan.containers._replace(removals=(("docker", "rm", "c"),)))
-    assert continued(FAILED._replace(exit_code=code), plan, 1).reason == reason
+    assert with_restart(FAILED._replace(exit_code=code), plan, 1).reason == reason
 
 
 def test_a_run_whose_nodes_leave_its_cluster_always_continues():
-    assert continued(stopped(REQUEUE, RESIZED), with_restarts(0), 5).is_requeued
+    assert with_restart(stop_outcome(REQUEUE, RESIZED), with_restarts(0), 5).is_requeued
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_warned_run_that_ends_early_continues_if_it_is_not_done(tmp_path, code
     warning.give("it ends", ())
     (tmp_path / f"stopping-1{SEEN}").touch() if is_seen else None
     outcome = Outcome(code) if code == 0 else FAILED._replace(exit_code=code)
-    end = continued(outcome, plan, 1, warning)
+    end = with_restart(outcome, plan, 1, warning)
     assert (end.is_requeued, end.reason) == (bool(is_restarted), "it ends" * is_restarted)
 
 
@@ -121,7 +121,7 @@ def test_a_run_that_stops_early_for_the_last_time_is_not_done(tmp_path, limit, c
     warning = EndWarning(plan := with_restarts(limit, tmp_path))
     warning.give(restarts.TIME_LIMIT, ())
     (tmp_path / f"stopping-1{SEEN}").touch()
-    assert "".join(error["code"] for error in continued(Outcome(0), plan, 1, warning).errors) == code
+    assert "".join(error["code"] for error in with_restart(Outcome(0), plan, 1, warning).errors) == code
 
 
 def started(script: str) -> subprocess.Popen[bytes]:
@@ -143,7 +143,7 @@ def test_only_processes_that_handle_the_signal_receive_it():
         started("print('up', flush=True); input()") as two,
     ):
         assert (one.stdout.readline(), two.stdout.readline()) == (b"up\n", b"up\n")
-        restarts.signal_handlers_of(map(leftovers.find, (one.pid, two.pid)))
+        restarts.send_sigusr1(map(leftovers.find, (one.pid, two.pid)))
         assert one.stdout.readline() == b"warned\n"
         for child in (one, two):
             child.communicate(b"\n")

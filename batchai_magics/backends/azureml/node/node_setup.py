@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from batchai_magics.backends.node import requirements
 from batchai_magics.backends.node.job_environment import JOB_MODULES
-from batchai_magics.backends.node.outcome import of_preparation
+from batchai_magics.backends.node.outcome import preparation_outcome
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan
 
@@ -98,7 +98,7 @@ class SetupBarrier(NamedTuple):
                 stderr=stderr,
                 check=False,
             )
-        return of_preparation([done.returncode])
+        return preparation_outcome([done.returncode])
 
 
 def write_log_file(folder: Path, name: str, text: str) -> None:

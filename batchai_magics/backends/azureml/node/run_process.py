@@ -21,8 +21,8 @@ from batchai_magics.backends.node.attempt import AttemptRunner
 from batchai_magics.backends.node.child_processes import ChildLauncher, ChildProcesses
 from batchai_magics.backends.node.job_layout import JobLayout, RunEntry
 from batchai_magics.backends.node.launcher import Deadline, PlanProcesses, Report
-from batchai_magics.backends.node.node_programs import own_folder, start_words
-from batchai_magics.backends.node.outcome import TERMINATE, stopped, unwritable
+from batchai_magics.backends.node.node_programs import programs_folder, start_words
+from batchai_magics.backends.node.outcome import TERMINATE, stop_outcome, write_failure
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.leftovers import MARK
 from batchai_magics.backends.node.ranks.output_streams import SPAN
@@ -207,11 +207,11 @@ class ServiceReport(Report):
     def stop_request(self, *, is_signalled: bool) -> Outcome | None:
         """The outcome if the process is to end."""
         self.is_told = self.is_told or is_signalled
-        return stopped(TERMINATE) if self.is_told else None
+        return stop_outcome(TERMINATE) if self.is_told else None
 
     def watch_program(self) -> WatchProgram:
         """The program that checks the stop conditions on what the process prints."""
-        start = start_words(sys.executable, WATCH_MODULE, own_folder(), has_packages=True)
+        start = start_words(sys.executable, WATCH_MODULE, programs_folder(), has_packages=True)
         return WatchProgram(start, log=self._files.root / "watch.log", attempts=())
 
 
@@ -274,7 +274,7 @@ class ServiceProcess(ChildProcesses):
     def outcome(self) -> Outcome:
         """Its exit code; the service knows of the others."""
         if problem := self._fault.unwritable:
-            return unwritable(problem, self.plan)
+            return write_failure(problem, self.plan)
         return Outcome(next((end.exit_code for end in self.ends), None), ranks=tuple(self.ends))
 
     def close(self) -> None:

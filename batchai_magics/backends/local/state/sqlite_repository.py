@@ -115,7 +115,7 @@ class SqliteRepository(Repository):
             jobs = db.execute(f"SELECT guid FROM resource WHERE {_INSIDE} AND kind = 'jobs'", keys).fetchall()
         for (guid,) in jobs:
             with contextlib.suppress(OSError):
-                self.layout.job(guid).made.unlink()
+                self.layout.job(guid).creation.unlink()
         self._store.insist(lambda db: db.execute(f"DELETE FROM resource WHERE {_INSIDE}", keys))
 
     def remove_cluster(self, guid: str) -> None:

@@ -67,7 +67,7 @@ def write_backup(db: sqlite3.Connection, job: JobRow, folder: JobLayout) -> None
         table: [dict(row) for row in db.execute(f"SELECT * FROM {table} WHERE {where}", values)]
         for table, (where, values) in asked.items()
     }
-    private_files.write(folder.made, json.dumps({"version": VERSION, "rows": rows}))
+    private_files.write(folder.creation, json.dumps({"version": VERSION, "rows": rows}))
 
 
 def rebuild(db: sqlite3.Connection, layout: Layout) -> int:
@@ -119,7 +119,7 @@ def _labelled(kept: JobBackup) -> float:
 def _read_backup(folder: JobLayout) -> JobBackup | None:
     """The backup in a folder; None if it is unreadable, or of another version."""
     try:
-        data = read_json(folder.made)
+        data = read_json(folder.creation)
         kept = JobBackup(folder, {table: data["rows"][table] for table in _TABLES})
         return kept if data["version"] == VERSION and kept.created else None
     except (OSError, ValueError, KeyError, TypeError, IndexError, StopIteration):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LIBRARY = "libnvidia-ml.so.1"
 DRIVER = "/proc/driver/nvidia/version"  # exists if the driver is loaded
 VISIBLE, ORDER, BY_BUS = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "PCI_BUS_ID"
-ALL = "MIG-all"  # stands for every GPU where no variable names some
+ALL = "MIG-all"  # stands for every GPU if no variable names any
 UUIDS = ("GPU-", "MIG-")  # prefixes of the UUIDs of GPUs and of instances
 _UUID_BYTES = 96
 PROCESSES, MOST_PROCESSES = 64, 4096  # buffer size for processes on a GPU: initial, maximum
@@ -71,14 +71,14 @@ class GpuSample(NamedTuple):
 
 
 class Gpus:
-    """The GPUs visible to a plan's nodes, or to this process. `note` says why they are not sampled, if so."""
+    """The GPUs visible to a plan's nodes, or to this process; `note` explains why they are not sampled."""
 
     def __init__(self, plan: Plan | None = None, *, driver: str = DRIVER, library: str = LIBRARY) -> None:
         self.note = ""
         self._handles: list[tuple[int, ctypes.c_void_p]] = []  # with GPU number
         if plan:
             visible, order = _plan_values(plan, VISIBLE), _plan_values(plan, ORDER)
-            names = sorted({name for each in visible for name in device_names(each)})
+            names = sorted({name for value in visible for name in device_names(value)})
         else:
             names, order = device_names(os.environ.get(VISIBLE, ALL)), {os.environ.get(ORDER, "")} - {""}
         if not names or not os.path.exists(driver):  # noqa: PTH110 pathlib slows each rank
@@ -108,10 +108,11 @@ class Gpus:
                 rows[number] = [number, None if has_failed else use.gpu, (sum_so_far or 0) + memory.used]
             capacity, code = PROCESSES, _INSUFFICIENT_SIZE
             while code == _INSUFFICIENT_SIZE and capacity <= MOST_PROCESSES:
-                count, found = ctypes.c_uint(capacity), (_Process * capacity)()
-                code = self._call("nvmlDeviceGetComputeRunningProcesses", handle, ctypes.byref(count), found)
+                count, processes = ctypes.c_uint(capacity), (_Process * capacity)()
+                buffer = (ctypes.byref(count), processes)
+                code = self._call("nvmlDeviceGetComputeRunningProcesses", handle, *buffer)
                 capacity = max(2 * capacity, count.value)
-            for process in () if code else found[: count.value]:
+            for process in () if code else processes[: count.value]:
                 used = process.used if process.used != _UNAVAILABLE else 0
                 memory_by_pid[process.pid] = memory_by_pid.get(process.pid, 0) + used
         return GpuSample(list(rows.values()), memory_by_pid)
@@ -120,7 +121,7 @@ class Gpus:
         """The state of each GPU, and why some cannot be used; empty if there is no driver."""
         from batchai_magics.records.preflight import GpuHealth  # only a preflight needs it
 
-        found, problems = [], [self.note] if self.note else []
+        gpus, problems = [], [self.note] if self.note else []
         for number, handle in self._handles:
             celsius, errors, reasons = ctypes.c_uint(), ctypes.c_ulonglong(), ctypes.c_ulonglong()
             failed, memory = self._memory(handle)
@@ -132,14 +133,14 @@ class Gpus:
             no_ecc = self._call("nvmlDeviceGetTotalEccErrors", handle, *counters)
             self._call("nvmlDeviceGetCurrentClocksThrottleReasons", handle, ctypes.byref(reasons))
             health = GpuHealth(number, memory.total, memory.free)
-            found.append(
+            gpus.append(
                 health._replace(
                     temperature_c=None if no_heat else celsius.value,
                     ecc_errors=None if no_ecc else errors.value,
                     is_slowed=bool(reasons.value & _SLOWED),
                 )
             )
-        return found, "; ".join(problems)
+        return gpus, "; ".join(problems)
 
     def close(self) -> None:
         """Shuts NVML down."""
@@ -147,7 +148,7 @@ class Gpus:
             self._call("nvmlShutdown")
 
     def _call(self, function: str, *values: Any) -> int:
-        """Calls a function and returns its error code: 0 for success; missing functions have a code too."""
+        """Calls a function; returns its error code, 0 for success, or the one for a missing function."""
         try:
             return int(getattr(self._nvml, function)(*values))
         except AttributeError:
@@ -178,10 +179,10 @@ class Gpus:
             return handle
         count, text = ctypes.c_uint(), ctypes.create_string_buffer(_UUID_BYTES)
         self._call("nvmlDeviceGetCount_v2", ctypes.byref(count))
-        for each in filter(None, map(self._by_index, range(count.value))):
-            is_read = not self._call("nvmlDeviceGetUUID", each, text, _UUID_BYTES)
+        for candidate in filter(None, map(self._by_index, range(count.value))):
+            is_read = not self._call("nvmlDeviceGetUUID", candidate, text, _UUID_BYTES)
             if is_read and text.value.decode().startswith(uuid):
-                return each
+                return candidate
         return None
 
     def _number(self, handle: ctypes.c_void_p) -> int | None:

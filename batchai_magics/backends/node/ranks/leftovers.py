@@ -1,4 +1,4 @@
-"""What killed ranks leave behind, processes and shared memory, and the watchdog that ends it. Linux only."""
+"""Processes and shared memory that killed ranks leave behind, and the watchdog that ends them. Linux only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 MARK = "BATCHAI_JOB_GUID"  # in the environment of every process that a job starts
-LEFTOVER_S = 1.2  # between SIGTERM and SIGKILL for what outlives the ranks, or another one that has failed
+LEFTOVER_S = 1.2  # between SIGTERM and SIGKILL for processes that outlive the ranks, or a failed rank
 _ENDED = (b"Z", b"X")
 
 
@@ -59,12 +59,12 @@ def descendants(but: Set[int] = frozenset()) -> list[LiveProcess]:
     if _children() <= but:
         return []
     children: dict[int, list[int]] = {}
-    for other in _pids():
-        fields = stat_fields(other)
+    for pid in _pids():
+        fields = stat_fields(pid)
         if fields:
-            children.setdefault(int(fields[1]), []).append(other)
-    below = [pid for pid in _below(os.getpid(), children) if pid not in but]
-    return [process for pid in below if (process := find(pid))]
+            children.setdefault(int(fields[1]), []).append(pid)
+    pids = [pid for pid in _descendant_pids(os.getpid(), children) if pid not in but]
+    return [process for pid in pids if (process := find(pid))]
 
 
 def _children() -> set[int]:
@@ -79,10 +79,10 @@ def _children() -> set[int]:
     return set(map(int, words.split()))
 
 
-def _below(pid: int, children: dict[int, list[int]]) -> Iterator[int]:
+def _descendant_pids(pid: int, children: dict[int, list[int]]) -> Iterator[int]:
     for child in children.get(pid, ()):
         yield child
-        yield from _below(child, children)
+        yield from _descendant_pids(child, children)
 
 
 def _pids() -> list[int]:
@@ -95,7 +95,7 @@ def stat_fields(pid: int) -> list[bytes]:
 
 
 def read_proc(path: str, missing: bytes = b"") -> bytes:
-    """A file of the system or of a process; `missing` if that has ended, or belongs to another user."""
+    """The content of a file in /proc; `missing` if its process has ended or belongs to another user."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123 as above
             return file.read()
@@ -113,10 +113,10 @@ _IN_USE = rf"(?m)/dev/shm/({_NAME})(?: |$)"
 def sweep_segments() -> None:
     """Deletes this user's segments that no process uses, if that can be determined."""
     files = SHARED_MEMORY.iterdir() if SHARED_MEMORY.is_dir() else ()
-    own = [path.name for path in files if re.fullmatch(_NAME, path.name) and _is_own(path)]
+    names = [path.name for path in files if re.fullmatch(_NAME, path.name) and _is_own(path)]
     # libfabric names a segment after a process, whose peers open it on first contact
-    left = {name for name in own if not (PROCESSES / name.partition(":")[0]).exists()}
-    for name in left - used if left and (used := _used()) is not None else set():
+    orphaned = {name for name in names if not (PROCESSES / name.partition(":")[0]).exists()}
+    for name in orphaned - used if orphaned and (used := _used_segments()) is not None else set():
         with contextlib.suppress(OSError):  # another process was faster
             (SHARED_MEMORY / name).unlink()
 
@@ -127,10 +127,10 @@ def _is_own(path: Path) -> bool:
     return False
 
 
-def _used() -> set[str] | None:
+def _used_segments() -> set[str] | None:
     """Segments that processes have open or mapped; None if a user namespace hides this user's processes."""
     names: set[str] = set()
-    is_below = _is_below()
+    is_in_namespace = _is_in_user_namespace()
     for folder in PROCESSES.glob("[0-9]*"):
         try:
             targets: list[str] = []
@@ -140,14 +140,14 @@ def _used() -> set[str] | None:
             mapped = (folder / "maps").read_bytes().decode(errors="replace")
             names |= {match[1] for match in re.finditer(_IN_USE, "\n".join([*targets, mapped]))}
         except PermissionError:
-            if is_below and _is_own(folder):
+            if is_in_namespace and _is_own(folder):
                 return None
         except OSError:  # it ended meanwhile
             continue
     return names
 
 
-def _is_below() -> bool:
+def _is_in_user_namespace() -> bool:
     """Whether this process is in its own user namespace, where it may be root without rights outside."""
     with contextlib.suppress(OSError):
         return (PROCESSES / "self/uid_map").read_text().split() != _ALL_USERS
@@ -160,7 +160,7 @@ _OPEN_FILES = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
 
 
 class Guard:
-    """The watchdog: a fork that sleeps until this process dismisses it or is gone."""
+    """The watchdog: a fork that sleeps until this process dismisses it or dies, and then ends its ranks."""
 
     def __init__(self, mark: str) -> None:
         reader, self._writer = os.pipe()
@@ -190,8 +190,8 @@ class Guard:
 def run_in_fork(work: Callable[[], None], on_signal: signal.Handlers, *, keep: int = -1) -> int:
     """Starts `work` in a fork, which exits without clean-up; returns its pid.
 
-    Of this program's descriptors it has only `keep`; what it prints is lost. `on_signal` is what the signals
-    do that ask a program to end.
+    Of this program's descriptors, the fork keeps only `keep`; its output is discarded. `on_signal` handles
+    SIGTERM, SIGINT and SIGHUP.
     """
     if pid := os.fork():
         return pid
@@ -200,13 +200,13 @@ def run_in_fork(work: Callable[[], None], on_signal: signal.Handlers, *, keep: i
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, on_signal)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        # What is open, not all that could be: containers allow a billion, and not every C library closes a
-        # range at once.
+        # Only the open descriptors, not all possible ones: containers allow a billion, and not every C
+        # library can close a range at once.
         if keep:
-            with suppress(OSError):  # frees one for the listing, where all that are allowed may be open
+            with suppress(OSError):  # frees one for the listing, if the limit of open files is reached
                 os.close(0)
         for descriptor in map(int, os.listdir(_OPEN_FILES)):  # noqa: PTH208 as above
-            with suppress(OSError):  # the one of the listing itself
+            with suppress(OSError):  # the descriptor of the listing itself
                 if descriptor != keep:
                     os.close(descriptor)
         for _ in ("stdin", "stdout", "stderr"):
@@ -218,11 +218,11 @@ def run_in_fork(work: Callable[[], None], on_signal: signal.Handlers, *, keep: i
 
 def _watch(reader: int, mark: str) -> None:
     groups: set[int] = set()
-    rest = b""
+    unparsed = b""
     while data := os.read(reader, 1 << 12):
-        whole = (rest + data)[: (len(rest) + len(data)) // _MESSAGE.size * _MESSAGE.size]
-        rest = (rest + data)[len(whole) :]
-        for (message,) in _MESSAGE.iter_unpack(whole):
+        messages = (unparsed + data)[: (len(unparsed) + len(data)) // _MESSAGE.size * _MESSAGE.size]
+        unparsed = (unparsed + data)[len(messages) :]
+        for (message,) in _MESSAGE.iter_unpack(messages):
             if not message:
                 return
             groups = groups | {message} if message > 0 else groups - {-message}

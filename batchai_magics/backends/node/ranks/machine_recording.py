@@ -1,6 +1,6 @@
 """Records the hardware and the packages of a machine, once for each machine of a run, beside its ranks.
 
-A fork of the program that has started the ranks does it, since an interpreter of its own would take longer
+It runs in a fork of the program that has started the ranks: starting another interpreter would take longer
 than a short job.
 """
 
@@ -41,7 +41,7 @@ def start(plan: Plan, *, rank: int = 0) -> int | None:
 
 
 def finish(pid: int) -> None:
-    """Waits until the recording has ended, but not for long."""
+    """Waits until the recording has ended, at most `PATIENCE_S`."""
     deadline_s = time.monotonic() + PATIENCE_S
     try:
         while not os.waitpid(pid, os.WNOHANG)[0] and time.monotonic() < deadline_s:
@@ -69,12 +69,12 @@ def _record(file: Path, *, is_image: bool) -> None:
 
 
 def _hardware() -> dict[str, object]:
-    here = os.uname()
+    machine = os.uname()
     distribution = next((text.strip('"') for text in _fields("/etc/os-release", "PRETTY_NAME", "=")), "")
     return {
-        "name": here.nodename,
-        "system": f"{distribution} {here.sysname} {here.release}".strip(),
-        "processor": next(_fields("/proc/cpuinfo", "model name"), here.machine),
+        "name": machine.nodename,
+        "system": f"{distribution} {machine.sysname} {machine.release}".strip(),
+        "processor": next(_fields("/proc/cpuinfo", "model name"), machine.machine),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 0,
         "memory_bytes": memory_bytes("MemTotal") or 0,
         "gpus": [
@@ -86,23 +86,24 @@ def _hardware() -> dict[str, object]:
 
 
 def memory_bytes(field: str) -> int | None:
-    """A field of /proc/meminfo, in bytes; None where it is not there."""
+    """A field of /proc/meminfo, in bytes; None if it is missing."""
     words = read_proc("/proc/meminfo").partition(f"{field}:".encode())[2].split(maxsplit=1)
     return int(words[0]) * 1024 if words else None
 
 
 def packages() -> Iterator[tuple[str, str]]:
-    """Names and versions of the installed packages, from the names of their folders: reads no file."""
-    # where this interpreter finds packages by default; programs of nodes start without some of that
-    own = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    """Names and versions of the installed packages, from the names of their folders; reads no file."""
+    # restores the default search path of packages: programs of nodes start without parts of it
+    user_folders = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if sys.flags.no_site:
         import site
 
-        sys.path[:] = [folder for folder in sys.path if folder not in own]  # no `sitecustomize` of a user's
+        # without the user's folders, which may have a `sitecustomize`
+        sys.path[:] = [folder for folder in sys.path if folder not in user_folders]
         site.main()
         if sys.prefix == sys.base_prefix:  # no virtual environment
-            own.append(site.getusersitepackages())
-    for folder in reversed([*own, *sys.path]):  # what comes first in the path wins
+            user_folders.append(site.getusersitepackages())
+    for folder in reversed([*user_folders, *sys.path]):  # the first folder of the path wins
         try:
             names = sorted(os.listdir(folder))  # noqa: PTH208  pathlib is slow
         except OSError:

@@ -1,4 +1,4 @@
-"""Writes output to the job's files in whole lines; records who wrote what when, and which of it is secret."""
+"""Writes output to the job's files in whole lines; records the rank, time and secrets of its bytes."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _LINE_END = rb"[\r\n]+"
 
 
 def logins(environ: Mapping[str, str]) -> Iterator[str]:
-    """The passwords in the addresses of an environment, such as a proxy's, alone and behind their users."""
+    """The passwords in the URLs of an environment, such as a proxy's, alone and as `user:password`."""
     for value in environ.values():
-        if "@" in value and (found := re.search(_LOGIN, value)):
-            yield from (found["password"], found["login"])
+        if "@" in value and (match := re.search(_LOGIN, value)):
+            yield from (match["password"], match["login"])
 
 
 def search_patterns(values: Iterable[str]) -> tuple[bytes, ...]:
-    """What to search for: each line of each value, also as encoded by JSON, Python, URLs and base64."""
+    """The patterns of values: each of their lines, also as encoded by JSON, Python, URLs and base64."""
     if not (present := list(values)):
         return ()
-    from batchai_magics.models.secret_masking import encodings  # jobs without secrets start without
+    from batchai_magics.models.secret_masking import encodings  # not imported by jobs without secrets
 
     forms = [form for value in present for form in encodings(value)]
     lines = [line.strip() for form in forms for line in re.split(_LINE_END, form)]
@@ -57,10 +57,10 @@ def find_spans(data: bytes, patterns: Sequence[bytes]) -> list[tuple[int, int]]:
 
 
 def _matches(form: bytes, data: bytes) -> Iterable[tuple[int, int]]:
-    at = data.find(form)
-    while at >= 0:
-        yield at, at + len(form)
-        at = data.find(form, at + 1)
+    start = data.find(form)
+    while start >= 0:
+        yield start, start + len(form)
+        start = data.find(form, start + 1)
 
 
 def partial_match_length(data: bytes, patterns: Sequence[bytes]) -> int:
@@ -82,13 +82,13 @@ IDLE_S = 0.2  # a displayable unfinished line is written this long after it bega
 
 
 class LastWriter:
-    """The last of several writers that share their output's order."""
+    """The last of several writers whose output is to be merged in order."""
 
     def __init__(self) -> None:
         self._last: object = None
 
     def switch_to(self, writer: object) -> bool:
-        """Takes note of the current writer; returns whether another one has written since."""
+        """Sets the current writer; returns whether the last one was another."""
         has_changed, self._last = self._last is not writer, writer
         return has_changed
 
@@ -96,8 +96,8 @@ class LastWriter:
 class LogWriter:
     """A log file with its records. Data that does not fit on the disk is queued, in order.
 
-    So is data that arrives while a process of another node holds the log's lock, since that process may be
-    suspended. Where one of `secrets` is printed is recorded, so that readers can redact it. `stuck_since` is
+    Data is also queued while a process of another node holds the log's lock, since that process may be
+    suspended. The spans of printed `secrets` are recorded, so that readers can redact them. `stuck_since` is
     when the next write was refused, on the monotonic clock; None while everything is written. Writers that
     share a `last_writer` record the time of each switch between them, so that their logs can be merged.
     """
@@ -155,10 +155,10 @@ class LogWriter:
             self.stuck_since = None
             if file == self._file:
                 self._growing_seal.add(data[:count])
-            rest = data[count:]
+            remaining = data[count:]
             self._parts.popleft()
-            if rest:
-                self._parts.appendleft((file, rest))
+            if remaining:
+                self._parts.appendleft((file, remaining))
             elif not self._parts and self.is_shared:
                 fcntl.flock(self._file, fcntl.LOCK_UN)
 
@@ -176,7 +176,7 @@ class LogWriter:
                 os.close(file)
 
     def _enqueue(self, rank: int, data: bytes) -> None:
-        """Queues what belongs together: records needed before the data, the data, and its span."""
+        """Queues the parts of one write: the records that come before the data, the data, and its span."""
         start = os.lseek(self._file, 0, os.SEEK_END)
         if self._growing_seal.check_truncated(start):
             self._recorded_s = 0.0
@@ -210,11 +210,11 @@ class LogWriter:
 
 
 class ProcessStream:
-    """An output stream of a process, split into whole lines for its file, and for its `own` file, if any."""
+    """An output stream of a process, split into whole lines for its log, and for its `own_log`, if any."""
 
-    def __init__(self, writer: LogWriter, rank: int, own: LogWriter | None = None) -> None:
+    def __init__(self, writer: LogWriter, rank: int, own_log: LogWriter | None = None) -> None:
         self.writer = writer
-        self._own = own
+        self._own_log = own_log
         self._rank = rank
         self._pending: list[bytes] = []
         self._pending_size = 0
@@ -238,9 +238,9 @@ class ProcessStream:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether the disk has no room for what was passed on."""
-        own = self._own.stuck_since if self._own else None
-        return self.writer.stuck_since is not None or own is not None
+        """Whether the disk has no room for the data passed on."""
+        own_stuck_since = self._own_log.stuck_since if self._own_log else None
+        return self.writer.stuck_since is not None or own_stuck_since is not None
 
     @property
     def due_s(self) -> float | None:
@@ -252,19 +252,19 @@ class ProcessStream:
 
     def write_unfinished(self) -> None:
         """Writes a progress line, and the unfinished line of a single process."""
-        rest = b"".join(self._pending)
-        kept_back = 0 if self.writer.is_shared else partial_match_length(rest, self.writer.secrets)
-        cut = rest.rfind(b"\r") + 1 if self.writer.is_shared else len(rest) - kept_back
-        self._pending = [rest[:cut]]
+        line = b"".join(self._pending)
+        kept_back = 0 if self.writer.is_shared else partial_match_length(line, self.writer.secrets)
+        cut = line.rfind(b"\r") + 1 if self.writer.is_shared else len(line) - kept_back
+        self._pending = [line[:cut]]
         self._flush()
-        if cut < len(rest):
-            self._pending, self._pending_size = [rest[cut:]], len(rest) - cut
+        if cut < len(line):
+            self._pending, self._pending_size = [line[cut:]], len(line) - cut
 
     def discard(self, count: int) -> None:
         """Counts bytes that will not be read, and an unfinished line, as lost."""
         count += sum(map(len, self._pending))
         self._pending, self._pending_size = [], 0
-        for writer in filter(None, (self.writer, self._own)):
+        for writer in filter(None, (self.writer, self._own_log)):
             writer.lost += count
 
     def finish(self) -> None:
@@ -275,7 +275,7 @@ class ProcessStream:
     def _flush(self, end: bytes = b"") -> None:
         data = b"".join(self._pending)
         self._pending, self._pending_size, self._due_s = [], 0, None
-        if data and self._own:
-            self._own.write(self._rank, data)
+        if data and self._own_log:
+            self._own_log.write(self._rank, data)
         if data:
             self.writer.write(self._rank, data + end)

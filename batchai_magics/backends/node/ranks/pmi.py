@@ -28,7 +28,7 @@ NO_SPAWN = (
 LOOPBACK = "127.0.0.1"
 _READ_SIZE = 1 << 16
 _MAX_HELLO = 256
-_MAX_UNIDENTIFIED = 64  # at most so many connections that have not identified themselves
+_MAX_UNIDENTIFIED = 64  # connections that have not identified themselves
 
 
 class Reply(NamedTuple):
@@ -53,7 +53,7 @@ def mapping(nodes: Sequence[int]) -> str:
 
 
 def greeting(rank: int, size: int) -> bytes:
-    """What a rank that connected to the port is told about itself."""
+    """The reply that tells a rank that connected to the port its number and the size of the job."""
     lines = ("cmd=initack rc=0", f"cmd=set size={size}", f"cmd=set rank={rank}", "cmd=set debug=0")
     return "".join(f"{line}\n" for line in lines).encode()
 
@@ -111,16 +111,16 @@ class ProcessManager:
 
     def receive(self, rank: int, data: bytes) -> list[Reply]:
         """Takes data from a rank, split arbitrarily; returns the replies to send."""
-        *lines, rest = (self._unread.get(rank, b"") + data).split(b"\n")
+        *lines, unread = (self._unread.get(rank, b"") + data).split(b"\n")
         replies = [reply for line in lines for reply in self._line(rank, line)]
-        if len(rest) > MAX_LINE:
-            rest = b""
+        if len(unread) > MAX_LINE:
+            unread = b""
             replies.append(self._error_reply(rank, "a line is too long"))
-        self._unread[rank] = rest
+        self._unread[rank] = unread
         return replies
 
     def missed(self, ended: Set[int]) -> Set[int]:
-        """The ended ranks that the other ranks wait for without end."""
+        """The ended ranks for which other ranks wait forever."""
         return {rank for rank in ended if rank in self.attached or self._at_barrier - {rank}}
 
     def _line(self, rank: int, line: bytes) -> list[Reply]:
@@ -158,7 +158,7 @@ class ProcessManager:
         ]
 
     def _fact(self, rank: int, pairs: Mapping[str, str]) -> list[Reply]:
-        """Answers a question whose answer is the same for all ranks."""
+        """Replies to a query whose answer is the same for all ranks."""
         facts: Mapping[str, Mapping[str, object]] = {
             "maxes": {"kvsname_max": MAX_NAME, "keylen_max": MAX_KEY, "vallen_max": MAX_VALUE},
             "appnum": {"appnum": 0},
@@ -340,11 +340,11 @@ class Connections:
         self._selector.register(connection, selectors.EVENT_READ, partial(self._identify, connection))
 
     def _identify(self, connection: socket.socket) -> None:
-        """Reads which rank it is; closes the connection unless it identifies itself at once."""
+        """Reads the id of a rank; closes a connection whose first line is not a valid one."""
         data = _received(connection)
         if data is None:
             return
-        line, end, rest = (self._unidentified[connection] + data).partition(b"\n")
+        line, end, remaining = (self._unidentified[connection] + data).partition(b"\n")
         if data and not end and len(line) < _MAX_HELLO:
             self._unidentified[connection] = line
             return
@@ -356,13 +356,13 @@ class Connections:
             return
         self._register(rank, connection)
         self.send(Reply(rank, greeting(rank, len(self._nodes))))
-        for reply in self.manager.receive(rank, rest) if rest else ():
+        for reply in self.manager.receive(rank, remaining) if remaining else ():
             self.send(reply)
         self._listen()
 
 
 def _received(connection: socket.socket) -> bytes | None:
-    """Received data: None if there is none yet, empty if the other side has closed."""
+    """The received data; None if nothing has arrived, empty if the other side has closed."""
     try:
         return connection.recv(_READ_SIZE)
     except BlockingIOError:

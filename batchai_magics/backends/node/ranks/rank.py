@@ -63,9 +63,9 @@ class Pipe:
 
 
 class PmiEnvironment(NamedTuple):
-    """How a process reaches its process manager: variables, and the descriptors that it inherits.
+    """The connection to the process manager: variables, and the descriptors that the process inherits.
 
-    None stands for all descriptors that this program itself inherited.
+    `descriptors` is None for all that this program itself inherited.
     """
 
     env: Mapping[str, str]
@@ -73,7 +73,7 @@ class PmiEnvironment(NamedTuple):
 
 
 class Rank:
-    """A process that runs, or has ended and whose last output is being written."""
+    """A process that is running, or has ended while its last output is still being written."""
 
     def __init__(
         self, number: int, node: str, child: subprocess.Popen[bytes], streams: Sequence[ProcessStream]
@@ -93,7 +93,7 @@ class Rank:
         return self._child.pid
 
     def reap(self) -> bool:
-        """Whether the process has just ended; sets `end`, whose peak memory is also of what it waited for."""
+        """Whether the process has just ended; sets `end`, whose peak memory includes its reaped children."""
         if self.end:
             return False
         peak_bytes = None
@@ -121,7 +121,7 @@ class Rank:
 
     @property
     def due_times_s(self) -> list[float]:
-        """When it needs attention regardless of events, on the monotonic clock."""
+        """The times at which it must be updated without an event, on the monotonic clock."""
         due_times = [due_s for pipe in self.pipes if (due_s := pipe.stream.due_s)]
         return [*due_times, self.linger_until] if self.end else due_times
 
@@ -190,12 +190,12 @@ def start(
 
 
 def become_own_group(number: signal.Signals) -> None:
-    """Runs in a child before its program: its own group, which is signalled when its parent dies."""
+    """Runs in a child before its program: makes it a process group, and signals it when its parent dies."""
     os.setpgid(0, 0)
     die_with_parent(number)
 
 
 def die_with_parent(number: signal.Signals) -> None:
-    """Has the kernel signal this process when its parent dies (on Linux; elsewhere the parent is polled)."""
+    """Makes the kernel signal this process when its parent dies (on Linux; elsewhere, does nothing)."""
     if LIBC:
         LIBC.prctl(1, int(number), 0, 0, 0)

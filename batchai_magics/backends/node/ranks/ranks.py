@@ -1,7 +1,7 @@
 """All processes of a plan on this machine, from start to end, supervised by one event loop.
 
 It writes their output to the job's files, is the process manager of MPI's ranks, records each exit code, and
-ends everything on request or when it disappears itself. It sleeps while there is nothing to do.
+ends everything on request or when it dies itself. It sleeps while there is nothing to do.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 
 RETRY_S = 0.2  # interval for retrying to write to a full disk
-FAILED_GRACE_S = 10.0  # how long the last output of a failed process waits for room, at most
+FAILED_GRACE_S = 10.0  # the maximum time that the last output of a failed process waits for room
 
 
 class Ranks:
     """The processes of a plan. `ends` has the exits of those that ended, with all their output written.
 
-    `unwritable` is why output could not be written when the grace period for a full disk ended; such a
-    process leaves no record. Without a folder for `temporary` files of the attempt, it has one of its own.
+    `unwritable` is why output could not be written when the grace period for a full disk ended; a process
+    with such output leaves no record. Without `temporary`, the attempt's folder, it creates one.
     """
 
     def __init__(
@@ -80,17 +80,17 @@ class Ranks:
 
         A `manager` of its own kind serves ranks that are on other nodes too.
         """
-        own = [process for process in self.plan.processes if node in (None, process.node)]
-        first = own[0].rank
+        selected = [process for process in self.plan.processes if node in (None, process.node)]
+        first = selected[0].rank
         self._guard = Guard(self.plan.guid)
         if self.plan.launcher is LaunchMode.MPI:
             from batchai_magics.backends.node.ranks import pmi  # it loads sockets
 
             self._connections = pmi.Connections(self.plan, self._selector, manager or pmi.ProcessManager)
         self._trainer_files = None if first else trainer_file_log(self.plan)
-        for process in own:
+        for process in selected:
             self._start(process)
-        self._start_recording(first)
+        self._start_monitoring(first)
 
     def start_one(self, index: int) -> None:
         """Starts a single process, for another launcher that started this program.
@@ -101,7 +101,7 @@ class Ranks:
         self._external = PmiEnvironment({}, None)
         self._trainer_files = trainer_file_log(self.plan) if index == 0 else None
         self._start(self.plan.processes[index])
-        self._start_recording(index)
+        self._start_monitoring(index)
 
     @property
     def is_running(self) -> bool:
@@ -121,7 +121,7 @@ class Ranks:
 
     @property
     def printed(self) -> list[int]:
-        """The checksum of what each rank has written to stdout, unless that is nothing."""
+        """The checksums of the stdout of the ranks that have printed something."""
         return [stream.checksum for stream in self._stdout.values() if stream.checksum]
 
     @property
@@ -199,8 +199,8 @@ class Ranks:
             self._temporary.remove()
         self._selector.close()
 
-    def _start_recording(self, first_rank: int) -> None:
-        """Starts what is done beside the processes, while they load."""
+    def _start_monitoring(self, first_rank: int) -> None:
+        """Starts the sampler and the record of the machine, while the processes load."""
         self._sampler = sampler(self.plan, first_rank=first_rank)
         self._recording = machine_recording.start(self.plan, rank=first_rank)
 
@@ -289,7 +289,7 @@ class Ranks:
                 return
 
     def _disk_grace_s(self, writer: LogWriter) -> float:
-        """How long its queued data waits for room: on a full disk, a process that failed won't go on."""
+        """How long queued data waits for room: on a full disk, shorter if a process has failed."""
         grace_s = self.plan.limits.disk_grace_s
         has_failed = any(rank.end and rank.end.exit_code for rank in self._running.values())
         is_full = writer.problem is not None and is_disk_full(writer.problem)
@@ -304,6 +304,6 @@ class Ranks:
             now_s = time.monotonic()
             due_times_s = (due_s for rank in self._running.values() for due_s in rank.due_times_s)
             waits_s += [max(0.0, due_s - now_s) for due_s in due_times_s]
-        scheduled = [each for each in (self._sampler, self._trainer_files) if each]
-        waits_s += [max(0.0, each.due_s - time.monotonic()) for each in scheduled]
+        scheduled = [timer for timer in (self._sampler, self._trainer_files) if timer]
+        waits_s += [max(0.0, timer.due_s - time.monotonic()) for timer in scheduled]
         return min(waits_s, default=None)

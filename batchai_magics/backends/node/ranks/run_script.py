@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-TYPE_CHECKING = False  # like typing's: every import that the script does not need costs each rank time
+TYPE_CHECKING = False  # as in `typing`, whose import would cost each rank time
 if TYPE_CHECKING:
     from typing import NoReturn
 
@@ -27,10 +27,10 @@ def main() -> None:
     except BaseException as error:  # noqa: BLE001 any error is printed and ends the rank
         import traceback
 
-        own = error.__traceback__
-        while own and own.tb_frame.f_code.co_filename != script:
-            own = own.tb_next
-        traceback.print_exception(type(error), error, own)
+        traceback_start = error.__traceback__
+        while traceback_start and traceback_start.tb_frame.f_code.co_filename != script:
+            traceback_start = traceback_start.tb_next
+        traceback.print_exception(type(error), error, traceback_start)
         _exit_rank(1)
 
 

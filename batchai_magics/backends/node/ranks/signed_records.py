@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class SignedRecord:
     """A file for one value, blank until it is written; its disk space is reserved in advance.
 
-    A value that needs more than the reserved room extends it by multiples.
+    A value that needs more than `room` bytes gets a multiple of it.
     """
 
     def __init__(self, path: str, *, room: int) -> None:
@@ -67,11 +67,11 @@ def exit_record(folder: str, rank: int) -> SignedRecord:
 
 def exits_in(folder: Path) -> list[ProcessExit]:
     """The complete records in a folder: one for each process that has ended."""
-    found: list[ProcessExit] = []
+    exits: list[ProcessExit] = []
     for file in folder.iterdir():
         with contextlib.suppress(OSError, ValueError):  # incomplete, or another program has replaced it
-            found.append(from_json_types(ProcessExit, read(file), file.name))
-    return found
+            exits.append(from_json_types(ProcessExit, read(file), file.name))
+    return exits
 
 
 SEAL_ROOM = 1 << 12
@@ -112,7 +112,7 @@ SMALL_LOG_BYTES = 1 << 17
 class GrowingSeal:
     """The seal of a log being written; its digest is computed on the way unless others write to it.
 
-    A small log is kept until its end and needs no OpenSSL, which takes longer to load than to hash it.
+    A small log is buffered, and hashed at its end without OpenSSL, whose loading would take longer.
     """
 
     def __init__(self, path: str) -> None:
@@ -123,13 +123,13 @@ class GrowingSeal:
         self._is_sole_writer = True
 
     def check_truncated(self, start: int) -> bool:
-        """Takes note of the log's current end; returns whether the log was truncated."""
+        """Compares the log's end with the written size; returns whether the log was truncated."""
         self._is_sole_writer &= start == self._size
         is_truncated, self._size = start < self._size, start
         return is_truncated
 
     def add(self, data: memoryview | bytes) -> None:
-        """Takes note of appended bytes."""
+        """Adds appended bytes to the size and digest."""
         self._size += len(data)
         if not self._is_sole_writer:
             return
@@ -153,7 +153,7 @@ class GrowingSeal:
 
 
 def _small_sha256(data: bytearray) -> hashlib._Hash:
-    """By Python's own implementation, as `random` has it: slower than OpenSSL's, but loaded at once."""
+    """The digest by Python's own implementation, as in `random`: slower than OpenSSL's, but loaded faster."""
     try:
         module = import_module("_sha2" if sys.version_info >= (3, 12) else "_sha256")
     except ImportError:  # Python was built without it

@@ -20,8 +20,8 @@ from batchai_magics.launch.plan import Plan
 from batchai_magics.untrusted_files import opener
 
 VERSION = 1
-MAX_CPU_SHARE = 0.002  # of one core: the limit for sampling, and again for searching processes
-MIN_AGE_S = 0.25  # a rank this young has hardly started anything, and a search costs as much as a short job
+MAX_CPU_SHARE = 0.002  # of one core: the limit of sampling, and of searching for processes
+MIN_AGE_S = 0.25  # no search before: it takes as long as a short job, and a young rank has few processes
 MAX_PERIOD_S = 60.0
 DENSE_SAMPLES = 600  # taken before intervals grow
 DENSE_BYTES = 2 << 20  # each time the file has grown by this much, the interval doubles
@@ -124,7 +124,7 @@ class Sampler:
 
 
 def _members(groups: Mapping[int, int]) -> dict[int, int]:
-    """The ranks of all processes that belong to one, by process group or ancestry."""
+    """The ranks of the processes that belong to a rank, by process group or ancestry: pid → rank."""
     ranks = {group: rank for rank, group in groups.items()}
     parents: dict[int, tuple[int, int]] = {}
     for name in os.listdir("/proc"):  # noqa: PTH208 pathlib is slow

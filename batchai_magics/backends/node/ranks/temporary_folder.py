@@ -1,7 +1,7 @@
 """Short private folders for temporary files, in which Unix sockets fit: their paths have at most 107 bytes.
 
-A folder is locked by the program that made it, so that the next one on its machine finds what a killed
-program has left. Standard library only.
+A folder is locked by the program that created it, so that the next one on the machine can recognize and
+remove what a killed program has left. Standard library only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LOCK = ".batchai-lock"
 
 
 class TemporaryFolder:
-    """The temporary files of what a program starts; nothing is created before it is needed."""
+    """The folder for temporary files of a program's children; it is created when it is first needed."""
 
     def __init__(self, root: str = ROOT) -> None:
         self._root = root
@@ -29,26 +29,26 @@ class TemporaryFolder:
         self._lock = -1
 
     def of_node(self, plan: Plan, node: PlanNode) -> dict[str, str]:
-        """TMPDIR of the processes on a node, unless the job gives it; in containers, always a private one."""
+        """TMPDIR of the processes on a node, unless the job sets it; in containers, a private folder."""
         if is_given(plan, node):
             return {}
-        given = "" if plan.containers.engine else node.tmpdir
-        return {TMPDIR: self.path(given, name=str(plan.nodes.index(node))) or node.tmpdir or ROOT}
+        preferred = "" if plan.containers.engine else node.tmpdir
+        return {TMPDIR: self.path(preferred, name=str(plan.nodes.index(node))) or node.tmpdir or ROOT}
 
-    def path(self, given: str, *, name: str = "0") -> str:
-        """The given folder if sockets fit in it, or if no private one, of that name, can be made."""
-        if given and len(given) <= MAX_LENGTH and os.access(given, os.W_OK | os.X_OK):
-            return given
+    def path(self, preferred: str, *, name: str = "0") -> str:
+        """A private folder of that name; the preferred one if sockets fit in it, or if creation fails."""
+        if preferred and len(preferred) <= MAX_LENGTH and os.access(preferred, os.W_OK | os.X_OK):
+            return preferred
         try:
             self._path = self._path or self._make()
             folder = f"{self._path}/{name}"
             os.makedirs(folder, 0o700, exist_ok=True)  # noqa: PTH103 pathlib slows each rank
         except OSError:  # no or a full /tmp
-            return given
-        return folder if is_private(folder) else given
+            return preferred
+        return folder if is_private(folder) else preferred
 
     def remove(self) -> None:
-        """Removes what was made."""
+        """Removes the folder, if it was created."""
         if self._path:
             _remove(self._path)
             os.close(self._lock)
@@ -66,7 +66,7 @@ class TemporaryFolder:
 
 
 def is_given(plan: Plan, node: PlanNode) -> bool:
-    """Whether the job itself says where its temporary files are."""
+    """Whether the job itself sets TMPDIR."""
     return TMPDIR in node.env or TMPDIR in plan.secrets
 
 
@@ -83,7 +83,7 @@ def sweep(root: str = ROOT) -> None:
 
 
 def _abandoned_lock(path: str) -> int | None:
-    """The lock of a folder, taken over; None if its program is alive, or it is none of these folders."""
+    """Takes the lock of a folder; None if its program is alive, or the folder has no lock."""
     try:
         lock = os.open(f"{path}/{_LOCK}", os.O_RDWR | os.O_NOFOLLOW)
     except OSError:
@@ -97,16 +97,16 @@ def _abandoned_lock(path: str) -> int | None:
 
 
 def is_private(path: str) -> bool:
-    """Whether it is a folder, and no link, of this user, to which nobody else has access."""
+    """Whether the path is a folder, not a link, that belongs to this user and is closed to others."""
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except OSError:
         return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
 
 
 def _remove(path: str) -> None:
-    """Removes a private folder, its lock last: what cannot be removed is left to the next sweep."""
+    """Removes a private folder, its lock last; the next sweep retries what cannot be removed."""
     if not is_private(path):
         return
     with contextlib.suppress(OSError):
@@ -123,7 +123,7 @@ def _remove(path: str) -> None:
 def _remove_tree(path: str) -> None:
     try:
         os.rmdir(path)  # noqa: PTH106 as above
-    except OSError:  # few jobs leave files
+    except OSError:  # it is not empty, which is rare
         import shutil
 
         shutil.rmtree(path, ignore_errors=True)  # it follows no links

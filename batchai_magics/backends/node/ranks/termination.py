@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from batchai_magics.backends.node.ranks.ranks import Ranks
     from batchai_magics.launch.plan import Plan
 
-KILL_S = 5.0  # limit for SIGKILL: what remains waits for I/O or has another owner
+KILL_S = 5.0  # limit for SIGKILL: processes that remain wait for I/O or have another owner
 FIRST_KILL_POLL_S = 0.001
 POLL_S = 0.02  # first polling interval; it doubles up to the longest one
 LONGEST_POLL_S = 0.25
@@ -37,7 +37,7 @@ def send(processes: Iterable[LiveProcess], number: signal.Signals) -> None:
 def processes_of(ranks: Ranks) -> list[LiveProcess]:
     """The processes of a plan and everything they started."""
     plan = ranks.plan
-    if plan.containers.engine:  # their runtimes end with them: only what runs inside carries the mark
+    if plan.containers.engine:  # only processes inside carry the mark; the runtimes end with them
         return leftovers.marked(plan.guid)
     return without_mount_servers(leftovers.descendants(ranks.helper_pids), plan)
 
@@ -61,13 +61,13 @@ def end(
     `patience_s` is how long a full disk may take to have room for that output, `grace_s` how long the
     processes may take to exit after SIGTERM, `is_hurried` whether they are to be killed at once.
     """
-    left = partial(find, ranks)
-    send(left(), signal.SIGTERM)
+    remaining_processes = partial(find, ranks)
+    send(remaining_processes(), signal.SIGTERM)
     poll_s, deadline = POLL_S, time.monotonic() + grace_s
-    while (ranks.is_running or left()) and time.monotonic() < deadline and not is_hurried():
+    while (ranks.is_running or remaining_processes()) and time.monotonic() < deadline and not is_hurried():
         ranks.poll(min(poll_s, max(0.0, deadline - time.monotonic())))
         poll_s = min(2 * poll_s, LONGEST_POLL_S)
-    kill(left)
+    kill(remaining_processes)
     deadline = time.monotonic() + patience_s
     while ranks.is_running and time.monotonic() < deadline:
         ranks.poll(1.0)

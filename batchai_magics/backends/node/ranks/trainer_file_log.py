@@ -1,7 +1,7 @@
 """Follows the files that trainers log to, and appends their numbers to a log of the job as JSON lines.
 
-Only files that are written during the run count. Searches and reads are limited in size and in time: without
-such files, a run costs a look into its working directories every few seconds.
+Only files that are written during the run count. Searches and reads are limited in size and in time: a run
+without such files costs one listing of its working directories every few seconds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OWN = "events.out.tfevents.batchai-"  # our own exports, whose numbers come fro
 _SKIPPED = ("__pycache__", "node_modules", "site-packages")
 
 
-class _FoundFile(NamedTuple):
+class _CandidateFile(NamedTuple):
     """A file that may have numbers, and the rank that it belongs to."""
 
     path: str
@@ -44,14 +44,14 @@ class _FollowedFile:
 
     def __init__(self, reader: TrainerFile) -> None:
         self.reader = reader
-        self.is_told = False  # that it cannot be read any more
-        self.rest: Iterator[dict[str, Any]] = iter(())
-        self.seen: _FoundFile | None = None  # as it was when it was read to its end
+        self.is_reported = False  # whether the log says that it cannot be read any more
+        self.unread: Iterator[dict[str, Any]] = iter(())
+        self.version_read: _CandidateFile | None = None  # the file when it was last read to its end
 
     def values(self, *, is_last: bool) -> Iterator[dict[str, Any]]:
-        """The rest of the last time, then what was added."""
-        self.rest = chain(self.rest, self.reader.read(is_last=is_last))
-        return self.rest
+        """The values that the last call left unread, then the values added since."""
+        self.unread = chain(self.unread, self.reader.read(is_last=is_last))
+        return self.unread
 
 
 def trainer_file_log(plan: Plan) -> TrainerFileLog | None:
@@ -91,24 +91,24 @@ class TrainerFileLog:
                 if time.monotonic() < deadline_s and self._has_news(file, is_last=is_last):
                     self._copy(file, deadline_s, is_last=is_last)
         except Exception as error:  # noqa: BLE001 whatever is in these files, no job fails because of them
-            self._tell(f"the files of trainers: {error}")
+            self._report(f"the files of trainers: {error}")
             self._is_broken = True
 
     def close(self) -> None:
-        """Reads the rest, once no process is left, and closes the log."""
+        """Reads the remaining numbers, after the last process has ended, and closes the log."""
         self.update(is_last=True)
         if self._log >= 0:
             os.close(self._log)
         self._is_broken = True
 
-    def _has_news(self, file: _FoundFile, *, is_last: bool) -> bool:
+    def _has_news(self, file: _CandidateFile, *, is_last: bool) -> bool:
         """Whether a file was written since it was read, and during the run."""
         followed = self._files.get(file.path)
         if followed is None:
             return file != self._old.get(file.path) and len(self._files) < MAX_FILES
-        return is_last or file != followed.seen
+        return is_last or file != followed.version_read
 
-    def _copy(self, file: _FoundFile, deadline_s: float, *, is_last: bool) -> None:
+    def _copy(self, file: _CandidateFile, deadline_s: float, *, is_last: bool) -> None:
         """Appends the new numbers of a file to the log; the rest follows next time."""
         from batchai_magics.metrics.reading.trainer_files import NumberLines  # few jobs have such files
 
@@ -132,13 +132,13 @@ class TrainerFileLog:
                 if time.monotonic() >= deadline_s:
                     return
         self._append(batch)
-        followed.seen = file
-        if followed.reader.problem and not followed.is_told:
-            followed.is_told = True
-            self._tell(f"{os.path.basename(file.path)}: {followed.reader.problem}")  # noqa: PTH119 as above
+        followed.version_read = file
+        if followed.reader.problem and not followed.is_reported:
+            followed.is_reported = True
+            self._report(f"{os.path.basename(file.path)}: {followed.reader.problem}")  # noqa: PTH119 as above
 
-    def _tell(self, problem: str) -> None:
-        """Says in the log that numbers are missing from here on, for those who wait for them."""
+    def _report(self, problem: str) -> None:
+        """Writes to the log that numbers are missing from here on, so that readers stop waiting for them."""
         self._append(json.dumps({UNREADABLE: problem}).encode() + b"\n")
 
     def _append(self, batch: bytes) -> None:
@@ -152,7 +152,7 @@ class TrainerFileLog:
             data = b"\n" * self._is_torn + batch
             self._is_torn = os.write(self._log, data) < len(data)
 
-    def _search(self) -> Iterator[_FoundFile]:
+    def _search(self) -> Iterator[_CandidateFile]:
         for folder, rank in self._folders:
             yield from _search(folder, rank)
 
@@ -166,7 +166,7 @@ def _folders(plan: Plan) -> Iterator[tuple[str, int]]:
         yield artifacts, 0
 
 
-def _search(folder: str, rank: int) -> Iterator[_FoundFile]:
+def _search(folder: str, rank: int) -> Iterator[_CandidateFile]:
     """The files of trainers below a folder, without following links."""
     folders, count = [(folder, 0)], 0
     for path, depth in folders:
@@ -181,7 +181,7 @@ def _search(folder: str, rank: int) -> Iterator[_FoundFile]:
                 elif is_trainer_file(entry.name):
                     status = entry.stat(follow_symlinks=False)
                     if stat.S_ISREG(status.st_mode):
-                        yield _FoundFile(entry.path, status.st_ino, status.st_size, status.st_mtime, rank)
+                        yield _CandidateFile(entry.path, status.st_ino, status.st_size, status.st_mtime, rank)
 
 
 def is_trainer_file(name: str) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from batchai_magics.backends.node.job_environment import free_ports
-from batchai_magics.backends.node.node_programs import own_folder, start_words
+from batchai_magics.backends.node.node_programs import programs_folder, start_words
 from batchai_magics.backends.ray.node.home_files import HomeFiles
 
 RUN_NODE = "batchai_magics.backends.ray.node.run_node"
@@ -58,7 +58,7 @@ class NodePrograms(HomeFiles):
     def start(self, python: str, order: str) -> None:
         """Starts the program that runs a part of a plan, with its first order."""
         self._lines, self._is_over = [], False
-        words = start_words(python, RUN_NODE, own_folder(), section="ray")
+        words = start_words(python, RUN_NODE, programs_folder(), section="ray")
         env = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
         pipe = subprocess.PIPE
         self._program = subprocess.Popen(words, env=env, stdin=pipe, stdout=pipe, stderr=pipe)

@@ -13,8 +13,8 @@ import sys
 import threading
 from pathlib import Path
 
-from batchai_magics.backends.node.job_environment import of_submitter
-from batchai_magics.backends.node.node_programs import RUN_COMMAND, own_folder, start_words
+from batchai_magics.backends.node.job_environment import submitter_environment
+from batchai_magics.backends.node.node_programs import RUN_COMMAND, programs_folder, start_words
 from batchai_magics.backends.ray.node import cluster
 
 NEWS_S = 0.5  # how often it is looked whether the client is gone
@@ -32,7 +32,7 @@ class CommandProgram:
 
     def start(self, python: str, folder: str, env: dict[str, str], command: str) -> None:
         """Starts the command in its node's folder."""
-        words = start_words(python, RUN_COMMAND, own_folder(), section="ray")
+        words = start_words(python, RUN_COMMAND, programs_folder(), section="ray")
         Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
         pipe = subprocess.PIPE
         child = subprocess.Popen(
@@ -79,11 +79,11 @@ def main() -> None:
     cluster.connect(address)
     import ray
 
-    programs = own_folder()
+    programs = programs_folder()
     actor = cluster.command_actor(programs, node)
     home = ray.get(cluster.asked_home(actor, programs))
     cluster.install(actor, programs, home)  # else the call below says what is wrong
-    env = of_submitter(os.environ, str(Path(python).parent))
+    env = submitter_environment(os.environ, str(Path(python).parent))
     ray.get(cluster.call(actor, "start", python, folder, env, command))
     is_ended, code = False, None
     while code is None:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import read_predecessors, write_end
-from batchai_magics.backends.node.outcome import dependency_failed, failed_with, not_started
+from batchai_magics.backends.node.outcome import dependency_failed, failed_with, launch_failure
 from batchai_magics.backends.ray.node import cluster
 from batchai_magics.backends.ray.node.run_files import SupervisedFiles
 from batchai_magics.launch.outcome import Outcome
@@ -110,7 +110,7 @@ def _is_settled(start: Start) -> bool:
         cause = getattr(error, "cause", None) or error
         is_blind = isinstance(cause, NotADirectoryError)
         try:
-            record_end(start.files, not_shared(str(cause)) if is_blind else not_started(cause))
+            record_end(start.files, not_shared(str(cause)) if is_blind else launch_failure(cause))
         except OSError:  # a full disk, or the run was deleted
             return not start.files.root.exists()
         cluster.end(start.files.name)

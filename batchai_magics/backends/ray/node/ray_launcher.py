@@ -16,15 +16,15 @@ from typing import Any, NamedTuple
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.node import mpi_launchers, stack_dumps
 from batchai_magics.backends.node.launcher import POLL_S, Deadline, Launcher, PlanProcesses, Report
-from batchai_magics.backends.node.node_programs import own_folder, start_words
+from batchai_magics.backends.node.node_programs import programs_folder, start_words
 from batchai_magics.backends.node.outcome import (
     NO_FAULT,
     REQUEUE,
     Fault,
     failed_with,
-    lost,
-    of_ranks,
-    stopped,
+    node_loss,
+    ranks_outcome,
+    stop_outcome,
 )
 from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S
 from batchai_magics.backends.node.ranks.pmi import manager_of
@@ -225,10 +225,10 @@ class RayProcesses:
     def outcome(self) -> Outcome:
         """The outcome according to the processes."""
         if self._lost:
-            return lost(self._lost).with_ranks(self.ends, self._plan)
+            return node_loss(self._lost).with_ranks(self.ends, self._plan)
         plan, ended = self._plan, self._ended_on_their_own
         ended = set(self._ends) if ended is None else ended
-        outcome = of_ranks(self.ends, plan, ended, self._fault)
+        outcome = ranks_outcome(self.ends, plan, ended, self._fault)
         if not ended and self._fault == NO_FAULT and self._launch_problem:
             return failed_with("JobLaunchFailed", self._launch_problem)._replace(ranks=outcome.ranks)
         is_alone = mpi_launchers.has_no_mpi(self._manager, plan, self._printed)
@@ -338,10 +338,10 @@ class RayReport(Report):
         """The program that watches the run; the stacks of each node come through an actor there."""
         import ray
 
-        home, address = str(Path(own_folder()).parent), ray.get_runtime_context().gcs_address
+        home, address = str(Path(programs_folder()).parent), ray.get_runtime_context().gcs_address
         # with packages: the user's expressions need RE2, some notifications apprise, the other one Ray
         start, on_node = (
-            start_words(python, module, own_folder(), section="ray", has_packages=True)
+            start_words(python, module, programs_folder(), section="ray", has_packages=True)
             for python, module in ((self._python, WATCH), (sys.executable, NODE_COMMAND))
         )
         dump = [self._python, stack_dumps.__file__, self._files.root.name]
@@ -360,5 +360,5 @@ class RayReport(Report):
 def stop_request(files: SupervisedFiles) -> Outcome | None:
     """The outcome of a run that was asked to stop, or to begin again."""
     if reason := text_of(files.stop):
-        return stopped(reason)
-    return stopped(REQUEUE, RESIZED) if files.requeue.exists() else None
+        return stop_outcome(reason)
+    return stop_outcome(REQUEUE, RESIZED) if files.requeue.exists() else None

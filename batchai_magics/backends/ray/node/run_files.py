@@ -11,7 +11,7 @@ from typing import NamedTuple
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.run_end import read_end
 from batchai_magics.backends.node.job_layout import JobLayout, RunEntry
-from batchai_magics.backends.node.outcome import failed_with, stopped
+from batchai_magics.backends.node.outcome import failed_with, stop_outcome
 from batchai_magics.backends.ray.node.actor_target import text_of
 from batchai_magics.launch.outcome import Outcome, RunAttempt
 from batchai_magics.untrusted_files import read_json
@@ -107,7 +107,7 @@ class SupervisedFiles(JobLayout):
         """How a run ended whose supervising actor is gone."""
         reason = text_of(self.stop)
         if reason:
-            return stopped(reason)
+            return stop_outcome(reason)
         text = "The actor that supervised the job on Ray disappeared: it was killed, or its node was lost"
         return failed_with("JobSupervisorLost", text)
 

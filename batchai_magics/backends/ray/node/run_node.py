@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.node.node_programs import own_folder
+from batchai_magics.backends.node.node_programs import programs_folder
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.pmi import ProcessManager, Reply
 from batchai_magics.backends.node.ranks.ranks import Ranks
@@ -105,7 +105,7 @@ def main() -> None:
     if first:
         order = NodeTask(**first)
         plan = Plan.from_json(order.plan)
-        job = Layout(Path(own_folder()).parents[1]).job(plan.guid)
+        job = Layout(Path(programs_folder()).parents[1]).job(plan.guid)
         with locked(job.root, fcntl.LOCK_SH):  # see `HomeFiles.is_running`
             _run(plan, order, orders, temporary)
     termination.kill()

@@ -17,7 +17,7 @@ from batchai_magics.backends.folders.run_end import make_attempt_files
 from batchai_magics.backends.node import restarts
 from batchai_magics.backends.node.attempt import AttemptRunner
 from batchai_magics.backends.node.launcher import LOOPBACK
-from batchai_magics.backends.node.outcome import LOST, NODE_LOST, failed_with, not_run
+from batchai_magics.backends.node.outcome import LOST, NODE_LOST, failed_with, supervisor_failure
 from batchai_magics.backends.ray.node import cluster, queue
 from batchai_magics.backends.ray.node.actor_target import SEEN
 from batchai_magics.backends.ray.node.ray_launcher import (
@@ -79,7 +79,7 @@ class RunSupervisor:
         try:
             end = self._files.outcome or what()
         except Exception as error:  # noqa: BLE001 whatever it was, the job must not stay "running"
-            end = not_run(error)
+            end = supervisor_failure(error)
         while self._files.root.exists():
             try:
                 queue.record_end(self._files, end)
@@ -112,7 +112,7 @@ class RunSupervisor:
                 raise  # what an actor reports, which is no loss of its node
             except ray.exceptions.RayError as error:  # a node was lost before it ran anything
                 problem = failed_with(LOST, f"{NODE_LOST}: {str(error).strip().splitlines()[0]}")
-                outcome = restarts.continued(problem, self._plan, number)
+                outcome = restarts.with_restart(problem, self._plan, number)
                 if len(self._files.attempts) < number:
                     self._files.note_attempts([*self._files.attempts, RunAttempt((), time.time())])
             if not outcome.is_requeued:
@@ -244,4 +244,4 @@ class RunSupervisor:
         threads = max(1, int(first.facts.cpus) // max(1, plan.processes_per_node))
         devices = [",".join(node.facts.gpus) for node in nodes]
         bindings = Bindings([node.name for node in nodes], addresses, ports, devices=devices, threads=threads)
-        return restarts.with_own_exits(plan.resolved(bindings), number, self._files.root)
+        return restarts.with_attempt_exits(plan.resolved(bindings), number, self._files.root)

@@ -17,7 +17,7 @@ from batchai_magics.backends.node.outcome import (
     NODE_LOST,
     REQUEUE,
     failed_with,
-    stopped,
+    stop_outcome,
 )
 from batchai_magics.backends.slurm.node.run_files import (
     NOT_REPORTED,
@@ -84,7 +84,7 @@ def end_state_of(state: str) -> EndState | None:
 def outcome_of(ending: EndState, *, reason: str = "") -> Outcome:
     """The end of a job that left none itself; `reason` is why it had been asked to end, if it was."""
     if reason and reason != REQUEUE:
-        return stopped(reason)
+        return stop_outcome(reason)
     code, text = _ERRORS[ending]
     return failed_with(code, text)
 

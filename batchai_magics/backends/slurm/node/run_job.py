@@ -15,7 +15,7 @@ from pathlib import Path
 from batchai_magics.backends.folders import notification_sending
 from batchai_magics.backends.folders.run_end import read_predecessors
 from batchai_magics.backends.node.attempt import AttemptRunner
-from batchai_magics.backends.node.outcome import dependency_failed, failed_with, lost, not_run
+from batchai_magics.backends.node.outcome import dependency_failed, failed_with, node_loss, supervisor_failure
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.slurm.node import allocation
@@ -47,7 +47,7 @@ def main() -> None:
     except ScratchError as error:
         outcome = failed_with("JobLaunchFailed", str(error))
     except Exception as error:  # noqa: BLE001 whatever it was, the job must not stay "running"
-        outcome = not_run(error)
+        outcome = supervisor_failure(error)
     if outcome.is_requeued or running.is_superseded:
         running.record_end()
         outcome = _requeued(outcome)
@@ -69,7 +69,7 @@ def _predecessors(files: RunFiles) -> tuple[Outcome | None, list[str]]:
         predecessor = files.of_run(earlier.guid)
         if open_job := _open_job(predecessor, files):
             open_jobs.append(open_job)
-        elif predecessor.root.exists() and earlier.has_failed(predecessor.outcome or lost({})):
+        elif predecessor.root.exists() and earlier.has_failed(predecessor.outcome or node_loss({})):
             return dependency_failed(earlier.name), []
     return None, open_jobs
 

@@ -19,7 +19,7 @@ from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.ranks import Ranks
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.temporary_folder import TemporaryFolder
-from batchai_magics.backends.node.restarts import EndWarning, signal_handlers_of
+from batchai_magics.backends.node.restarts import EndWarning, send_sigusr1
 from batchai_magics.backends.slurm.node.attempt_ends import TERMINATED, oom_kills
 from batchai_magics.backends.slurm.node.run_files import (
     RankMark,
@@ -121,7 +121,7 @@ class RankWarning:
         """Signals the processes if the end has been announced."""
         if self._warning and not self._is_forwarded and self._warning.is_announced:
             self._is_forwarded = True
-            signal_handlers_of(termination.processes_of(ranks))
+            send_sigusr1(termination.processes_of(ranks))
 
 
 def is_signalled_late(ranks: Ranks, rank: int) -> bool:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from batchai_magics.backends.folders import private_files
-from batchai_magics.backends.node.node_programs import own_folder, start_words
+from batchai_magics.backends.node.node_programs import programs_folder, start_words
 from batchai_magics.backends.node.ranks.rank import become_own_group
 from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.slurm.node import allocation
@@ -297,7 +297,7 @@ class ScratchCollection:
         if not names:
             return None
         options = ["--ntasks-per-node=1", "--kill-on-bad-exit=0", "--wait=0", "--export=ALL"]
-        program = start_words(self._plan.python, _MODULE, own_folder())
+        program = start_words(self._plan.python, _MODULE, programs_folder())
         args = [str(self._files.root), str(self._files.plan), str(seconds)]
         with self._files.batch_log.open("ab") as log:
             return subprocess.Popen(

@@ -20,16 +20,16 @@ from batchai_magics.backends.node.attempt import poll_for
 from batchai_magics.backends.node.child_processes import ChildProcesses
 from batchai_magics.backends.node.job_environment import free_ports
 from batchai_magics.backends.node.launcher import Launcher, PlanProcesses, Report
-from batchai_magics.backends.node.node_programs import own_folder, start_words
+from batchai_magics.backends.node.node_programs import programs_folder, start_words
 from batchai_magics.backends.node.outcome import (
     KILLED,
     NO_FAULT,
     REQUEUE,
     Fault,
     failed_with,
-    lost,
-    of_ranks,
-    stopped,
+    node_loss,
+    ranks_outcome,
+    stop_outcome,
 )
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S
@@ -37,7 +37,7 @@ from batchai_magics.backends.node.ranks.rank import become_own_group
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.node.ranks.temporary_folder import ROOT, TMPDIR
-from batchai_magics.backends.node.restarts import RESIZED, EndWarning, with_own_exits
+from batchai_magics.backends.node.restarts import RESIZED, EndWarning, with_attempt_exits
 from batchai_magics.backends.node.watch_process import WATCH, WatchProgram
 from batchai_magics.backends.slurm.node import allocation, scratch
 from batchai_magics.backends.slurm.node.attempt_ends import (
@@ -121,7 +121,7 @@ class SlurmLauncher(Launcher):
     def _resolved(self, plan: Plan, nodes: Sequence[str], addresses: Sequence[str]) -> Plan:
         """The plan of the job on these nodes, with what is this attempt's own."""
         plan = resolved(self._bundle, plan, self.files.root.name, nodes, addresses)
-        return with_own_exits(plan, self.number, self.files.root)
+        return with_attempt_exits(plan, self.number, self.files.root)
 
     def _write_plan(self) -> None:
         """Writes the plan, and creates its files."""
@@ -257,7 +257,7 @@ class SrunProcesses:
         self._host_file.write_text(hosts)
         plan_file = str(self._files.root / f"plan-of-{Path(self._plan.exits).name}.json")
         self._plan._replace(preparation=None).write(plan_file)  # each rank reads it
-        program = start_words(self._plan.python, RANK, own_folder())
+        program = start_words(self._plan.python, RANK, programs_folder())
         with self._files.batch_log.open("ab") as log:
             self._srun = subprocess.Popen(
                 [*self._srun_args(), *program, str(self._files.root), plan_file],
@@ -323,7 +323,7 @@ class SrunProcesses:
         fault = self.fault
         failures = [end.ended or 0.0 for end in self.ends if end.exit_code and end.rank in ended_on_their_own]
         first = min(failures, default=0.0)
-        outcome = of_ranks(
+        outcome = ranks_outcome(
             [
                 end if end.rank in ended_on_their_own else end._replace(ended=max(first, end.ended or 0.0))
                 for end in self.ends
@@ -382,8 +382,8 @@ class SlurmReport(Report):
         if stop and stop.reason == REQUEUE:
             self._running.reason = RESIZED
         if stop:
-            return stopped(stop.reason)
-        return stopped(REQUEUE) if self._running.is_superseded else None
+            return stop_outcome(stop.reason)
+        return stop_outcome(REQUEUE) if self._running.is_superseded else None
 
     def _lost_allocation(self) -> Outcome:
         """The outcome when Slurm takes the nodes: final, or a requeue."""
@@ -391,13 +391,13 @@ class SlurmReport(Report):
         is_queued = int(fields.get("Restarts") or 0) > self._running.restarts
         if is_queued or (not fields and batch_log_text(self._files.batch_log) == "JOB REQUEUE"):
             self._running.record_end()  # immediately: Slurm gives little notice
-            return stopped(REQUEUE)
+            return stop_outcome(REQUEUE)
         state = "NODE_FAIL" if fields.get("Reason") == "NodeDown" else fields.get("JobState", "")
         ending = logged_end(self._files.batch_log) or end_state_of(state)
         if ending is None and allocation.is_preempted(fields):
             ending = EndState.PREEMPTED
         if ending is EndState.NODE_FAIL:
-            return lost(allocation.lost_nodes(self._nodes, self._files.batch_log))
+            return node_loss(allocation.lost_nodes(self._nodes, self._files.batch_log))
         return outcome_of(ending or EndState.CANCELLED)
 
     def was_ended(self, processes: PlanProcesses) -> bool:
@@ -431,7 +431,7 @@ class SlurmReport(Report):
     def watch_program(self) -> WatchProgram:
         """The program that watches the job; the stacks of other nodes come through srun."""
         # with this Python's packages: the user's expressions need RE2, some notifications apprise
-        start = start_words(self._python, WATCH, own_folder(), has_packages=True)
+        start = start_words(self._python, WATCH, programs_folder(), has_packages=True)
         dump = [self._python, stack_dumps.__file__, self._files.root.name]
         first, *others = self._nodes
         commands = [[*dump, first], *([*allocation.srun_beside([node]), *dump, node] for node in others)]

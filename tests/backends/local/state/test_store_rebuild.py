@@ -88,7 +88,7 @@ def told(job: JobResource) -> tuple[object, ...]:
 def test_a_folder_that_tells_nothing_is_left_out(still: Still, spoilt: str) -> None:
     still.cluster()
     good, bad = still.job("good"), still.job("bad")
-    still.layout.job(still.state(bad)["guid"]).made.write_text(spoilt)
+    still.layout.job(still.state(bad)["guid"]).creation.write_text(spoilt)
     found_again(still)
     assert [row["key"] for row in still.rows("SELECT key FROM job")] == [good.key]
 
@@ -179,7 +179,7 @@ def test_process_with_a_queued_jobs_secrets_keeps_them_after_a_rebuild(still: St
     found_again(still)
     row = still.state(job)
     assert (row["state"], row["supervisor"], row["is_assigned"]) == ("queued", process.own_identity(), 0)
-    assert "hush" not in folder.made.read_text()
+    assert "hush" not in folder.creation.read_text()
 
 
 @pytest.mark.parametrize("is_alive", [True, False])
@@ -226,7 +226,7 @@ def test_a_job_that_had_begun_is_as_its_supervisor_left_it(still: Still, has_end
 def test_columns_that_this_version_does_not_know_are_left_out(still: Still) -> None:
     still.cluster()
     job = still.job()
-    made = still.layout.job(still.state(job)["guid"]).made
+    made = still.layout.job(still.state(job)["guid"]).creation
     data = json.loads(made.read_text())
     data["rows"]["job"][0]["of_tomorrow"] = 1
     made.write_text(json.dumps(data))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.node.outcome import of_ranks
+from batchai_magics.backends.node.outcome import ranks_outcome
 from batchai_magics.backends.slurm.node import attempt_ends
 from batchai_magics.backends.slurm.node.attempt_ends import with_kill_reason
 from batchai_magics.backends.slurm.node.run_files import RankMark
@@ -42,7 +42,7 @@ def outcome_after(
     """The outcome after these exits, some of which came from outside, and what srun said."""
     log, own = tmp_path / "batch.log", {end.rank for end in exits} - {*cut_off}
     log.write_text(BINDING + words)
-    return with_kill_reason(of_ranks(exits, plan, own), plan, log, ended_on_their_own=own)
+    return with_kill_reason(ranks_outcome(exits, plan, own), plan, log, ended_on_their_own=own)
 
 
 @pytest.mark.parametrize("words", [BY_SLURM, BY_CGROUP])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.node.outcome import stopped
+from batchai_magics.backends.node.outcome import stop_outcome
 from batchai_magics.backends.slurm.node import attempt_ends, run_files, slurm_launcher
 from batchai_magics.backends.slurm.node.attempt_ends import EndState
 from batchai_magics.backends.slurm.node.run_files import JobBundle, RunFiles, has_next_attempt
@@ -72,7 +72,7 @@ def test_processes_of_an_earlier_beginning_see_that_there_is_another(files):
 def test_a_run_ends_once_and_its_secrets_go(files):
     files.secrets.write_text(json.dumps({"KEY": "hush"}))
     assert files.note_end(Outcome(0, ended=1.0))
-    assert not files.note_end(stopped("terminate"))
+    assert not files.note_end(stop_outcome("terminate"))
     assert files.outcome == Outcome(0, ended=1.0)
     assert [file.name for file in files.root.iterdir()] == ["end.json"]
 
