@@ -655,6 +655,31 @@ PROGRAM_LINES = (
         words={"name": r"[A-Za-z_]\w{0,80}", "sign": r"-?\|?", "*": r"\w{1,40}"},
     ),
     ProgramLine(
+        program="pix2pix-tensorflow",
+        sample="progress  epoch <epoch=1>  step <step=50>  image/sec 12.1  remaining 112m",
+        kind=LineKind.HEADING,
+    ),
+    ProgramLine(
+        program="conlleval",
+        sample="accuracy:  <accuracy[%]=98.12>%; precision:  <precision[%]=90.00>%; recall:  <recall[%]=87.89>%; "
+        "FB1:  <f1=88.93>",
+        kind=LineKind.BELOW,
+        phase="val",
+    ),
+    ProgramLine(
+        program="DeepSpeed 0.3",
+        sample="0/<step=10>, [[<name:SamplesPerSec>=<{name}=1.8825>||, ]]",
+        kind=LineKind.STEP,
+        phase="train",
+        words={"name": r"\w{0,20}SamplesPerSec"},
+    ),
+    ProgramLine(
+        program="L-BFGS-B",
+        sample="At iterate <step=50>    f=  <f=3.12345e-01>    |proj g|=  <projected_gradient=1.21234e-02>",
+        kind=LineKind.STEP,
+        phase="train",
+    ),
+    ProgramLine(
         program="OpenRLHF",
         sample="(PolicyModelActor pid=4411) Train epoch [1/1]: <*:50%|#####     | 4/8 [00:01, kl=0.001]>",
         kind=None,
@@ -726,6 +751,11 @@ PROGRAM_PREFIXES = (
         program="Prefect",
         sample="10:11:22.123 | INFO    | Task run 'train-0' - Epoch <epoch=7>: loss=<loss=0.5>",
         expression=rb"(?:Task|Flow) run '[^'\n]{1,80}'",
+    ),
+    ProgramPrefix(
+        program="Coach",
+        sample="Training> Name=main/agent, Worker=<rank=0>, Episode=<step=1>, Total reward=<total_reward=12.1>",
+        expression=rb"Training>(?= Name=)",
     ),
     ProgramPrefix(
         program="stern",

@@ -32,7 +32,7 @@ _MORE_ELEMENTS = re.compile(rb"[ ]+[-+]?[\d.]")
 _SECONDS = ("s", "sec", "secs", "seconds", "ms")
 _DURATIONS = re.compile(r"ms|(?:m?s|secs?|seconds?)/(?:it|iter|step|batch|image|img|frame)")
 _TIMED_POSITIONS = ("step", "batch", "iter")
-_STATISTICS = ("mean", "std", "min", "max", "median", "avg", "average")
+_STATISTICS = ("mean", "std", "min", "max", "median", "avg", "average", "sum")
 _INFO = re.compile(r"(?i)(?P<phase>(?:train|cv|valid|val|test) )?info (?P<name>.+)")
 _SENTENCE = re.compile(r"[A-Za-z ]{0,40}[a-z]{5,}\. ")  # `complete. Loss: 0.5`, but `approx. KL: 0.5`
 _LISTED_POSITIONS = {"epoch": "epoch", "ep": "epoch"} | dict.fromkeys(
@@ -56,6 +56,7 @@ _IS_SMALL = re.compile(r"(?i)loss|acc|err")  # seldom as much as a thousand
 _NAMES_WITHOUT_SIGN = frozenset(
     ("peak mem", "max mem", "episode length", "episode len", "ep length", "ep len", "mean episode length")
 )
+_TIME_LEFT = re.compile(rb"[ .]*(?:[,;|-]?[ ]*ETA(?:[ ]is|:)?[ ]{1,2}[\w:. ]{1,40})?")
 _IS_RATE = re.compile(r"[A-Za-z]*/s(?:ec(?:ond)?)?")
 
 
@@ -201,7 +202,7 @@ def _is_share(scan: LineScan, name: str, found: re.Match[bytes]) -> bool:
 def _states_measure(scan: LineScan, name: str, end: int) -> bool:
     """Whether what a name `is` is no part of a sentence: `epoch: 1 step: 7, loss is 0.5`."""
     is_first, lower = scan.at == scan.begin, name.lower()
-    is_last = not scan.text[end:].strip(b". ")
+    is_last = _TIME_LEFT.fullmatch(scan.text, end) is not None
     if is_first and (is_last or lower.startswith("average")):
         return is_quality(name)  # `Accuracy is 0.5`
     if is_last and scan.positions and lower.startswith("the "):

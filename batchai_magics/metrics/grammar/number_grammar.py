@@ -170,6 +170,8 @@ RATE = re.compile(
 PLAIN = re.compile(NUMBER + rb"(?:[:/.\-]\d+)*[%\w]*")
 COMMENT = re.compile(
     rb"\((?!" + _PAIRS + rb")[^()\n]{0,80}\)|(?:new )?best(?=[ \t*!]*\Z)|stalled \d+ times(?=[ ]\()"
+    rb"|(?i:(?:wrote|saved|saving)[ ](?:the[ ])?(?:new[ ])?(?:best[ ])?(?:checkpoint|model)"
+    rb"|(?:(?:checkpoint|model)[ ])?saved)(?=[ \t.!*]*\Z)"
 )
 WORD = re.compile(rb"[^\s,;|()\[\]{}:=]+:?")
 SEPARATOR = re.compile(
@@ -180,7 +182,7 @@ SEPARATOR = re.compile(
 STRONG = re.compile(rb"[,;|\t\]]|[ ]{2}|[ ]-{1,2}[ ]|\Z")
 
 DURATION = re.compile(
-    rb"(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?![\d:])|-:--:--"
+    rb"(?:ETA is[ ]{1,2})?(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?![\d:])(?:\.\d+)?|-:--:--"
     rb"|(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?: [A-Z]{3,4})?(?: \d{4})?(?!\d)"
     rb"|(?:\d+h ?)?\d+m ?\d+s\b(?:[ ]\(remain[^()\n]{0,40}\))?"
     rb"|(?:remaining time|time remaining)[: ]{1,2}\d[\d.]{0,20} (?:seconds?|minutes?|hours?|days?)\b"

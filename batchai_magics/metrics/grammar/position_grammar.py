@@ -9,7 +9,7 @@ _COUNT = rb"\d{1,3}(?:,\d{3})+(?!\d|,\d)|\d{1,3}(?:_\d{3})+(?!\w)|\d{1,18}"
 _ROUNDED = rb"\d{1,6}(?:\.\d{1,3})?[kKM](?![\w./])"  # `12.5K`
 _OF = (
     rb"(?:[ \t]*(?:/|\bof\b(?:[ ]max_iter:)?|\bout of\b|\|(?=[ ]?\d+[ ]?[\])]))[ \t]*"
-    rb"(?P<total>(?:" + _COUNT + rb")|\?|Unknown)(?:/\d{1,18}(?=, [a-z]))?)"
+    rb"(?P<total>(?:" + _COUNT + rb")|\?|Unknown)(?:/\d{1,18}(?=, [A-Za-z]))?)"
 )
 _PERCENT = rb"(?:[ \t]*\([ \t]*\d[\d.]*[ \t]*%\))?"
 _ADJECTIVE = (

@@ -95,7 +95,7 @@ NUMBER_IN_FRONT = re.compile(rb" {0,3}(?:\[(?=\d{1,6}\])|(?=\d{1,6}:))(?P<rank>\
 """What `srun -l` and `mpiexec -l` put in front of a line, and some programs as its position."""
 _NAMED = re.compile(rb"(?P<name>[A-Za-z_][\w./-]*)\$?(?:(?::[\w<>.]+)*:\d+(?=[ \t])|\[\d+\]:(?=[ \t]))")
 _LOGGER = re.compile(
-    rb"(?P<name>[A-Za-z_][\w./\\]*\.log(?=[ ]-[ ])"
+    rb"(?P<name>[A-Za-z_][\w./\\]*\.log(?=[ ]-[ ])|[A-Za-z_][\w.-]*(?=[ ]\d{4}-\d\d-\d\d[ T]\d)"
     rb"|[A-Za-z_][\w.]*(?=[ \t]+(?:-|\|)[ \t]|[ \t]*:[ \t](?=[^\s\[]))|[A-Za-z_][\w.-]*(?:[ ][a-z]+)?"
     + rb"(?=[ \t]+(?:-[ \t]+)?"
     + _LEVEL

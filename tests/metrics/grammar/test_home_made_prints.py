@@ -79,6 +79,14 @@ LINES = {
         "val_accuracy": 61.5,
     },
     "Epoch 3, val loss 0.5. Patience 1/5": {"epoch": 3, "val_loss": 0.5},
+    "Episode 3, reward sum 1.5": {"step": 3, "reward_sum": 1.5},
+    "At iteration 7/90/91, Mean rms=7.5%, BCER train=3.5%,  wrote checkpoint.": {
+        "step": 7,
+        "mean_rms": 7.5,
+        "bcer_train": 3.5,
+    },
+    "Epoch 3 | val acc 0.5 | * model saved *": {"epoch": 3, "val_acc": 0.5},
+    "INFO acme 2026-01-02 03:04:05,678 | app.py:148 | epoch 3 loss 0.5": {"epoch": 3, "loss": 0.5},
     "[train] Step 7 out of 90 | Loss --> 0.5 | Grad_l2 --> 0.25 |": {"step": 7, "loss": 0.5, "grad_l2": 0.25},
     "Synced meters: [phase: test] [epoch: 3] [loss: 0.5]": {"epoch": 3, "test_loss": 0.5},
     "[phase: valid] [epoch: 3] [loss: 0.5]": {"epoch": 3, "val_loss": 0.5},
@@ -343,6 +351,12 @@ def test_assigned_measures_below_a_phase_are_read_and_settings_are_not():
 def test_what_is_printed_right_behind_a_bar_is_read(bar):
     rows = rows_of(f"100%|####| 10/10 [00:01<00:00,  {bar}]Epoch 3: val loss 0.5 acc 0.25\n")
     assert rows[-1] == {"epoch": 3, "val_loss": 0.5, "val_acc": 0.25}
+
+
+@pytest.mark.parametrize("left", ["", " ETA is  7:57:00.49", " ETA: 7:57:00", ", ETA 12 min"])
+def test_a_loss_below_its_position_may_have_the_time_left_behind_it(left):
+    rows = rows_of(f"Epoch 3/9, Batch 16/29\nTotal loss is  236.5{left}\n")
+    assert rows == [{"epoch": 3, "step": 16, "total_loss": 236.5}]
 
 
 def test_episodes_of_a_test_are_counted_beside_its_reward():

@@ -12,7 +12,7 @@ RESULTS = {
     "Test accuracy: 93.1%": "test_accuracy=93.1",
     "RMSE: 3.21": "rmse=3.21",
     "F1-score = 0.85": "f1-score=0.85",
-    "accuracy:  97.50%; precision:  90.00%; recall:  88.00%; FB1:  89.00": "accuracy=97.5 precision=90 recall=88 fb1=89",
+    "accuracy:  97.50%; precision:  90.00%; recall:  88.00%; FB1:  89.00": "val_accuracy=97.5 val_precision=90 val_recall=88 val_f1=89",
     "final loss = 0.12, f1 = 0.8": "final_loss=0.12 f1=0.8",
     "RMSE = 3.21, MAE = 2.1, R2 = 0.87": "rmse=3.21 mae=2.1 r2=0.87",
     "MSE: 12.3 | MAE: 2.1": "mse=12.3 mae=2.1",
