@@ -78,7 +78,8 @@ class NodeStandIn:
 
 @pytest.mark.parametrize("hello", ['{"token": "ä"}', "[1]", "5", "GET / HTTP/1.1"])
 def test_a_connection_of_a_stranger_does_not_end_the_preflight(tmp_path, hello):
-    preflight = Preflight(plan("rank"), "127.0.0.1", tmp_path / "exits")
+    on_one_node = plan("rank")._replace(nodes=plan("rank").nodes[:1])
+    preflight = Preflight(on_one_node, "127.0.0.1", tmp_path / "exits")
     host, port = preflight.env[preflight_program.ADDRESS].split(":")
     with socket.create_connection((host, int(port))) as stranger:
         stranger.sendall(f"{hello}\n".encode())
