@@ -258,6 +258,10 @@ def read_options(
     if given.help:
         raise HelpRequested(help_text(declared))
     if extra:
+        if "--" in words:
+            rest = shlex.join(words[words.index("--") + 1 :])
+            text = "-- does not separate the arguments of the script on a cell's line"
+            raise UsageError(text, hint=f"write: --args {shlex.quote(rest)}")
         raise _unknown(extra[0], options, command)
     values = read_values(given, options)
     first = given.job_name

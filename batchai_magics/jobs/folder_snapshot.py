@@ -90,11 +90,12 @@ def read_script(path: Path, folder: Path, settings: Settings | None = None) -> S
 
 def _check_language(path: Path, file: Path) -> None:
     """Raises UsageError for a shell script, and for JSON and YAML, which Python may run without an error."""
-    if file.suffix in _DATA_SUFFIXES:
+    suffix = file.suffix.lower()
+    if suffix in _DATA_SUFFIXES:
         hint = f"For a job.json: batchai run --spec {shlex.quote(str(path))}"
         raise UsageError(f"{path} is no script; a job runs Python", hint=hint)
     with file.open("rb") as opened:
-        is_shell = file.suffix in _SHELL_SUFFIXES or _SHELL_SHEBANG.match(opened.read(_MAX_SHEBANG))
+        is_shell = suffix in _SHELL_SUFFIXES or _SHELL_SHEBANG.match(opened.read(_MAX_SHEBANG))
     if is_shell:
         hint = "Write what it starts: batchai run -- torchrun train.py. --prep takes shell commands."
         raise UsageError(f"{path} is a shell script; a job runs Python", hint=hint)

@@ -117,3 +117,9 @@ def test_error_of_each_line_names_the_command_that_it_is_for():
         with pytest.raises(UsageError) as caught:
             read_options(["a", "--nodes"], {}, command=command)
         assert caught.value.hint == f"`{command} --help` lists the options"
+
+
+def test_arguments_behind_two_dashes_are_answered_with_the_option_that_takes_them():
+    told = refused("r", "--", "--exclude-bad", "--epochs", "3")
+    assert "Did you mean" not in told
+    assert "write: --args '--exclude-bad --epochs 3'" in told

@@ -431,7 +431,7 @@ def test_an_ignored_path_that_the_script_mentions_is_named(folder):
     assert request.source.remedies["file data/big.bin"].endswith("add --upload data/big.bin")
 
 
-@pytest.mark.parametrize("name", ["job.json", "base.yaml", "base.yml"])
+@pytest.mark.parametrize("name", ["job.json", "base.yaml", "base.yml", "JOB.JSON"])
 def test_a_file_of_settings_is_refused_with_what_to_write(folder, name):
     (folder / name).write_text("lr: 0.1\n")  # Python runs it, and nothing happens
     with pytest.raises(UsageError, match=f"{name} is no script; a job runs Python") as caught:

@@ -206,13 +206,23 @@ def _unknown_word(path: Sequence[str], words: Sequence[str]) -> UsageError:
         synonym = _FLAG_SYNONYMS[""].get(word) if not path else None
         guess = _suggestion(synonym) or did_you_mean(word, flags) or commands
         return _usage_error(program, f"a command is missing before {word}", guess)
+    if not path and word in SHELL_WORDS:  # of a notebook: a shell has it
+        line = shlex.join((PROGRAM, *words))
+        guess = f"Write !{line}{', or batchai_magics.run(…)' if word == 'run' else ''}."
+        return _usage_error(program, f"'{word}' is a command of a shell", guess)
     if word == "help":
         guess = _suggestion(" ".join((*path, *words[1:], "--help")))
     elif not path and PurePath(word).suffix in (".py", ".ipynb") and Path(word).is_file():
         guess = _suggestion(f"{PROGRAM} run {shlex.join(words)}")
     else:
-        guess = _guess(path, word, known) or commands
+        guess = _suggestion(_of_plural(path, words)) or _guess(path, word, known) or commands
     return _usage_error(program, f"'{word}' is not in the '{program}' command group.", guess)
+
+
+def _of_plural(path: Sequence[str], words: Sequence[str]) -> str:
+    """The command that is meant by the plural of its group: `job list` of `jobs list`; empty for others."""
+    command = " ".join((*path, words[0].removesuffix("s"), *words[1:2]))
+    return command if any(each.words == command for each in COMMANDS) else ""
 
 
 def _guess(path: Sequence[str], word: str, known: Sequence[str]) -> str:

@@ -54,6 +54,13 @@ def test_an_option_has_its_value(line, name, value):
     assert getattr(parsed(line), name) == value
 
 
+def test_a_command_of_the_shell_is_answered_with_how_a_notebook_runs_it():
+    told = complaint("run train.py --nodes 2")
+    assert "'run' is a command of a shell" in told
+    assert "Write !batchai run train.py --nodes 2, or batchai_magics.run(…)." in told
+    assert "Write !batchai serve." in complaint("serve")
+
+
 def test_a_wrong_word_is_answered_with_a_guess():
     assert 'Did you mean "show"?' in complaint("job shwo -n x")
     assert "'jbo' is not in the 'batchai' command group." in complaint("jbo list")
@@ -193,6 +200,8 @@ def test_every_example_is_a_line_that_can_be_read(words, rest):
         ("ps -a", "batchai job list"),
         ("ps --all", "batchai job list"),
         ("logs x -n 5", "--tail"),
+        ("jobs list", "job list"),
+        ("experiments show -n e", "experiment show"),
     ],
 )
 def test_an_unknown_command_suggests_the_one_that_is_meant(word, meant):
