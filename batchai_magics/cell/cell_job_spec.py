@@ -93,11 +93,11 @@ def with_options(body: Mapping[str, Any], asked: CellOptions, share_path: str) -
         ("inputDirectories", "id", "path", asked.inputs),
     )
     for key, by, field, values in lists:
-        _merge(merged, key, [{by: name, field: value} for name, value in values.items()], by=by)
-    outputs = [
-        {"id": id, "pathPrefix": share_path, **({"pathSuffix": suffix} if suffix else {})}
+        _merge(merged, key, {name: {by: name, field: value} for name, value in values.items()}, by=by)
+    outputs = {
+        id: {"id": id, "pathPrefix": share_path, **({"pathSuffix": suffix} if suffix else {})}
         for id, suffix in suffixes.items()
-    ]
+    }
     _merge(merged, "outputDirectories", outputs, by="id")
     if asked.stop_if:
         merged = with_conditions(merged, asked.stop_if, asked.patterns)
@@ -116,7 +116,7 @@ def with_files(body: Mapping[str, Any], path: str, copy: str) -> dict[str, Any]:
     listed = directories if isinstance(directories, list) else []
     if any(isinstance(item, Mapping) and item.get("id") == SCRIPT for item in listed):
         raise UsageError(f"the input id {SCRIPT} is taken by the script's folder", hint="give it another id")
-    _merge(merged, "inputDirectories", [{"id": SCRIPT, "path": path}], by="id")
+    _merge(merged, "inputDirectories", {SCRIPT: {"id": SCRIPT, "path": path}}, by="id")
     preparation = body.get("jobPreparation") or {}
     if copy and isinstance(preparation, Mapping):  # validation reports any other
         line = " && ".join(filter(None, (copy, preparation.get("commandLine"))))
@@ -169,7 +169,14 @@ def _with_settings(body: dict[str, Any], asked: CellOptions) -> dict[str, Any]:
             raise UsageError(text)
         changes[key] = asked.processes
     if toolkit not in _COMMAND_LINES:
-        changes |= _program_settings(toolkit, asked)
+        args = asked.args
+        if asked.needs_program:  # which is told the script
+            args = f"{INPUT}/{asked.script} {args or ''}".rstrip()
+        if args is not None:
+            keys = _SERVER_ARGS if toolkit is Toolkit.TENSORFLOW else ("commandLineArgs",)
+            changes |= dict.fromkeys(keys, args)
+        if asked.python:
+            changes["pythonInterpreterPath"] = asked.python
     elif asked.is_described:  # a script's job has them already
         for flag, value in (("--args", asked.args), ("--python", asked.python or None)):
             if value is not None:
@@ -178,32 +185,17 @@ def _with_settings(body: dict[str, Any], asked: CellOptions) -> dict[str, Any]:
     return {**body, toolkit.wire_key: {**body[toolkit.wire_key], **changes}}
 
 
-def _program_settings(toolkit: Toolkit, asked: CellOptions) -> dict[str, Any]:
-    """The arguments and the Python of the options, in the settings of a toolkit that starts the script."""
-    settings: dict[str, Any] = {}
-    args = asked.args
-    if asked.needs_program:  # which is told the script
-        args = f"{INPUT}/{asked.script} {args or ''}".rstrip()
-    if args is not None:
-        keys = _SERVER_ARGS if toolkit is Toolkit.TENSORFLOW else ("commandLineArgs",)
-        settings |= dict.fromkeys(keys, args)
-    if asked.python:
-        settings["pythonInterpreterPath"] = asked.python
-    return settings
-
-
-def _merge(body: dict[str, Any], key: str, items: list[dict[str, str]], *, by: str) -> None:
-    """Adds `items` to the list at `key`; an item of the same name is replaced."""
+def _merge(body: dict[str, Any], key: str, items: Mapping[str, dict[str, str]], *, by: str) -> None:
+    """Adds the items, by name, to the list at `key`; one of the same name is replaced."""
     if not items:
         return
     present = body.get(key)
-    names = {item[by] for item in items}
     kept = (
-        [item for item in present if not (isinstance(item, Mapping) and str(item.get(by)) in names)]
+        [item for item in present if not (isinstance(item, Mapping) and str(item.get(by)) in items)]
         if isinstance(present, list)
         else []
     )
-    body[key] = [*kept, *items]
+    body[key] = [*kept, *items.values()]
 
 
 _ALL = f'cp -R "{INPUT}/." .'

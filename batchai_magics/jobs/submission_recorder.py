@@ -174,14 +174,10 @@ def record_files(request: CellRequest, checkout: GitCheckout | None) -> dict[str
     mask = SecretMask([*secrets_of(request.spec), *request.notify])
     source = request.source or CellSource(Path.cwd())
     arguments = mask.line(source.arguments or arguments_of(request.spec))
-    parameters = {
-        **of_arguments(arguments),
-        **{
-            name: value
-            for name, value in {**source.expanded, **source.uses}.items()
-            if is_parameter(value) and not is_secret_name(name)
-        },
-    }
+    parameters: dict[str, object] = {**of_arguments(arguments)}
+    for name, value in {**source.expanded, **source.uses}.items():
+        if is_parameter(value) and not is_secret_name(name):
+            parameters[name] = value
     spec, git, container = request.spec, checkout.state, request.spec.container_settings
     kind, code = "cell", mask(source.script)
     if not source.script:

@@ -48,16 +48,22 @@ def plan(job: JobSpec, nodes: Sequence[PlanNode], site: JobSite) -> Plan:
     texts = SharedTexts()
     site = replace(site, hosts=tuple(map(texts.shared, host_lists(site.addresses))), texts=texts)
     launcher, processes = topology(job, site)
-    given = set(job.variable_names)
-    processes = [process._replace(env=_without(process.env, given)) for process in processes]
     output = _output(site, records=site.records)
     if len(processes) == 1:
         output = Output(output.stdout._replace(spans=""), output.stderr._replace(spans=""))
-    suffixes = [["-", node.id] for node in nodes] if len(nodes) > 1 else [[]]
+    given, planned = set(job.variable_names), list[Process]()
+    for process in processes:
+        own = process._replace(env=_without(process.env, given))
+        planned.append(_with_own_logs(job, own, output, launcher))
+    planned_nodes, execution_logs = list[PlanNode](), list[str]()
+    for number, node in enumerate(nodes):
+        planned_nodes.append(_node(job, node, number, site, len(processes)))
+        suffix = ["-", node.id] if len(nodes) > 1 else []
+        execution_logs.append(joined([site.stdouterr, "/execution", *suffix, ".log"]))
     return Plan(
         guid=site.guid,
-        nodes=tuple(_node(job, node, number, site, len(processes)) for number, node in enumerate(nodes)),
-        processes=tuple(_with_own_logs(job, process, output, launcher) for process in processes),
+        nodes=tuple(planned_nodes),
+        processes=tuple(planned),
         output=output,
         exits=site.exits,
         python=site.rank_python,
@@ -66,7 +72,7 @@ def plan(job: JobSpec, nodes: Sequence[PlanNode], site: JobSite) -> Plan:
         mounts=_mount_commands(job.mount_volumes) if job.mount_volumes else (),
         containers=Containers(_image(job.container_settings) if job.container_settings else None),
         secrets=job.secret_names,
-        execution_logs=tuple(joined([site.stdouterr, "/execution", *suffix, ".log"]) for suffix in suffixes),
+        execution_logs=tuple(execution_logs),
         telemetry=site.telemetry,
         machines=site.machines,
         texts=tuple(texts),

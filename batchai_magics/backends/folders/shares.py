@@ -91,7 +91,11 @@ class FolderStorage:
         target = resolve_inside(folder, path)
         if not target.is_dir():
             raise api_errors.no_folder_of_share(share, path)
-        return [_entry(item, path) for item in entries.scan(folder, target)]
+        prefix = path.strip("/")
+        return [
+            ShareFile(f"{prefix}/{item.name}".lstrip("/"), item.kind, item.size_bytes, item.modified)
+            for item in entries.scan(folder, target)
+        ]
 
     def show(self, share: str, path: str) -> ShareFile:
         """The current status of a file or folder."""
@@ -336,11 +340,6 @@ def _drop_below(root: Path, folder: Path, before: datetime) -> None:
 def _part_name(target: str) -> str:
     """The name of a temporary file."""
     return hashlib.sha256(target.encode(errors="surrogateescape")).hexdigest()[:32]
-
-
-def _entry(item: Entry, path: str) -> ShareFile:
-    name = f"{path.strip('/')}/{item.name}".lstrip("/")
-    return ShareFile(name, item.kind, item.size_bytes, item.modified)
 
 
 @contextlib.contextmanager

@@ -39,7 +39,7 @@ def mount_points(below: Path, mounted: Sequence[str] | None = None) -> list[Path
     inside = str(below.resolve())
     paths = _all_mounts() if mounted is None else mounted
     below_it = {path for path in paths if path == inside or path.startswith(inside + os.sep)}
-    return [Path(path) for path in sorted(below_it, key=lambda path: -path.count(os.sep))]
+    return list(map(Path, sorted(below_it, key=lambda path: -path.count(os.sep))))
 
 
 def unmount(root: Path) -> None:

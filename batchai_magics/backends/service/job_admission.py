@@ -120,7 +120,8 @@ def create_jobs(context: HomeContext, jobs: Sequence[NewJob]) -> list[Record]:
             new = _admitted(context, record, job, engine)
             admitted.setdefault(new.cluster.guid, []).append(new)
         for of_cluster in admitted.values():
-            made |= {record.key: record for record in _create_admitted(context, of_cluster)}
+            for record in _create_admitted(context, of_cluster):
+                made[record.key] = record
     return [made[job.id.key] for job in jobs]
 
 

@@ -57,7 +57,7 @@ class JobBackup(NamedTuple):
 def write_backup(db: sqlite3.Connection, job: JobRow, folder: JobLayout) -> None:
     """Writes the rows that a new job depends on to its folder; raises OSError."""
     id = ResourceId.parse(job.key)
-    keys = [parent.key for parent in (id.workspace_id, id.parent, id)]
+    keys = [id.workspace_id.key, id.parent.key, id.key]
     asked: dict[str, tuple[str, Sequence[str]]] = {
         "resource": ("key IN (?, ?, ?) OR guid = ? ORDER BY seq", [*keys, job.cluster]),
         "cluster": ("guid = ?", [job.cluster]),
