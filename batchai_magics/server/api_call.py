@@ -24,13 +24,18 @@ from batchai_magics.errors import (
 from batchai_magics.models.documents.spec_problems import surrogates_in
 from batchai_magics.models.resource_ids import Kind, ResourceId, check_group_name, check_name
 
-_STATUS = {
+_STATUS_BY_KIND = {
     NotFoundError: 404,
     ConflictError: 409,
     CapabilityError: 400,
     StorageError: 507,
 }
-_BY_CODE = {"StoreUnavailable": 503, "ShareUnavailable": 503, "HomeNotPrivate": 503, "HomeNotOwned": 503}
+_STATUS_BY_CODE = {
+    "StoreUnavailable": 503,
+    "ShareUnavailable": 503,
+    "HomeNotPrivate": 503,
+    "HomeNotOwned": 503,
+}
 
 INTERNAL_ERROR = "InternalServerError"  # the code of unexpected exceptions
 
@@ -56,8 +61,8 @@ def status_of(error: BatchAIError) -> int:
     code = error.code if isinstance(error, ServiceError) else ""
     if isinstance(error, StorageError) and not code:  # a path that escapes its folder
         return 400
-    by_kind = (status for kind, status in _STATUS.items() if isinstance(error, kind))
-    return _BY_CODE.get(code) or next(by_kind, 400)
+    by_kind = (status for kind, status in _STATUS_BY_KIND.items() if isinstance(error, kind))
+    return _STATUS_BY_CODE.get(code) or next(by_kind, 400)
 
 
 def error_body(error: BatchAIError) -> dict[str, Any]:

@@ -30,9 +30,9 @@ class HandlerContext:
 
     def check_subscription(self, call: ApiCall) -> None:
         """Raises ApiError (404), worded as Azure's gateway does, for another subscription than ours."""
-        wanted = call.parts.get("subscription", self.subscription)
-        if wanted.lower() != self.subscription.lower():
-            message = f"The subscription '{wanted}' could not be found."
+        subscription = call.parts.get("subscription", self.subscription)
+        if subscription.lower() != self.subscription.lower():
+            message = f"The subscription '{subscription}' could not be found."
             raise ApiError(404, "SubscriptionNotFound", message)
 
     def is_owner(self, call: ApiCall, key: str) -> bool:

@@ -16,8 +16,8 @@ class KeyJournal:
     """The values of a server by resource key: an append-only file, compacted when it is opened.
 
     Keys of what is inside a resource start with its key and a `/`. Thread-safe; hold `lock` for more than one
-    call. Raises StorageError for a file with values that are not `is_valid` here, of another version: its
-    owners and metadata would be lost without a word.
+    call. Raises StorageError for a file of another version, with values that are not `is_valid`: its owners
+    and metadata would be lost silently.
     """
 
     def __init__(self, file: Path, is_valid: Callable[[Any], bool]) -> None:
@@ -50,9 +50,9 @@ class KeyJournal:
         """The values of a resource and of everything inside it, by key."""
         with self.lock:
             return {
-                known: value
-                for known, value in self._values.items()
-                if known == key or known.startswith(f"{key}/")
+                other: value
+                for other, value in self._values.items()
+                if other == key or other.startswith(f"{key}/")
             }
 
     def put(self, key: str, value: Any) -> None:
@@ -69,10 +69,10 @@ class KeyJournal:
     def forget(self, key: str) -> None:
         """Removes the values of a resource and of everything inside it."""
         with self.lock:
-            for known in self.subtree(key):
-                self.put(known, None)
+            for other in self.subtree(key):
+                self.put(other, None)
 
 
 def _line(key: str, value: Any) -> str:
-    """A line of the file; it begins with the line feed, so that half a line before it spoils no other."""
+    """A line of the file, after a line feed: a truncated line before it does not damage it."""
     return "\n" + json.dumps([key, value])

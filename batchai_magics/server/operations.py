@@ -52,8 +52,8 @@ class AsyncOperation:
         data["startTime"] = _wire_seconds(self.started)
         if self.ended is not None:
             data["endTime"] = _wire_seconds(self.ended)
-            words = self.target.strip("/").split("/")
-            names = [words[1], words[3], *words[7::2]]
+            parts = self.target.strip("/").split("/")
+            names = [parts[1], parts[3], *parts[7::2]]
             # the id as the service spelled it here: `{sub}${rg}${ws}[${exp}]${name}`
             data["properties"] = {"resourceId": "$".join(names)}
         if self.error:
@@ -64,7 +64,7 @@ class AsyncOperation:
 class Operations:
     """The operations of a server, stored below a folder; deletions run in a thread pool.
 
-    What was deleted has no owner any more.
+    A deletion also removes the owners of the resource and of everything inside it.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Operations:
         """Whether a resource, or one that contains it, is being deleted."""
         key = id.key
         with self._lock:
-            return any(key == gone or key.startswith(gone + "/") for gone in self._deleting)
+            return any(key == target or key.startswith(target + "/") for target in self._deleting)
 
     def resume(self) -> None:
         """Resumes operations of an earlier server and removes expired ones."""

@@ -78,7 +78,7 @@ OPTIONS = (
 
 def start(arguments: Namespace) -> int:
     """Serves until stopped; returns the exit code."""
-    # no options that would expose the token, or make the server unreachable
+    # reject options that would expose the token or make the server unreachable
     if bool(arguments.cert) != bool(arguments.key):
         raise usage_error(PROGRAM, "--cert and --key belong together")
     if arguments.tls and arguments.cert:
@@ -97,7 +97,7 @@ def start(arguments: Namespace) -> int:
         settings = choose(settings, arguments.backend)
     home = ServerHome.of(settings)
     home.secure()
-    serving = ServerConfig(
+    config = ServerConfig(
         host=arguments.host,
         port=arguments.port,
         token=token_of(arguments.token_file, home),
@@ -106,7 +106,7 @@ def start(arguments: Namespace) -> int:
         tls=_tls_files(arguments, home),
         is_files_only=arguments.files_only,
     )
-    return serve(serving, settings, home)
+    return serve(config, settings, home)
 
 
 def token_of(file: str | None, home: ServerHome) -> str:
@@ -128,9 +128,9 @@ def _tls_files(arguments: Namespace, home: ServerHome) -> TlsFiles:
         return TlsFiles(_existing_file(arguments.cert, "--cert"), _existing_file(arguments.key, "--key"))
     from batchai_magics.server.access.certificates import server_certificate
 
-    wanted = (*LOOPBACK, arguments.host, *(arguments.name or ()))
-    names = [name for name in dict.fromkeys(wanted) if name not in _WILDCARD_ADDRESSES]
-    return server_certificate(home.certificates, names)
+    names = dict.fromkeys((*LOOPBACK, arguments.host, *(arguments.name or ())))
+    usable_names = [name for name in names if name not in _WILDCARD_ADDRESSES]
+    return server_certificate(home.certificates, usable_names)
 
 
 def _existing_file(text: str | None, option: str) -> Path | None:
@@ -165,7 +165,7 @@ class ServerConfig:
         return f"{'https' if self.tls.certificate else 'http'}://{name}:{port}"
 
 
-def serve(serving: ServerConfig, settings: Settings, home: ServerHome) -> int:
+def serve(config: ServerConfig, settings: Settings, home: ServerHome) -> int:
     """Runs until stopped and returns the exit code; jobs keep running."""
     try:
         import uvicorn
@@ -175,7 +175,7 @@ def serve(serving: ServerConfig, settings: Settings, home: ServerHome) -> int:
     except ImportError as error:
         hint = "pip install 'batchai-magics[server]'"
         raise CapabilityError(f"the server needs {error.name}", code="NotSupported", hint=hint) from error
-    listener = _listen(serving)
+    listener = _listen(config)
     backend = open_backend(settings)
     context = open_context(backend, settings, home)
     limits = ServerLimits()
@@ -183,12 +183,12 @@ def serve(serving: ServerConfig, settings: Settings, home: ServerHome) -> int:
         context,
         limits,
         home,
-        token=serving.token,
-        names=(serving.host, *serving.names),
-        is_files_only=serving.is_files_only,
+        token=config.token,
+        names=(config.host, *config.names),
+        is_files_only=config.is_files_only,
     )
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(message)s")
-    server = uvicorn.Server(_uvicorn_config(app, serving, limits))
+    server = uvicorn.Server(_uvicorn_config(app, config, limits))
     _stop_on_signals(server)
     key = context.keys.of(OWN_ACCOUNT)[0]
     port = listener.getsockname()[1]
@@ -196,9 +196,9 @@ def serve(serving: ServerConfig, settings: Settings, home: ServerHome) -> int:
         text = "Warning: serving as root: whoever has a token runs programs as root on this machine."
         print(text, file=sys.stderr, flush=True)
     with server_home.registered(
-        home.running, server_home.RunningServer(serving.url(port), serving.tls.authority)
+        home.running, server_home.RunningServer(config.url(port), config.tls.authority)
     ):
-        for line in _greeting(serving, home, port, key):
+        for line in _greeting(config, home, port, key):
             print(line, flush=True)
         server.run(sockets=[listener])
     app.close()
@@ -207,7 +207,7 @@ def serve(serving: ServerConfig, settings: Settings, home: ServerHome) -> int:
     return 0
 
 
-def _uvicorn_config(app: App, serving: ServerConfig, limits: ServerLimits) -> uvicorn.Config:
+def _uvicorn_config(app: App, config: ServerConfig, limits: ServerLimits) -> uvicorn.Config:
     """The uvicorn configuration: our limits, no logging of its own."""
     import uvicorn
 
@@ -228,19 +228,19 @@ def _uvicorn_config(app: App, serving: ServerConfig, limits: ServerLimits) -> uv
         proxy_headers=False,  # otherwise any local process could spoof client addresses
         lifespan="off",
         timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
-        ssl_certfile=serving.tls.certificate,
-        ssl_keyfile=serving.tls.key,
+        ssl_certfile=config.tls.certificate,
+        ssl_keyfile=config.tls.key,
     )
 
 
-def _greeting(serving: ServerConfig, home: ServerHome, port: int, key: str) -> Iterator[str]:
+def _greeting(config: ServerConfig, home: ServerHome, port: int, key: str) -> Iterator[str]:
     """The lines printed at startup: the URL, and what a client needs to connect.
 
     Secrets are shown on a terminal; otherwise shell expressions read them, as printed output may end up in
     logs that others read.
     """
-    url, is_terminal = serving.url(port), sys.stdout.isatty()
-    if serving.is_files_only:
+    url, is_terminal = config.url(port), sys.stdout.isatty()
+    if config.is_files_only:
         parts = {
             "DefaultEndpointsProtocol": url.partition(":")[0],
             "AccountName": OWN_ACCOUNT,
@@ -251,33 +251,33 @@ def _greeting(serving: ServerConfig, home: ServerHome, port: int, key: str) -> I
         connection_string = ";".join(f"{name}={value}" for name, value in parts.items())
         if not is_terminal:
             write(home.connection_string, connection_string + "\n")
-        shown = f"'{connection_string}'" if is_terminal else _cat_expression(home.connection_string)
+        value = f"'{connection_string}'" if is_terminal else _cat_expression(home.connection_string)
         yield f"Serving files at {url}."
-        yield f"  export AZURE_STORAGE_CONNECTION_STRING={shown}"
+        yield f"  export AZURE_STORAGE_CONNECTION_STRING={value}"
         return
-    token = shlex.quote(serving.token) if is_terminal else _cat_expression(serving.token_file or home.token)
+    token = shlex.quote(config.token) if is_terminal else _cat_expression(config.token_file or home.token)
     yield f"Serving at {url}. Its token is the right to run programs as you: keep it."
     yield f"  export BATCHAI_BACKEND=arm BATCHAI_ENDPOINT={url} BATCHAI_TOKEN={token}"
     yield f"  %batchai use --backend arm --endpoint {url}"
     yield "  batchai serve az-config FOLDER    # for a genuine az"
-    if serving.tls.authority:
-        yield f"  export REQUESTS_CA_BUNDLE={serving.tls.authority} SSL_CERT_FILE={serving.tls.authority}"
+    if config.tls.authority:
+        yield f"  export REQUESTS_CA_BUNDLE={config.tls.authority} SSL_CERT_FILE={config.tls.authority}"
 
 
 def _cat_expression(file: Path) -> str:
     return f'"$(cat {shlex.quote(str(file))})"'
 
 
-def _listen(serving: ServerConfig) -> socket.socket:
-    family = socket.AF_INET6 if ":" in serving.host else socket.AF_INET
+def _listen(config: ServerConfig) -> socket.socket:
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((serving.host, serving.port))
+        listener.bind((config.host, config.port))
     except OSError as error:
         listener.close()
         hint = "Give another one with --port, or --port 0 for any that is free."
-        text = f"--port {serving.port}: cannot listen on {serving.host}: {error.strerror}"
+        text = f"--port {config.port}: cannot listen on {config.host}: {error.strerror}"
         raise UsageError(text, hint=hint) from error
     listener.listen(_BACKLOG)
     return listener
@@ -289,11 +289,11 @@ def _stop_on_signals(server: uvicorn.Server) -> None:
     uvicorn raises the signal again after shutting down; by then it has no effect.
     """
 
-    def end(*_: object) -> None:
+    def request_exit(*_: object) -> None:
         server.should_exit = True
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
+        signal.signal(number, request_exit)
 
 
 SUMMARY = "Serve this machine's jobs to a team: the Batch AI protocol and Azure Files."
@@ -314,28 +314,32 @@ class ServeCommand:
 
 def main(words: Sequence[str]) -> int:
     """Runs the arguments after `batchai serve`; returns the exit code."""
-    for beside, row in _SUBCOMMANDS.items():
-        count = len(beside.split())
-        if " ".join(words[:count]) == beside:
-            return _run(f"{PROGRAM} {beside}", row, words[count:])
+    for name, command in _SUBCOMMANDS.items():
+        count = len(name.split())
+        if " ".join(words[:count]) == name:
+            return _run(f"{PROGRAM} {name}", command, words[count:])
     return _run(PROGRAM, ServeCommand(OPTIONS, start, SUMMARY), words)
 
 
-def _run(program: str, row: ServeCommand, words: Sequence[str]) -> int:
+def _run(program: str, command: ServeCommand, words: Sequence[str]) -> int:
     if set(_HELP).intersection(words):
-        beside = {word: other.summary for word, other in _SUBCOMMANDS.items()} if program == PROGRAM else {}
-        parts = [f"Command\n    {program} : {row.summary}\n", *option_sections(row.options)]
-        print(DisplayText("\n".join(filter(None, [*parts, section("Beside it:", beside)])).rstrip()))
+        subcommands = (
+            {name: item.summary for name, item in _SUBCOMMANDS.items()} if program == PROGRAM else {}
+        )
+        parts = [f"Command\n    {program} : {command.summary}\n", *option_sections(command.options)]
+        print(DisplayText("\n".join(filter(None, [*parts, section("Beside it:", subcommands)])).rstrip()))
         return 0
-    arguments, extra = parse_options(row.options, words, make_error=lambda text: usage_error(program, text))
+    arguments, extra = parse_options(
+        command.options, words, make_error=lambda text: usage_error(program, text)
+    )
     if extra:
-        flags = [flag for option in row.options for flag in option.flags if flag.startswith("-")]
+        flags = [flag for option in command.options for flag in option.flags if flag.startswith("-")]
         guess = did_you_mean(extra[0], [*flags, *_SUBCOMMANDS])
         raise usage_error(program, f"unrecognized arguments: {extra[0]}", guess)
-    for option in row.options:
+    for option in command.options:
         if option.is_required and getattr(arguments, option.name) is None:
             raise usage_error(program, f"the following arguments are required: {option.flags[0]}")
-    return row.work(arguments)
+    return command.work(arguments)
 
 
 def _az_config(arguments: Namespace) -> int:

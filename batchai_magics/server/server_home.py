@@ -131,10 +131,9 @@ def running_servers(folder: Path) -> list[RunningServer]:
     for file in sorted(folder.glob("*.json")):
         with contextlib.suppress(OSError, ValueError, KeyError):  # it just ended, or is being written
             if _is_locked(file):
-                note = json.loads(file.read_text(encoding="utf-8"))
-                servers.append(
-                    RunningServer(note["url"], Path(note["authority"]) if note["authority"] else None)
-                )
+                data = json.loads(file.read_text(encoding="utf-8"))
+                authority = Path(data["authority"]) if data["authority"] else None
+                servers.append(RunningServer(data["url"], authority))
             else:
                 file.unlink(missing_ok=True)
     return servers
@@ -153,12 +152,12 @@ def choose_server(folder: Path, url: str | None) -> RunningServer:
     """The server of a URL, or the only one running; UsageError for none or several."""
     servers = running_servers(folder)
     if url:
-        named = RunningServer(url.rstrip("/"))
-        return next((server for server in servers if server.url == named.url), named)
+        unregistered = RunningServer(url.rstrip("/"))
+        return next((server for server in servers if server.url == unregistered.url), unregistered)
     if len(servers) != 1:
-        what = "several servers run here" if servers else "no server runs here"
+        problem = "several servers run here" if servers else "no server runs here"
         hint = (
             f"Name one: --url {servers[0].url}" if servers else "Start it (batchai serve), or give its --url."
         )
-        raise UsageError(what, hint=hint)
+        raise UsageError(problem, hint=hint)
     return servers[0]

@@ -33,7 +33,7 @@ class Authenticator:
     def __init__(
         self, token: str, names: Collection[str], users: Callable[[], Mapping[str, str]] = dict
     ) -> None:
-        self._own = token_digest(token)
+        self._admin_digest = token_digest(token)
         self._names = {name.lower() for name in (*LOOPBACK, *names)}
         self._users = users
 
@@ -52,11 +52,11 @@ class Authenticator:
         if scheme.lower() != "bearer" or not token.strip():
             message = "Authentication failed. The 'Authorization' header is missing."
             raise ApiError(401, "AuthenticationFailed", message)
-        hashed = token_digest(token.strip())
-        if hmac.compare_digest(hashed, self._own):
+        digest = token_digest(token.strip())
+        if hmac.compare_digest(digest, self._admin_digest):
             return User("admin", is_admin=True)
         for known, name in self._users().items():
-            if hmac.compare_digest(hashed, known):
+            if hmac.compare_digest(digest, known):
                 return User(name)
         raise ApiError(401, "InvalidAuthenticationToken", "The access token is invalid.")
 
@@ -75,7 +75,7 @@ class Users:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._read_at: tuple[int, int] | None = None
+        self._file_version: tuple[int, int] | None = None
         self._tokens: Mapping[str, str] = {}
 
     def add(self, name: str) -> str:
@@ -86,10 +86,10 @@ class Users:
         if not _NAME.fullmatch(name):
             raise UsageError(f"{name!r} is not a user name", hint="Use letters, digits and . _ - @")
         users = self._load()
-        taken = next((known for known in (*users, *_RESERVED_NAMES) if known.lower() == name.lower()), None)
-        if taken:
+        same = next((known for known in (*users, *_RESERVED_NAMES) if known.lower() == name.lower()), None)
+        if same:
             hint = "Names differ by more than letter case. Remove that user first: the old token ends then."
-            raise UsageError(f"there is a user {taken} already", hint=hint)
+            raise UsageError(f"there is a user {same} already", hint=hint)
         token = secrets.token_urlsafe(32)
         added = wire_time(datetime.now(timezone.utc))
         self._save({**users, name: {"sha256": token_digest(token), "added": added}})
@@ -111,12 +111,12 @@ class Users:
         """The token digests, each with its user's name."""
         try:
             status = self._file.stat()
-            stamp = status.st_mtime_ns, status.st_ino
+            version = status.st_mtime_ns, status.st_ino
         except FileNotFoundError:
-            stamp = None
-        if stamp != self._read_at:
+            version = None
+        if version != self._file_version:
             self._tokens = {user["sha256"]: name for name, user in self._load().items()}
-            self._read_at = stamp
+            self._file_version = version
         return self._tokens
 
     def _load(self) -> dict[str, dict[str, str]]:
@@ -160,12 +160,12 @@ class Owners:
         If creation fails, the previous owner is restored.
         """
         with self._journal.lock:
-            before = self._journal.get(key)
+            previous = self._journal.get(key)
             self.record(key, user)
             try:
                 yield
             except BaseException:
-                self._journal.put(key, before)
+                self._journal.put(key, previous)
                 raise
 
     def record(self, key: str, user: str) -> None:

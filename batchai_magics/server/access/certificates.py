@@ -28,7 +28,7 @@ from batchai_magics.server.server_home import AUTHORITY_FILE, TlsFiles
 AUTHORITY_LIFETIME = timedelta(days=3650)
 LEAF_LIFETIME = timedelta(days=397)  # the longest that browsers accept
 RENEWAL_WINDOW = timedelta(days=30)  # before expiry
-_CLOCK_SKEW = timedelta(hours=1)  # for clock skew
+_CLOCK_SKEW = timedelta(hours=1)  # between this machine and clients
 _KEY_USAGES = (
     "digital_signature",
     "content_commitment",
@@ -72,9 +72,9 @@ def _is_valid(file: Path, names: Sequence[str], now: datetime) -> bool:
         return False
     if not names:
         return True
-    known = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    addresses = map(str, known.get_values_for_type(x509.IPAddress))
-    return {*known.get_values_for_type(x509.DNSName), *addresses} == set(names)
+    alternatives = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    addresses = map(str, alternatives.get_values_for_type(x509.IPAddress))
+    return {*alternatives.get_values_for_type(x509.DNSName), *addresses} == set(names)
 
 
 def _make_authority(pair: _KeyPair, now: datetime) -> None:
@@ -86,30 +86,30 @@ def _make_authority(pair: _KeyPair, now: datetime) -> None:
 
 
 def _make_leaf(pair: _KeyPair, authority: _KeyPair, names: Sequence[str], now: datetime) -> None:
-    signer = x509.load_pem_x509_certificate(authority.certificate.read_bytes())
-    signing = load_pem_private_key(authority.key.read_bytes(), None)
-    assert isinstance(signing, Key), "as we made it"
+    issuer = x509.load_pem_x509_certificate(authority.certificate.read_bytes())
+    issuer_key = load_pem_private_key(authority.key.read_bytes(), None)
+    assert isinstance(issuer_key, Key), "as we made it"
     key = ec.generate_private_key(ec.SECP256R1())
-    builder = _builder(key, now, LEAF_LIFETIME).subject_name(_name(names[0][:64])).issuer_name(signer.subject)
+    builder = _builder(key, now, LEAF_LIFETIME).subject_name(_name(names[0][:64])).issuer_name(issuer.subject)
     alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
     builder = builder.add_extension(alternatives, critical=False)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     builder = builder.add_extension(_usage("digital_signature"), critical=True)
     builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-    vouching = x509.AuthorityKeyIdentifier.from_issuer_public_key(signing.public_key())
-    builder = builder.add_extension(vouching, critical=False)
-    _save(pair, key, builder.sign(signing, hashes.SHA256()), signer)
+    issuer_key_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
+    builder = builder.add_extension(issuer_key_id, critical=False)
+    _save(pair, key, builder.sign(issuer_key, hashes.SHA256()), issuer)
 
 
-def _builder(key: Key, now: datetime, life: timedelta) -> x509.CertificateBuilder:
-    known = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+def _builder(key: Key, now: datetime, lifetime: timedelta) -> x509.CertificateBuilder:
+    key_id = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     return (
         x509.CertificateBuilder()
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _CLOCK_SKEW)
-        .not_valid_after(now + life)
-        .add_extension(known, critical=False)
+        .not_valid_after(now + lifetime)
+        .add_extension(key_id, critical=False)
     )
 
 

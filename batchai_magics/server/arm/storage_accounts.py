@@ -35,14 +35,14 @@ def create(context: HandlerContext, call: ApiCall) -> ApiResponse:
     sku = sku.get("name", _SKU) if isinstance(sku, Mapping) else sku
     if not isinstance(sku, str):
         raise ApiError(400, "InvalidRequestContent", "sku.name must be a text, such as Standard_LRS.")
-    wanted = StorageAccount(context.subscription, group, name, location, sku)
+    requested = StorageAccount(context.subscription, group, name, location, sku)
     is_new = show_or_none(ACCOUNTS.of(context.backend).show, name) is None
     with (
-        context.owners.record_creation(_owner_key(context, wanted), call.user.name)
+        context.owners.record_creation(_owner_key(context, requested), call.user.name)
         if is_new
         else nullcontext()
     ):
-        account = ACCOUNTS.of(context.backend).create(name, group, wanted.location, wanted.sku)
+        account = ACCOUNTS.of(context.backend).create(name, group, requested.location, requested.sku)
     return ApiResponse(data=_account_json(call, account))
 
 

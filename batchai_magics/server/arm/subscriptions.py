@@ -168,11 +168,11 @@ def list_providers(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 def show_provider(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Shows a provider; also the response to `register` and `unregister`."""
-    wanted = call.parts["namespace"]
-    name = next((name for name in _RESOURCE_TYPES if name.lower() == wanted.lower()), None)
+    namespace = call.parts["namespace"]
+    name = next((name for name in _RESOURCE_TYPES if name.lower() == namespace.lower()), None)
     if name is None:
-        guess = did_you_mean(wanted, _RESOURCE_TYPES)
-        message = f"The resource namespace '{wanted}' is invalid. {guess}".rstrip()
+        guess = did_you_mean(namespace, _RESOURCE_TYPES)
+        message = f"The resource namespace '{namespace}' is invalid. {guess}".rstrip()
         raise ApiError(404, "InvalidResourceNamespace", message)
     return ApiResponse(data=_provider(context, name))
 
@@ -195,7 +195,7 @@ _QUOTED = re.compile(r"'([^']*)'")
 
 
 def list_role_definitions(context: HandlerContext, call: ApiCall) -> ApiResponse:
-    """Lists the roles named in the filter, whichever they are."""
+    """Lists the roles named in the filter; every name is a role."""
     names = _QUOTED.findall(call.query.get("$filter", "").replace("+", " "))
     scope, definitions = f"/subscriptions/{context.subscription}", []
     for name in names or ["Contributor"]:

@@ -102,8 +102,8 @@ RETRY_S = "1"
 def accepted_response(context: HandlerContext, call: ApiCall, operation: AsyncOperation) -> ApiResponse:
     """202 with both polling headers. Their names are swapped compared to Azure's usual ones, as recorded."""
     resources = context.backend.status([call.id(Kind.WORKSPACE)]).states.values()
-    named = next((resource.location for resource in resources if isinstance(resource, Workspace)), "")
-    location = quote(named.replace(" ", "").lower()) or context.location  # as URLs spell it: `northeurope`
+    name = next((resource.location for resource in resources if isinstance(resource, Workspace)), "")
+    location = quote(name.replace(" ", "").lower()) or context.location  # as URLs spell it: `northeurope`
     query = f"api-version={API_VERSION}"
     headers = {
         "Location": call.link(_operation_path(context, location, "operationstatuses", operation), query),

@@ -46,7 +46,7 @@ from batchai_magics.server.batchai.batchai_responses import resource_json
 from batchai_magics.server.batchai.job_handlers import directory_path
 from batchai_magics.server.handler_context import HandlerContext
 
-MAX_IDS = 5000  # in one look
+MAX_IDS = 5000  # per request
 PACE = Pace(poll_interval_s=0.1, max_wait_s=10.0)
 _MAX_TIMESTAMP_S = 1e12  # since 1970
 _HEARTBEAT_S = 0.5  # between heartbeats of a silent command
@@ -97,28 +97,28 @@ def tail_logs(context: HandlerContext, call: ApiCall) -> ApiResponse:
     A long poll returns when there are some, or when the job or its cluster changes state.
     """
     body, job = call.json(), call.id(Kind.JOB)
-    new = context.backend.tail(job, positions_field(body), integer_field(body, "limit", MAX_READ_BYTES))
-    readable = job_handlers.chunk_redactor(context, call, job)
-    data = {"value": {path: extension_bodies.chunk_to_wire(readable(chunk)) for path, chunk in new.items()}}
-    # encoded here: once for all who wait for the same bytes
-    return ApiResponse(body=encode_json(data), headers={"Content-Type": JSON}, is_news=bool(new))
+    chunks = context.backend.tail(job, positions_field(body), integer_field(body, "limit", MAX_READ_BYTES))
+    redact = job_handlers.chunk_redactor(context, call, job)
+    data = {"value": {path: extension_bodies.chunk_to_wire(redact(chunk)) for path, chunk in chunks.items()}}
+    # encoded once for all clients that wait for the same bytes
+    return ApiResponse(body=encode_json(data), headers={"Content-Type": JSON}, is_news=bool(chunks))
 
 
 def list_jobs_ahead(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """The ids of the jobs that get nodes before a queued one, in order."""
     job = context.backend.show(call.id(Kind.JOB))
-    before = context.backend.jobs_ahead_of(job) if isinstance(job, JobResource) else ()
-    return ApiResponse(data={"value": [str(id) for id in before]})
+    ids = context.backend.jobs_ahead_of(job) if isinstance(job, JobResource) else ()
+    return ApiResponse(data={"value": [str(id) for id in ids]})
 
 
 def execute_command(kind: Kind, context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Runs a command on a node of a cluster or job and streams its output."""
     id, body = call.id(kind), call.json()
-    on_nodes = NODE_COMMANDS.of(context.backend)
+    node_commands = NODE_COMMANDS.of(context.backend)
     context.backend.show(id)
     context.check_owner(call, id.key)
     node, command = string_field(body, "nodeId"), string_field(body, "command")
-    output = on_nodes.execute(id, node, command, tick_s=_HEARTBEAT_S)
+    output = node_commands.execute(id, node, command, tick_s=_HEARTBEAT_S)
     return ApiResponse(chunks=_closing_lines(output), headers={"Content-Type": "application/x-ndjson"})
 
 
@@ -203,9 +203,9 @@ _MODELS: Mapping[Kind, type[WorkspaceSpec | ExperimentSpec | ClusterSpec]] = {
 def ensure_resources(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Creates missing `resources` (each an `id` and a `body`) and a `share`; returns the runs of a `job`.
 
-    The `spec` of the job is checked before that.
+    Before that, the `spec` of the job is checked.
 
-    `files`, of a client whose users have no shares here, have the scripts of the job as base64 text by path.
+    `files` have the scripts of the job by path, as base64 text, from clients whose users have no shares here.
     """
     body = call.json()
     job = _parse_id(context, string_field(body, "job"))
@@ -227,11 +227,11 @@ def ensure_resources(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 
 def _parse_resources(context: HandlerContext, body: Mapping[str, Any]) -> Iterator[tuple[ResourceId, Spec]]:
-    listed = body.get("resources", [])
-    if not isinstance(listed, list) or len(listed) > MAX_RESOURCES:
+    resources = body.get("resources", [])
+    if not isinstance(resources, list) or len(resources) > MAX_RESOURCES:
         message = f"resources must be a list of at most {MAX_RESOURCES} objects."
         raise ApiError(400, "InvalidRequestContent", message)
-    for item in listed:
+    for item in resources:
         if not isinstance(item, Mapping) or not isinstance(item.get("body"), Mapping):
             raise ApiError(400, "InvalidRequestContent", "Each of resources must have an id and a body.")
         id = _parse_id(context, string_field(item, "id"))

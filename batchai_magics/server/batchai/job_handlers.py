@@ -36,9 +36,9 @@ def chunk_redactor(context: HandlerContext, call: ApiCall, job: ResourceId) -> C
         return lambda chunk: chunk
 
     def redact(chunk: Chunk) -> Chunk:
-        # without digests too, from which secrets could be guessed
-        number = "-".join(chunk.generation.split("-")[:_GENERATION_PARTS])
-        return replace(chunk.redacted, seal=None, generation=number)
+        # also without digests, from which secrets could be guessed
+        generation = "-".join(chunk.generation.split("-")[:_GENERATION_PARTS])
+        return replace(chunk.redacted, seal=None, generation=generation)
 
     return redact
 
@@ -90,39 +90,39 @@ class LogWatcher:
     def poll(self, context: HandlerContext, last: ApiResponse | None) -> ApiResponse:
         """Reads the job's state and log sizes; later polls read only what has changed."""
         job = self._call.id(Kind.JOB)
-        before = last.data if last and isinstance(last.data, JobLogState) else JobLogState("", {})
-        cluster = before.cluster
-        look = context.backend.status([job, cluster] if cluster else [job])
-        resource = look.of(job)
+        previous = last.data if last and isinstance(last.data, JobLogState) else JobLogState("", {})
+        cluster = previous.cluster
+        status = context.backend.status([job, cluster] if cluster else [job])
+        resource = status.of(job)
         if cluster is None and isinstance(resource, JobResource):
             cluster = ResourceId.parse(resource.spec.cluster.id)
-            look = context.backend.status([job, cluster])
-        state = content_digest([resource_json(context, resource) for resource in look.states.values()])
-        changed = context.backend.tail(job, before.sizes, 1)
-        sizes = {**before.sizes, **{path: chunk.size for path, chunk in changed.items()}}
+            status = context.backend.status([job, cluster])
+        state = content_digest([resource_json(context, resource) for resource in status.states.values()])
+        changed = context.backend.tail(job, previous.sizes, 1)
+        sizes = {**previous.sizes, **{path: chunk.size for path, chunk in changed.items()}}
         return ApiResponse(data=JobLogState(state, sizes, cluster))
 
     def state(self, logs: JobLogState) -> str:
         """The state to respond with."""
-        left_out = {path: size for path, size in logs.sizes.items() if size and path not in self._positions}
-        return f"{logs.state}.{content_digest(left_out)}" if left_out else logs.state
+        other_logs = {path: size for path, size in logs.sizes.items() if size and path not in self._positions}
+        return f"{logs.state}.{content_digest(other_logs)}" if other_logs else logs.state
 
     def first_state(self, logs: JobLogState) -> str:
         """The state assumed for a client that sends none: the current one, if it has read any log."""
         return self.state(logs) if self._positions else ""
 
     def is_other_state(self, logs: JobLogState, known: str) -> bool:
-        """Whether the state differs from the one the client knows."""
-        state, _, left_out = self.state(logs).partition(".")
-        known_state, _, known_left_out = known.partition(".")
-        return state != known_state or left_out not in ("", known_left_out)
+        """Whether the state differs from the one that the client knows."""
+        state, _, other_logs = self.state(logs).partition(".")
+        known_state, _, known_other_logs = known.partition(".")
+        return state != known_state or other_logs not in ("", known_other_logs)
 
     def has_bytes(self, logs: JobLogState) -> bool:
         """Whether a log's size differs from the client's position."""
         return any(logs.sizes.get(path, position) != position for path, position in self._positions.items())
 
 
-_LONGEST_LINK_MIN = 600  # as the API has it
+_MAX_LINK_MIN = 600  # as the API has it
 
 
 def terminate(context: HandlerContext, call: ApiCall) -> ApiResponse:
@@ -142,7 +142,7 @@ def list_output_files(context: HandlerContext, call: ApiCall) -> ApiResponse:
     if not directory_id:
         message = "The required query parameter outputdirectoryid is missing."
         raise ApiError(400, "MissingRequiredQueryParameter", message)
-    expiry_min = call.integer_parameter("linkexpiryinminutes", 60, minimum=5, maximum=_LONGEST_LINK_MIN)
+    expiry_min = call.integer_parameter("linkexpiryinminutes", 60, minimum=5, maximum=_MAX_LINK_MIN)
     job, path = _job(context, call), directory_path(call.query.get("directory", "."))
     page = requested_page(call)
     start = page_number(page) or 0  # of a list sorted by name; the token is the number of entries before it

@@ -33,7 +33,7 @@ _DEFAULTS = {
 def output_resource(context: HandlerContext, job: JobResource, directory_id: str) -> StorageResource | None:
     """The folder of an output directory on its share or container; None if it is on neither.
 
-    Also None for a directory shared by several jobs: its path does not tell which job a file belongs to.
+    Also None for a directory shared by several jobs: its path does not identify the job of a file.
     """
     if directory_id.lower() == STDOUTERR:
         prefix, inside = job.spec.std_out_err_path_prefix, f"{job.output_path_segment}/{STDOUTERR}"
@@ -71,7 +71,7 @@ def _resource_of_prefix(context: HandlerContext, job: JobResource, prefix: str) 
 
 
 def _mount_resource(mount: Mount) -> StorageResource | None:
-    """What is mounted; None if it is neither a share nor a container."""
+    """The share or container that is mounted; None for any other mount."""
     if isinstance(mount, AzureBlobFileSystem):
         return StorageResource(mount.account_name, "blob", mount.container_name)
     if not isinstance(mount, AzureFileShare):
@@ -120,7 +120,7 @@ def is_output_address(call: ApiCall, resource: StorageResource) -> bool:
 
 
 def output_file_at(context: HandlerContext, resource: StorageResource) -> FileRef | None:
-    """The job file at such a URL; None if its job no longer exists, or none of its directories is there.
+    """The job file at such a URL; None if its job no longer exists or has no directory there.
 
     Directories of a job have the same path on different shares and containers.
     """
@@ -141,7 +141,7 @@ def output_file_at(context: HandlerContext, resource: StorageResource) -> FileRe
 
 
 def log_at(context: HandlerContext, path: str) -> FileRef | None:
-    """The log of a job at a path of whatever share or container; None for another file."""
+    """The job's log at a path of any share or container; None if the path is no log's."""
     match = _PATH.fullmatch(path)
     folder, _, rest = match["inside"].removeprefix("directories/").partition("/") if match else ("", "", "")
     job = _job_of(context, match) if match and folder.lower() == STDOUTERR else None

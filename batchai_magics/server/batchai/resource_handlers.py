@@ -79,7 +79,7 @@ def _records(call: ApiCall, spec: JobSpec) -> Mapping[str, str]:
     """The record files that our own client sends with a job.
 
     Commands and exports run as the owner of this server, as jobs without a container do; a job that is
-    confined to a container must not get out of it that way.
+    confined to a container must not escape it that way.
     """
     try:
         records = extension_bodies.submitted(call.json())
@@ -115,7 +115,7 @@ def delete(kind: Kind, context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 
 def update_cluster(context: HandlerContext, call: ApiCall) -> ApiResponse:
-    """Updates a cluster's scale settings; the response has its state before, as the service's had."""
+    """Updates a cluster's scale settings; as with the service, the response has the state before that."""
     id, patch = call.id(Kind.CLUSTER), ClusterPatch.from_wire(call.json())
     before = context.backend.show(id)
     context.check_owner(call, id.key)
@@ -179,10 +179,10 @@ def _workspace_page(context: HandlerContext, call: ApiCall, workspaces: Sequence
     ordered = sorted(workspaces, key=_creation_order)
     after = page_number(page)
     rest = [item for item in ordered if after is None or _creation_order(item)[0] > after]
-    chosen = list(islice(rest, page.size))
-    is_last = len(chosen) == len(rest)
-    token = None if is_last else str(_creation_order(chosen[-1])[0])
-    return page_response(call, [resource_json(context, item) for item in chosen], token)
+    items = list(islice(rest, page.size))
+    is_last = len(items) == len(rest)
+    token = None if is_last else str(_creation_order(items[-1])[0])
+    return page_response(call, [resource_json(context, item) for item in items], token)
 
 
 def _creation_order(workspace: Resource) -> tuple[int, str]:
@@ -210,7 +210,7 @@ _ACTIONS = {
     "locations/usages": ("usage", ("read",)),
 }
 # The name and the description of an action on a kind of resource.
-_WORDS = {
+_ACTION_TEXTS = {
     "read": ("List or get {}", "Lists {}s or gets the properties of a {}"),
     "write": ("Create or update {}", "Creates a new {} or updates an existing {}"),
     "delete": ("Delete {}", "Deletes a {}"),
@@ -234,8 +234,8 @@ def list_operations(context: HandlerContext, call: ApiCall) -> ApiResponse:
             "display": {
                 "provider": "Microsoft Batch AI",
                 "resource": f"Batch AI {noun.title()}s",
-                "operation": _WORDS[action][0].format(f"Batch AI {noun}"),
-                "description": _WORDS[action][1].format(*[f"Batch AI {noun}"] * 2),
+                "operation": _ACTION_TEXTS[action][0].format(f"Batch AI {noun}"),
+                "description": _ACTION_TEXTS[action][1].format(*[f"Batch AI {noun}"] * 2),
             },
             "origin": "user,system",
         }

@@ -1,4 +1,4 @@
-"""The ASGI application in front of a backend: its state, and what a request passes through in order."""
+"""The ASGI application in front of a backend: its state, and the steps of a request in order."""
 
 from __future__ import annotations
 
@@ -61,31 +61,31 @@ class App:
     def __init__(
         self,
         context: HandlerContext,
-        gate: Authenticator,
+        authenticator: Authenticator,
         limits: ServerLimits,
         log: AccessLog,
         *,
         uploads: UnfinishedUploads,
         is_files_only: bool = False,
     ) -> None:
-        self._context, self._gate, self._limits, self._log = context, gate, limits, log
+        self._context, self._authenticator, self._limits, self._log = context, authenticator, limits, log
         self._reconciliation = BackgroundReconciliation(context.backend)
         self._metrics = ServerMetrics()
         self._threads = ThreadPool(limits.threads)
         self._streams = ThreadPool(limits.streams)  # a command may write for hours
-        self._waiting, self._bodies = LongPolling(limits), RequestBodies(limits, self._metrics)
+        self._long_polling, self._bodies = LongPolling(limits), RequestBodies(limits, self._metrics)
         self._storage = StorageEndpoint(
-            StorageRouter(context, uploads), limits, bodies=self._bodies, waiting=self._waiting
+            StorageRouter(context, uploads), limits, bodies=self._bodies, waiting=self._long_polling
         )
         # the endpoints of the server itself, by the first segment of their paths
-        self._own: dict[str, Callable[[ApiCall], ApiResponse]] = {
+        self._server_endpoints: dict[str, Callable[[ApiCall], ApiResponse]] = {
             "healthz": lambda _: ApiResponse(data={"status": "ok"}),
             "metrics": self._show_metrics,
         }
         routes: Sequence[Route] = ()
         if not is_files_only:
-            self._own[OPENAPI_PATH] = lambda _: ApiResponse(data=openapi_document())
-            self._own["msi"] = managed_identity_token
+            self._server_endpoints[OPENAPI_PATH] = lambda _: ApiResponse(data=openapi_document())
+            self._server_endpoints["msi"] = managed_identity_token
             routes = (*BATCHAI_ROUTES, *ARM_ROUTES)
         self._routes = [  # paths are matched case-insensitively, as Azure ids are
             (re.compile(compile_path(route.path)[0].pattern, re.IGNORECASE), route) for route in routes
@@ -103,26 +103,26 @@ class App:
         self._log.close()
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Has a request answered by storage or by the API, and sends the response."""
+        """Sends the response of storage or of the API to a request."""
         request = Request(scope, receive)
         first = first_segment(request)  # names an account, unless the host does
-        is_of_storage = has_known_host(request, self._gate) and (
+        is_storage = has_known_host(request, self._authenticator) and (
             is_storage_host(request.headers["host"]) or bool(first and first not in RESERVED_PATHS)
         )
-        if is_of_storage:
+        if is_storage:
             response, threads = await self._storage.respond(request), self._storage.threads
         else:
             response = await response_or_error(request, partial(self._respond, request))
             threads = self._streams
-        await to_starlette(response, threads, is_file=is_of_storage)(scope, receive, send)
+        await to_starlette(response, threads, is_file=is_storage)(scope, receive, send)
 
     async def _respond(self, request: Request) -> ApiResponse:
         """The response of an endpoint of the server itself, or of the API: to other clients as published."""
-        if not has_known_host(request, self._gate):
+        if not has_known_host(request, self._authenticator):
             raise ApiError(421, "MisdirectedRequest", "This server does not have that name.")
         call = parse_head(request)
-        if own := self._own.get(first_segment(request)):
-            return own(call)
+        if endpoint := self._server_endpoints.get(first_segment(request)):
+            return endpoint(call)
         route, parts = self._find_route(request)
         request.scope["is_read"] = route.is_read  # for the access log
         respond = partial(self._respond_on_route, request, replace(call, parts=parts), route)
@@ -144,25 +144,25 @@ class App:
         raise ApiError(404, "InvalidResourceType", f"No resource is found at {request.url.path}.")
 
     async def _respond_on_route(self, request: Request, call: ApiCall, route: Route) -> ApiResponse:
-        user = self._gate.authenticate(request.headers.get("authorization", ""))
+        user = self._authenticator.authenticate(request.headers.get("authorization", ""))
         request.scope["user"] = user  # for the access log
         max_bytes = self._limits.pack_bytes if route.takes_files else self._limits.body_bytes
-        received = self._bodies.received(request, replace(call, user=user), user.name, max_bytes=max_bytes)
-        async with received as call:
+        body = self._bodies.received(request, replace(call, user=user), user.name, max_bytes=max_bytes)
+        async with body as call:
             is_batchai = "/Microsoft.BatchAI/" in route.path
             check_api_version(call, self._context.location, is_batchai=is_batchai)
             ask = partial(self._handle, request, call, route.handler)
-            if route.watch is None or not self._waiting.is_requested(call):
-                return await self._waiting.wait_for_state(call, ask)
+            if route.watch is None or not self._long_polling.is_requested(call):
+                return await self._long_polling.wait_for_state(call, ask)
             watcher = route.watch(call)
 
             async def poll(last: ApiResponse | None) -> ApiResponse:
                 return await self._handle(request, call, lambda context, _: watcher.poll(context, last))
 
-            return await self._waiting.wait_for_watcher(call, watcher, poll=poll, ask=ask)
+            return await self._long_polling.wait_for_watcher(call, watcher, poll=poll, ask=ask)
 
     async def _handle(self, request: Request, call: ApiCall, handler: Handler) -> ApiResponse:
-        """The response of a handler; an error is one too, a state that a client may wait to see changed."""
+        """The response of a handler, also for an error: a client may wait until that state changes."""
 
         def respond() -> ApiResponse:
             self._context.check_subscription(call)
@@ -171,7 +171,7 @@ class App:
         return await response_or_error(request, partial(self._threads.run, respond))
 
     def _show_metrics(self, call: ApiCall) -> ApiResponse:
-        self._gate.authenticate(call.headers.get("authorization", ""))
+        self._authenticator.authenticate(call.headers.get("authorization", ""))
         return self._metrics.exposition()
 
 
@@ -235,8 +235,8 @@ def make_app(
 
     `token` is the administrator's, `names` are the accepted hosts. Deletes part files of earlier servers.
     """
-    gate = Authenticator(token, names, Users(home.users).tokens)
+    authenticator = Authenticator(token, names, Users(home.users).tokens)
     parts = PartFiles(home.uploads)
     parts.sweep(context.backend)
     log, uploads = AccessLog(home.access_log), UnfinishedUploads(parts, context.backend)
-    return App(context, gate, limits, log, uploads=uploads, is_files_only=is_files_only)
+    return App(context, authenticator, limits, log, uploads=uploads, is_files_only=is_files_only)

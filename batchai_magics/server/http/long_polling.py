@@ -81,9 +81,9 @@ class LongPolling:
 
     def __init__(self, limits: ServerLimits) -> None:
         self._limits, self._count = limits, 0
-        self._watcher_count = 0  # at the last shared poll: those whom it answered are soon back
+        self._watcher_count = 0  # at the last shared poll: clients that got its response soon ask again
         self._polls = SharedPolls()
-        self._polled: dict[Hashable, ApiResponse] = {}
+        self._last_results: dict[Hashable, ApiResponse] = {}
 
     def is_requested(self, call: ApiCall) -> bool:
         """Whether the client wants to wait for a change."""
@@ -98,8 +98,8 @@ class LongPolling:
         async def poll_state() -> ApiResponse:
             response = await ask()
             state = response.state or (content_digest(response.data) if call.method == "GET" else "")
-            is_told = state and response.data is not None
-            return response.with_headers(**{STATE: state}) if is_told else response
+            has_state = state and response.data is not None
+            return response.with_headers(**{STATE: state}) if has_state else response
 
         def is_news(response: ApiResponse) -> bool:
             state = response.headers.get(STATE)
@@ -126,31 +126,31 @@ class LongPolling:
         with self._counted():
             while True:
                 count = max(self._count, self._watcher_count)
-                between_s = max(_MIN_INTERVAL_S, _SHARED_INTERVAL_PER_WAITER_S * count)
-                polled = await self._polls.next(key, poll_once, between_s)
-                if polled.status >= 400:
-                    return polled
-                known = watcher.first_state(polled.data) if known is None else known
-                is_changed = watcher.is_other_state(polled.data, known)
-                has_bytes = watcher.has_bytes(polled.data)
+                interval_s = max(_MIN_INTERVAL_S, _SHARED_INTERVAL_PER_WAITER_S * count)
+                result = await self._polls.next(key, poll_once, interval_s)
+                if result.status >= 400:
+                    return result
+                known = watcher.first_state(result.data) if known is None else known
+                is_changed = watcher.is_other_state(result.data, known)
+                has_bytes = watcher.has_bytes(result.data)
                 left_s = end - anyio.current_time()
-                is_last = left_s < between_s  # no further poll starts before the end
+                is_last = left_s < interval_s  # no further poll starts before the end
                 if is_last and not (is_changed or has_bytes):
                     await anyio.sleep(max(0.0, left_s))
                 if is_last or is_changed or has_bytes:
                     response = await self._polls.next(_poll_key(call), ask)
                     if is_last or is_changed or response.is_news is not False:
                         return self._applied(
-                            call, response.with_headers(**{STATE: watcher.state(polled.data)})
+                            call, response.with_headers(**{STATE: watcher.state(result.data)})
                         )
 
     async def _poll_after(self, key: Hashable, poll: PollAfter) -> ApiResponse:
         """A poll that receives the result of the previous one."""
         self._watcher_count = self._count
-        response = await poll(self._polled.pop(key, None))
-        while len(self._polled) >= _MAX_REMEMBERED_POLLS:
-            del self._polled[next(iter(self._polled))]  # the least recently polled
-        self._polled[key] = response
+        response = await poll(self._last_results.pop(key, None))
+        while len(self._last_results) >= _MAX_REMEMBERED_POLLS:
+            del self._last_results[next(iter(self._last_results))]  # the least recently polled
+        self._last_results[key] = response
         return response
 
     async def _until(
@@ -158,9 +158,9 @@ class LongPolling:
     ) -> ApiResponse:
         end = self._end(call)
         with self._counted():
-            response = await self._polls.next(key, ask, self._between_s)
+            response = await self._polls.next(key, ask, self._interval_s)
             while not is_news(response) and (left_s := end - anyio.current_time()) > 0:
-                response = await self._polls.next(key, ask, min(left_s, self._between_s))
+                response = await self._polls.next(key, ask, min(left_s, self._interval_s))
         return self._applied(call, response)
 
     @contextlib.contextmanager
@@ -172,7 +172,7 @@ class LongPolling:
             self._count -= 1
 
     @property
-    def _between_s(self) -> float:
+    def _interval_s(self) -> float:
         return max(_MIN_INTERVAL_S, _INTERVAL_PER_WAITER_S * self._count)
 
     def _end(self, call: ApiCall) -> float:

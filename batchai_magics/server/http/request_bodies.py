@@ -27,18 +27,18 @@ class RequestBodies:
 
     def __init__(self, limits: ServerLimits, metrics: ServerMetrics) -> None:
         self._limits, self._metrics = limits, metrics
-        self._taken: Counter[str] = Counter()
-        metrics.unfinished_bodies.set_function(lambda: self._taken[_BODIES])
-        metrics.held_bytes.labels(_MEMORY).set_function(lambda: self._taken[_MEMORY])
-        metrics.held_bytes.labels(_DISK).set_function(lambda: self._taken[_DISK])
+        self._used: Counter[str] = Counter()
+        metrics.unfinished_bodies.set_function(lambda: self._used[_BODIES])
+        metrics.held_bytes.labels(_MEMORY).set_function(lambda: self._used[_MEMORY])
+        metrics.held_bytes.labels(_DISK).set_function(lambda: self._used[_DISK])
 
     @contextlib.asynccontextmanager
     async def received(
         self, request: Request, call: ApiCall, user: str, *, max_bytes: int, spooled_bytes: int = 0
     ) -> AsyncIterator[ApiCall]:
-        """The call with its body, which keeps its room in memory or on disk until the block ends.
+        """The call with its body, for which memory or disk space is reserved until the block ends.
 
-        With `spooled_bytes`, a body that may be too large for memory can have so many, in a file. `user` is
+        `spooled_bytes` is the limit of bodies that may be spooled to a file, those of blobs. `user` is
         the name or the storage credential of the sender. Raises ApiError (413) for a body that is too large,
         503 if it would exceed a quota or with too many unfinished bodies, 408 for one that arrives too
         slowly.
@@ -50,10 +50,10 @@ class RequestBodies:
                 max_bytes, spool = spooled_bytes, stack.enter_context(tempfile.TemporaryFile())
             size_bytes = _declared_size(call, max_bytes)
             limits = self._limits
-            room = {_MEMORY: limits.memory_bytes, f"{_MEMORY} of {user}": limits.memory_bytes_of_user}
+            quotas = {_MEMORY: limits.memory_bytes, f"{_MEMORY} of {user}": limits.memory_bytes_of_user}
             if spool is not None:
-                room = {_DISK: limits.disk_bytes, f"{_DISK} of {user}": limits.disk_bytes_of_user}
-            stack.enter_context(self._take(size_bytes, room))
+                quotas = {_DISK: limits.disk_bytes, f"{_DISK} of {user}": limits.disk_bytes_of_user}
+            stack.enter_context(self._reserve(size_bytes, quotas))
             body = await self._read(request, user, max_bytes, spool) if size_bytes else b""
             yield replace(call, body=body, spool=spool)
 
@@ -65,9 +65,9 @@ class RequestBodies:
             f"{_BODIES} of {user}": limits.bodies_of_user,
             f"{_BODIES} from {client_address(request)}": limits.bodies_of_address,
         }
-        with self._take(1, quotas):
+        with self._reserve(1, quotas):
             try:
-                received = await self._received(request, max_bytes, spool)
+                received = await self._receive_chunks(request, max_bytes, spool)
             except TimeoutError:
                 raise ApiError(
                     408, "RequestTimeout", "The body of the request did not come in time."
@@ -82,7 +82,7 @@ class RequestBodies:
         spool.seek(0)
         return b""
 
-    async def _received(self, request: Request, max_bytes: int, spool: BinaryIO | None) -> bytes:
+    async def _receive_chunks(self, request: Request, max_bytes: int, spool: BinaryIO | None) -> bytes:
         """The body, or the part not yet written to the spool file; TimeoutError if it arrives too slowly."""
         limits, received, count, is_over = self._limits, bytearray(), 0, False
         started = anyio.current_time()
@@ -98,7 +98,7 @@ class RequestBodies:
                 if count > max_bytes:
                     raise _too_large(max_bytes)
                 if spool and len(received) > _SPOOL_AFTER_BYTES:
-                    scope.deadline = math.inf  # it is for the client, not for the disk
+                    scope.deadline = math.inf  # the limit is for the client, not for the disk
                     await anyio.to_thread.run_sync(spool.write, received)
                     received = bytearray()
                 deadline = started + limits.body_s + count / limits.body_bytes_s
@@ -106,24 +106,24 @@ class RequestBodies:
         return cast("bytes", received)  # not copied: that takes as long as receiving a range of a file
 
     @contextlib.contextmanager
-    def _take(self, amount: int, quotas: Mapping[str, int]) -> Iterator[None]:
-        """Takes an amount from each quota, or raises and takes nothing."""
+    def _reserve(self, amount: int, quotas: Mapping[str, int]) -> Iterator[None]:
+        """Reserves an amount of each quota until the block ends; ApiError (503) if one is exceeded."""
         if not amount:
             yield
             return
-        if any(self._taken[name] + amount > limit for name, limit in quotas.items()):
+        if any(self._used[name] + amount > limit for name, limit in quotas.items()):
             self._metrics.rejected.inc()
             text = "The server has as many unfinished request bodies as it takes at once."
             raise ApiError(503, "ServerBusy", text)
         for name in quotas:
-            self._taken[name] += amount
+            self._used[name] += amount
         try:
             yield
         finally:
             for name in quotas:
-                self._taken[name] -= amount
-                if not self._taken[name]:
-                    del self._taken[name]  # a client that is gone takes no memory
+                self._used[name] -= amount
+                if not self._used[name]:
+                    del self._used[name]  # former clients use no memory
 
 
 def client_address(request: Request) -> str:

@@ -14,7 +14,7 @@ _VERSION = re.compile(r"\d{4}-\d\d-\d\d(-[a-z]+)?", re.IGNORECASE)
 
 
 def parse_head(request: Request) -> ApiCall:
-    """The request without its body, which is not read, and as yet of nobody.
+    """The request without its body, which is not read, and before its user is known.
 
     Raises ApiError (400) for a path or query that is not UTF-8.
     """
@@ -41,10 +41,10 @@ def first_segment(request: Request) -> str:
     return raw_path(request).decode("ascii", "replace").strip("/").partition("/")[0].lower()
 
 
-def has_known_host(request: Request, gate: Authenticator) -> bool:
-    """Whether a request is for one host, and that a name of this server."""
+def has_known_host(request: Request, authenticator: Authenticator) -> bool:
+    """Whether a request has exactly one `Host` header, which names this server."""
     hosts = request.headers.getlist("host")
-    return len(hosts) == 1 and gate.accepts_host(hosts[0])
+    return len(hosts) == 1 and authenticator.accepts_host(hosts[0])
 
 
 def check_api_version(call: ApiCall, location: str, *, is_batchai: bool) -> None:

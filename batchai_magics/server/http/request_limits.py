@@ -59,13 +59,13 @@ class ThreadPool:
 
     async def iterate(self, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
         """The items of an iterator, each produced in a thread; closes it when the consumer stops."""
-        one_by_one = _LockedIterator(pieces)
+        iterator = _LockedIterator(pieces)
         try:
-            while (piece := await self.run(one_by_one.next)) is not None:
+            while (piece := await self.run(iterator.next)) is not None:
                 yield piece
         finally:  # not awaited: the last chunk may still be in progress
-            if not one_by_one.is_over:
-                threading.Thread(target=one_by_one.close, daemon=True).start()
+            if not iterator.is_over:
+                threading.Thread(target=iterator.close, daemon=True).start()
 
 
 class _LockedIterator:
@@ -140,7 +140,7 @@ class RequestGuard:
 
 
 class _Timer(enum.Enum):
-    """What a connection is given some time for."""
+    """What a connection waits for, each for a limited time."""
 
     HEADERS = "the headers of the next request"
     REST = "the rest of a body whose request is answered"
@@ -151,7 +151,7 @@ class LimitedProtocol(HttpToolsProtocol):  # type: ignore[misc, unused-ignore]  
     """Closes a connection whose headers, or the rest of a rejected body, are too large or arrive too slowly.
 
     The parser has no limits of its own: it keeps a header, or a line between two chunks of a body, until its
-    end. One whose client stops reading a response is aborted: closing would wait for it to read on.
+    end. A connection whose client stops reading is aborted: closing it would wait for the client.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class LimitedProtocol(HttpToolsProtocol):  # type: ignore[misc, unused-ignore]  
     ) -> None:
         super().__init__(*arguments, **more)
         self._header_bytes, self._header_s, self._send_s = header_bytes, header_s, send_s
-        self._unparsed_bytes = 0  # since the last part of a request that was complete
+        self._unparsed_bytes = 0  # since the last complete part of a request
         self._is_in_body = False
         self._timers: dict[_Timer, asyncio.TimerHandle] = {}
 
@@ -209,7 +209,7 @@ class LimitedProtocol(HttpToolsProtocol):  # type: ignore[misc, unused-ignore]  
             self._start(_Timer.REST, self._header_s, self._close)
 
     def pause_writing(self) -> None:
-        """Starts the timer of a client that does not read as fast as it is sent to."""
+        """Starts the timer of a client that reads more slowly than the server sends."""
         super().pause_writing()
         self._start(_Timer.READER, self._send_s, self.transport.abort)
 
@@ -224,10 +224,10 @@ class LimitedProtocol(HttpToolsProtocol):  # type: ignore[misc, unused-ignore]  
             self._stop(timer)
         super().connection_lost(exc)
 
-    def _start(self, timer: _Timer, delay_s: float, end: Callable[[], None]) -> None:
+    def _start(self, timer: _Timer, delay_s: float, on_timeout: Callable[[], None]) -> None:
         """Starts a timer unless it runs."""
         if timer not in self._timers:
-            self._timers[timer] = self.loop.call_later(delay_s, end)
+            self._timers[timer] = self.loop.call_later(delay_s, on_timeout)
 
     def _stop(self, timer: _Timer) -> None:
         if handle := self._timers.pop(timer, None):

@@ -1,4 +1,4 @@
-"""What is reported about requests: the access log, without secrets, and metrics for Prometheus."""
+"""The access log of requests, without secrets, and their metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from batchai_magics.models.wire_times import wire_time
 from batchai_magics.server.api_call import ApiResponse
 
 MAX_LOG_BYTES = 10 << 20  # rotated when the file reaches this size
-MAX_LOG_FILES = 5  # files
+MAX_LOG_FILES = 5
 _READ_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
 class AccessLog:
     """The access log of a server. It never contains query strings or bodies."""
 
-    def __init__(self, file: Path, *, largest: int = MAX_LOG_BYTES) -> None:
-        self._file, self._largest = file, largest
+    def __init__(self, file: Path, *, max_bytes: int = MAX_LOG_BYTES) -> None:
+        self._file, self._max_bytes = file, max_bytes
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="access-log")
 
     def record(
@@ -42,7 +42,7 @@ class AccessLog:
         self._writer.shutdown()
 
     def _write(self, line: str) -> None:
-        if self._file.exists() and self._file.stat().st_size >= self._largest:
+        if self._file.exists() and self._file.stat().st_size >= self._max_bytes:
             for number in range(MAX_LOG_FILES - 1, 0, -1):
                 older = self._numbered(number)
                 if older.exists():
@@ -62,7 +62,7 @@ class ServerMetrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self._answers = Counter(
+        self._responses = Counter(
             "batchai_requests",
             "Requests answered, by method and status",
             ["method", "status"],
@@ -94,9 +94,9 @@ class ServerMetrics:
 
     def count_response(self, method: str, status: int, seconds: float) -> None:
         """Counts a response and its duration."""
-        word = method if method in ("GET", "HEAD", "PUT", "POST", "PATCH", "DELETE") else "other"
-        self._answers.labels(word, str(status)).inc()
-        self._seconds.labels(word).observe(seconds)
+        label = method if method in ("GET", "HEAD", "PUT", "POST", "PATCH", "DELETE") else "other"
+        self._responses.labels(label, str(status)).inc()
+        self._seconds.labels(label).observe(seconds)
 
     def exposition(self) -> ApiResponse:
         """All metrics in Prometheus' text format."""

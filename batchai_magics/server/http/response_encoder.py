@@ -29,7 +29,7 @@ from batchai_magics.server.api_call import (
 from batchai_magics.server.http.request_checks import raw_path
 from batchai_magics.server.http.request_limits import ThreadPool
 
-OPENAPI_PATH = "openapi.json"  # its path
+OPENAPI_PATH = "openapi.json"
 
 
 @cache
@@ -69,14 +69,14 @@ def _published(data: Any) -> Any:
         if not key.startswith(_EXTENSION_PREFIX)
     }
     if "code" in published and "details" in published:
-        details = [each for each in published.pop("details") if each.get("name") not in _EXTENSION_DETAILS]
+        details = [item for item in published.pop("details") if item.get("name") not in _EXTENSION_DETAILS]
         published |= {"details": details} if details else {}
     kind = str(published.get("type", ""))
     return _with_subnet(published) if kind.endswith((_FILE_SERVER, _CLUSTER)) else published
 
 
 def _with_subnet(resource: dict[str, Any]) -> dict[str, Any]:
-    """A file server, or a cluster that mounts one, with a subnet as the service reported it, but made up."""
+    """A file server, or a cluster that mounts one, with a made-up subnet in the service's format."""
     properties = resource.get("properties") or {}
     if properties.get("subnet"):
         return resource
@@ -102,20 +102,22 @@ def to_starlette(response: ApiResponse, threads: ThreadPool, *, is_file: bool = 
 
     Files have their own caching headers, resources (without `is_file`) are never cached.
     """
-    always = _COMMON_HEADERS if is_file else {**_COMMON_HEADERS, **_NO_CACHE_HEADERS}
+    common_headers = _COMMON_HEADERS if is_file else {**_COMMON_HEADERS, **_NO_CACHE_HEADERS}
     try:
-        return _starlette_response(response, threads, always)
+        return _starlette_response(response, threads, common_headers)
     except (ValueError, TypeError):  # UnicodeError is a ValueError
         number = uuid.uuid4().hex[:12]
         LOG.exception("defect %s: an answer that cannot be encoded", number)
         text = f"The server could not encode its answer. Its log says why, under {number}."
         return _starlette_response(
-            ApiResponse(500, error_body(ApiError(500, INTERNAL_ERROR, text))), threads, always
+            ApiResponse(500, error_body(ApiError(500, INTERNAL_ERROR, text))), threads, common_headers
         )
 
 
-def _starlette_response(response: ApiResponse, threads: ThreadPool, always: Mapping[str, str]) -> Response:
-    headers = {**always, **response.headers, "request-id": str(uuid.uuid4())}
+def _starlette_response(
+    response: ApiResponse, threads: ThreadPool, common_headers: Mapping[str, str]
+) -> Response:
+    headers = {**common_headers, **response.headers, "request-id": str(uuid.uuid4())}
     headers["x-ms-request-id"] = headers["request-id"]
     if response.chunks is not None:
         return StreamingResponse(

@@ -65,9 +65,9 @@ def put_block_list(request: StorageRequest) -> ApiResponse:
     if not set(ids) <= set(blocks):
         raise StorageApiError(400, "InvalidBlockList", "The specified block list is invalid.")
     pieces = (piece for id in ids for piece in _read(request, request.share, blocks[id]))
-    stamp = _create_blob(request, pieces, record)
+    response_headers = _create_blob(request, pieces, record)
     request.uploads.drop_blocks(request.resource)
-    return ApiResponse(201, headers=stamp)
+    return ApiResponse(201, headers=response_headers)
 
 
 def read(request: StorageRequest) -> ApiResponse:
@@ -112,9 +112,9 @@ def copy(request: StorageRequest) -> ApiResponse:
     headers = request.call.headers
     _check_target(request)
     source = resource_of_url(headers[COPY_SOURCE], request.resource.service)
-    share, is_own = source.backend_share, source.account == request.resource.account
-    is_there = is_own and source.path and request.storage.has(share)
-    file = show_or_none(request.storage.show, share, source.path) if is_there else None
+    share, is_same_account = source.backend_share, source.account == request.resource.account
+    has_share = is_same_account and source.path and request.storage.has(share)
+    file = show_or_none(request.storage.show, share, source.path) if has_share else None
     if file is None or not file.is_file:
         message = f"The source {source.share}/{source.path} is not a file of this account."
         raise StorageApiError(404, "CannotVerifyCopySource", message)
@@ -127,10 +127,10 @@ def copy(request: StorageRequest) -> ApiResponse:
     storage_request.write_conditions(conditions).check_write(blob_version(file, record))
     metadata = storage_metadata.parse_metadata(request.call) or record.metadata
     pieces = _read(request, share, source.path)
-    stamp = _create_blob(request, pieces, StorageRecord(metadata, record.properties))
-    copied = {"x-ms-copy-id": str(uuid.uuid4()), "x-ms-copy-status": "success"}
-    is_put = "x-ms-blob-type" in headers  # Put Blob From URL, which is never accepted for later
-    return ApiResponse(201 if is_put else 202, headers={**stamp, **copied})
+    response_headers = _create_blob(request, pieces, StorageRecord(metadata, record.properties))
+    copy_headers = {"x-ms-copy-id": str(uuid.uuid4()), "x-ms-copy-status": "success"}
+    is_put = "x-ms-blob-type" in headers  # Put Blob From URL, which is always synchronous
+    return ApiResponse(201 if is_put else 202, headers={**response_headers, **copy_headers})
 
 
 def delete(request: StorageRequest) -> ApiResponse:
@@ -176,9 +176,9 @@ def _create_blob(request: StorageRequest, pieces: Iterator[bytes], record: Stora
         if request.resource.service == "blob":
             _make_folders(request, part)
         _write(request, part, pieces)
-        stamp = _commit(request, part, record)
+        response_headers = _commit(request, part, record)
     request.uploads.parts.end(part)
-    return {**stamp, "x-ms-request-server-encrypted": "true"}
+    return {**response_headers, "x-ms-request-server-encrypted": "true"}
 
 
 def _change_record(
@@ -248,11 +248,11 @@ def _blob_headers(request: StorageRequest, blob: ShareFile) -> dict[str, str]:
 
 
 def _checked_body(request: StorageRequest) -> Iterator[bytes]:
-    """The body in pieces; raises after the last one if they do not match the MD5 of the header."""
-    wanted_md5, digest = request.call.headers.get("content-md5"), hashlib.md5(usedforsecurity=False)
+    """The body in pieces; StorageApiError (400) after the last one if their MD5 is not the header's."""
+    expected_md5, digest = request.call.headers.get("content-md5"), hashlib.md5(usedforsecurity=False)
     for piece in request.call.body_chunks(_PIECE):
-        if wanted_md5:
+        if expected_md5:
             digest.update(piece)
         yield piece
-    if wanted_md5 and base64.b64encode(digest.digest()).decode() != wanted_md5:
+    if expected_md5 and base64.b64encode(digest.digest()).decode() != expected_md5:
         raise StorageApiError(400, "Md5Mismatch", "The MD5 value of the body does not match its header.")

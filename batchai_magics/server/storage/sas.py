@@ -76,8 +76,8 @@ def check_sas(
     else:
         is_of_share = query.get("sr") in ("s", "c")
         text = _service_string_to_sign(query, replace(resource, path="") if is_of_share else resource)
-    sent = query.get("sig", "").encode()
-    if not any(hmac.compare_digest(signature(key, text).encode(), sent) for key in keys):
+    received = query.get("sig", "").encode()
+    if not any(hmac.compare_digest(signature(key, text).encode(), received) for key in keys):
         raise authentication_failed("Signature did not match.")
     _check_times(query, caller.now)
     if query.get("spr", "https,http") == "https" and not caller.is_https:
@@ -85,8 +85,8 @@ def check_sas(
     allowed_ip = query.get("sip", "")
     if allowed_ip and not _is_between(caller.ip, allowed_ip):
         raise StorageApiError(403, "AuthorizationSourceIPMismatch", "The signature is for another address.")
-    needed = {"file": "f", "blob": "b"}.get(resource.service, "fb")  # listing the account covers both
-    if "ss" in query and not set(needed) <= set(query["ss"]):
+    services = {"file": "f", "blob": "b"}.get(resource.service, "fb")  # listing the account covers both
+    if "ss" in query and not set(services) <= set(query["ss"]):
         raise StorageApiError(403, "AuthorizationServiceMismatch", "The signature is for another service.")
 
 
@@ -218,7 +218,9 @@ class AccountKeys:
 
     def __init__(self, file: Path, backend: Backend) -> None:
         self._file, self._backend = file, backend
-        self._known: tuple[tuple[int, int], tuple[str, str]] | None = None  # version of the file, its keys
+        self._cached_keys: tuple[tuple[int, int], tuple[str, str]] | None = (
+            None  # version of the file, its keys
+        )
 
     def of(self, account: str) -> tuple[str, str]:
         """The two keys of an account; NotFoundError if it does not exist."""
@@ -241,10 +243,10 @@ class AccountKeys:
             self._write([_new_key(), _new_key()])
         status = self._file.stat()
         version = status.st_ino, status.st_mtime_ns
-        if self._known is None or self._known[0] != version:
+        if self._cached_keys is None or self._cached_keys[0] != version:
             first, second = json.loads(self._file.read_text(encoding="ascii"))
-            self._known = version, (first, second)
-        return self._known[1]
+            self._cached_keys = version, (first, second)
+        return self._cached_keys[1]
 
     def _write(self, keys: list[str]) -> None:
         write(self._file, json.dumps(keys))
@@ -291,12 +293,12 @@ def check_shared_key(
     now: datetime,
 ) -> None:
     """Raises StorageApiError (403) unless one of the keys signed the request; `path` is percent-encoded."""
-    account, _, sent = headers["authorization"].partition(" ")[2].partition(":")
+    account, _, received = headers["authorization"].partition(" ")[2].partition(":")
     texts = dict.fromkeys(
         _string_to_sign(method, f"/{account}{path}", query, headers, order) for order in _HEADER_ORDERS
     )
-    known = (signature(key, text) for key in keys for text in texts)
-    if not any(hmac.compare_digest(text.encode(), sent.encode()) for text in known):
+    valid_signatures = (signature(key, text) for key in keys for text in texts)
+    if not any(hmac.compare_digest(valid.encode(), received.encode()) for valid in valid_signatures):
         raise authentication_failed(
             "The MAC signature found in the HTTP request is not the same as any computed signature."
         )
@@ -320,7 +322,7 @@ def _string_to_sign(
     values = [headers.get(name, "") for name in _SIGNED_HEADERS]
     values[2] = "" if values[2] == "0" else values[2]
     values[5] = "" if "x-ms-date" in headers else values[5]
-    ours = sorted((name for name in headers if name.startswith("x-ms-")), key=order)
-    signed = [f"{name}:{headers[name].strip()}" for name in ours]
+    names = sorted((name for name in headers if name.startswith("x-ms-")), key=order)
+    azure_headers = [f"{name}:{headers[name].strip()}" for name in names]
     parameters = [f"{name.lower()}:{value}" for name, value in sorted(query.items())]
-    return "\n".join([method, *values, *signed, resource, *parameters])
+    return "\n".join([method, *values, *azure_headers, resource, *parameters])

@@ -36,7 +36,7 @@ from batchai_magics.server.storage.storage_resource import (
 from batchai_magics.server.storage.storage_responses import content_response
 
 RENAME_SOURCE = "x-ms-file-rename-source"
-_FIRST_BYTES = 1 << 20  # that are read of a job's file to know its size
+_FIRST_BYTES = 1 << 20  # read from a job's file together with its size
 
 
 def create(request: StorageRequest) -> ApiResponse:
@@ -89,14 +89,14 @@ def set_properties(request: StorageRequest) -> ApiResponse:
         request.storage.resize(request.share, request.path, size)
         file = _get_file(request)
     if parsed or not is_resized:
-        _keep_record(request, replace(_get_record(request), properties=parsed))
+        _store_record(request, replace(_get_record(request), properties=parsed))
     return ApiResponse(200, headers=version_headers(file))
 
 
 def set_metadata(request: StorageRequest) -> ApiResponse:
     """Replaces the metadata of a file."""
     parsed, file = storage_metadata.parse_metadata(request.call), _get_file(request)
-    _keep_record(request, replace(_get_record(request), metadata=parsed))
+    _store_record(request, replace(_get_record(request), metadata=parsed))
     return ApiResponse(200, headers=version_headers(file))
 
 
@@ -126,8 +126,8 @@ def read(request: StorageRequest) -> ApiResponse:
     path = upload.part if upload else request.path
     source, mask = _get_file(request), job_handlers.byte_mask(request.context, request.path)
     digest = {}
-    is_digest_wanted = request.is_own_client and WANT_DIGEST in request.call.headers
-    if is_digest_wanted and source.is_file and not upload and not mask:
+    needs_digest = request.is_own_client and WANT_DIGEST in request.call.headers
+    if needs_digest and source.is_file and not upload and not mask:
         digest[DIGEST] = request.storage.digest(request.share, path)
     if not source.is_file:
         request.storage.read(request.share, path, 0, 0)  # raises the appropriate error
@@ -234,7 +234,7 @@ def _get_record(request: StorageRequest) -> StorageRecord:
     return upload.record if upload else request.record
 
 
-def _keep_record(request: StorageRequest, record: StorageRecord) -> None:
+def _store_record(request: StorageRequest, record: StorageRecord) -> None:
     upload = request.uploads.find(request.resource)
     if upload:
         upload.record = record
@@ -272,7 +272,7 @@ _OUTPUT_HEADERS_OF = {
 
 
 def read_output(request: StorageRequest) -> ApiResponse:
-    """Reads a file that a job wrote, or a range of it. Short ones take a single read."""
+    """Reads a file that a job wrote, or a range of it; up to 1 MiB with a single read."""
     backend, file = request.context.backend, output_file_at(request.context, request.resource)
     if file is None:
         raise StorageApiError(404, "ResourceNotFound", "The specified resource does not exist.")
@@ -288,11 +288,11 @@ def read_output(request: StorageRequest) -> ApiResponse:
     def read_bytes(start: int, limit: int) -> bytes:
         if start == span.start:
             return first.data[:limit]
-        more = backend.read(file, start, limit)
-        # it may have been appended to since its first bytes were read, and nothing else
-        has_other_head = bool(more.generation) and not more.generation.startswith(first.generation)
-        is_changed = more.size == first.size and more.modified_ns != first.modified_ns
-        return b"" if has_other_head or more.size < first.size or is_changed else more.data
+        chunk = backend.read(file, start, limit)
+        # the file may only have grown since its first bytes were read
+        has_other_head = bool(chunk.generation) and not chunk.generation.startswith(first.generation)
+        is_changed = chunk.size == first.size and chunk.modified_ns != first.modified_ns
+        return b"" if has_other_head or chunk.size < first.size or is_changed else chunk.data
 
     mask = job_handlers.byte_mask(request.context, request.path)
     return content_response(request.call, headers, first.size, read_bytes, mask)

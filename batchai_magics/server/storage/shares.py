@@ -1,4 +1,4 @@
-"""File shares with their folders, blob containers, and lists of both and of what is in them."""
+"""File shares with their folders, blob containers, and lists of both and of their contents."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def delete(request: StorageRequest) -> ApiResponse:
 def set_metadata(request: StorageRequest) -> ApiResponse:
     """Replaces the metadata of a share, container or folder."""
     new_metadata = storage_metadata.parse_metadata(request.call)
-    shown = show_folder(request).headers
+    headers = show_folder(request).headers
     _check_conditions(request, "if-modified-since")
     request.context.metadata.set_metadata(request.resource.key, new_metadata)
-    return ApiResponse(200, body=b"", headers={name: shown[name] for name in ("ETag", "Last-Modified")})
+    return ApiResponse(200, body=b"", headers={name: headers[name] for name in ("ETag", "Last-Modified")})
 
 
 def _check_conditions(request: StorageRequest, *supported: str) -> None:
@@ -80,7 +80,7 @@ def list_containers(request: StorageRequest) -> ApiResponse:
 def list_account(request: StorageRequest) -> ApiResponse:
     """Lists shares and containers of the account in one response.
 
-    Such a request does not tell which of them is meant; clients read the list they know.
+    Such a request names neither service; clients read the list that they know.
     """
     files, blobs = (
         replace(request, resource=replace(request.resource, service=service)) for service in ("file", "blob")
@@ -171,7 +171,7 @@ def list_folder(request: StorageRequest) -> ApiResponse:
         if name.startswith(prefix) and has_known_kind and not is_part(name):
             files[name] = file
     page = name_page(request.call, files)
-    entries = [_entry_xml(name, files[name], is_kind_wanted=is_own_client) for name in page.items]
+    entries = [_entry_xml(name, files[name], has_kind=is_own_client) for name in page.items]
     return list_response(
         request.call,
         {"Entries": entries},
@@ -181,7 +181,7 @@ def list_folder(request: StorageRequest) -> ApiResponse:
     )
 
 
-def _entry_xml(name: str, file: ShareFile, *, is_kind_wanted: bool) -> str:
+def _entry_xml(name: str, file: ShareFile, *, has_kind: bool) -> str:
     """An entry of a folder as XML; `Attributes` holds its kind for our own client."""
     stamp = version_headers(file)
     size = "" if file.is_directory else f"<Content-Length>{file.size_bytes}</Content-Length>"
@@ -189,7 +189,7 @@ def _entry_xml(name: str, file: ShareFile, *, is_kind_wanted: bool) -> str:
         f"<Properties>{size}<LastWriteTime>{stamp['x-ms-file-last-write-time']}</LastWriteTime>"
         f"<Last-Modified>{stamp['Last-Modified']}</Last-Modified><Etag>{escape(stamp['ETag'])}</Etag></Properties>"
     )
-    kind = f"<Attributes>{file.kind.value}</Attributes>" if is_kind_wanted else ""
+    kind = f"<Attributes>{file.kind.value}</Attributes>" if has_kind else ""
     element = "Directory" if file.is_directory else "File"
     return f"<{element}>{name_element(name)}{properties}{kind}</{element}>"
 

@@ -59,14 +59,14 @@ def store_files(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Stores the files of a pack on a share; none if one is damaged."""
     share = call.query.get("share", "")
     try:
-        sent = list(extension_bodies.unpack_files(call.body))
+        files = list(extension_bodies.unpack_files(call.body))
     except (ValueError, RecursionError) as error:
         raise invalid_content(str(error)) from None
-    for file in sent:
+    for file in files:
         if not file.is_intact:
             raise api_errors.damaged_upload(share, file.path)
     storage = _storage_of(context, call, share)
-    contents = {check_path(file.path): file.data for file in sent}
+    contents = {check_path(file.path): file.data for file in files}
     resources = [resource_of_share(_service_of(call), share, path) for path in contents]
     with context.metadata.exclusive(*(resource.key for resource in resources)):
         storage.upload(share, contents)
@@ -85,17 +85,17 @@ def fetch_files(context: HandlerContext, call: ApiCall) -> ApiResponse:
     share = call.query.get("share", "")
     storage = _storage_of(context, call, share)
     files: dict[str, bytes] = {}
-    room = extension_bodies.MAX_BYTES
+    free_bytes = extension_bodies.MAX_BYTES
     for path in (check_path(str(path)) for path in paths):
         try:
-            data = storage.read(share, path, 0, room + 1)
+            data = storage.read(share, path, 0, free_bytes + 1)
             mask = job_handlers.byte_mask(context, path)
             data = mask(0, data) if mask else data
         except NotFoundError:  # requested individually later, which reports the error
             continue
-        if len(data) <= room:
+        if len(data) <= free_bytes:
             files[path] = data
-            room -= len(data)
+            free_bytes -= len(data)
     return ApiResponse(
         body=extension_bodies.pack_files(files), headers={"Content-Type": "application/octet-stream"}
     )

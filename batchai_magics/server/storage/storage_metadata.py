@@ -133,7 +133,7 @@ class MetadataStore:
     def __init__(self, file: Path) -> None:
         names = {field.name for field in fields(StorageRecord)}
         self._journal = KeyJournal(file, lambda value: isinstance(value, dict) and value.keys() <= names)
-        self._in_use: dict[str, tuple[threading.Lock, int]] = {}
+        self._key_locks: dict[str, tuple[threading.Lock, int]] = {}
 
     @contextlib.contextmanager
     def exclusive(self, *keys: str) -> Iterator[None]:
@@ -146,16 +146,16 @@ class MetadataStore:
     @contextlib.contextmanager
     def _exclusive(self, key: str) -> Iterator[None]:
         with self._journal.lock:
-            lock, users = self._in_use.get(key, (threading.Lock(), 0))
-            self._in_use[key] = lock, users + 1
+            lock, users = self._key_locks.get(key, (threading.Lock(), 0))
+            self._key_locks[key] = lock, users + 1
         try:
             with lock:
                 yield
         finally:
             with self._journal.lock:
-                lock, users = self._in_use.pop(key)
+                lock, users = self._key_locks.pop(key)
                 if users > 1:
-                    self._in_use[key] = lock, users - 1
+                    self._key_locks[key] = lock, users - 1
 
     def record(self, key: str) -> StorageRecord:
         """The record of a resource."""
@@ -163,8 +163,8 @@ class MetadataStore:
 
     def set(self, key: str, record: StorageRecord) -> None:
         """Replaces a record."""
-        changed = {name: value for name, value in vars(record).items() if value}
-        self._journal.put(key, changed or None)
+        values = {name: value for name, value in vars(record).items() if value}
+        self._journal.put(key, values or None)
 
     def set_new(self, resource: StorageResource, record: StorageRecord) -> None:
         """Sets the record of new content; a blob gets a new version."""

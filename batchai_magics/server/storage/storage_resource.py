@@ -70,11 +70,11 @@ def storage_error_response(error: BatchAIError) -> ApiResponse:
     return ApiResponse(status, body=_BOM + body.encode(), headers=headers)
 
 
-def without_extensions(answer: ApiResponse) -> ApiResponse:
+def without_extensions(response: ApiResponse) -> ApiResponse:
     """The response without the error elements that only our own client reads."""
-    if answer.body is None or "x-ms-error-code" not in answer.headers:
-        return answer
-    return replace(answer, body=_EXTENSION_ELEMENT.sub(b"", answer.body))
+    if response.body is None or "x-ms-error-code" not in response.headers:
+        return response
+    return replace(response, body=_EXTENSION_ELEMENT.sub(b"", response.body))
 
 
 # `account.file.core.windows.net` and its like; `account.file.localhost` for tests and browsers.
@@ -90,7 +90,7 @@ _MAX_FILE_BYTES = 4 << 40  # 4 TiB, as in Azure
 _MAX_DIGITS = 18  # of a size in a header
 _END = 10**_MAX_DIGITS + 1  # beyond every range that a header can name
 _MAX_PATH_LENGTH, _MAX_DEPTH = 2048, 250  # as in Azure Files
-_IMPOSSIBLE = re.compile("[\0\ud800-\udfff]")  # in paths: NUL, and the lone surrogates that JSON may contain
+_INVALID = re.compile("[\0\ud800-\udfff]")  # in paths: NUL, and the lone surrogates that JSON may contain
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class ByteSpan:
 def parse_resource(call: ApiCall, host: str) -> StorageResource:
     """The resource of a request: `account.file.…/share/path` by host, or `/account/share/path` by path.
 
-    With a path alone, only the rest of the request tells which service is meant.
+    In the second form, the service follows from the query and the headers alone.
     """
     match = _HOST.fullmatch(host.partition(":")[0])
     service = match["service"].lower() if match else _service_of(call)
@@ -200,7 +200,7 @@ def check_path(path: str) -> str:
 
     Raises StorageError for a path that escapes the share, or that no file can have.
     """
-    if _IMPOSSIBLE.search(path):
+    if _INVALID.search(path):
         raise StorageError(f"{path!r} is not a valid path: it is not valid UTF-8, or contains NUL")
     if len(path) > _MAX_PATH_LENGTH or path.count("/") > _MAX_DEPTH:
         raise StorageError(

@@ -32,10 +32,10 @@ def content_response(
     if span and span.start >= size:
         raise StorageApiError(416, "InvalidRange", "The range specified is invalid for the current size.")
     start, end = (span.start, min(size, span.end)) if span else (0, size)
-    more = {"Accept-Ranges": "bytes", "Content-Length": str(end - start)}
+    range_headers = {"Accept-Ranges": "bytes", "Content-Length": str(end - start)}
     if span:
-        more["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
-    response = ApiResponse(206 if span else 200, headers={**headers, **more})
+        range_headers["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
+    response = ApiResponse(206 if span else 200, headers={**headers, **range_headers})
     pieces = _masked(pieces_of(read, start, end), start, mask) if mask else pieces_of(read, start, end)
     if end - start <= _INLINE_BYTES:
         return replace(response, body=b"".join(pieces))
@@ -75,8 +75,8 @@ def name_page(call: ApiCall, names: Collection[str]) -> NamePage:
     except (binascii.Error, UnicodeError):
         raise StorageApiError(400, "OutOfRangeQueryParameterValue", "The marker is invalid.") from None
     rest = [name for name in sorted(names) if name >= first]
-    following = base64.urlsafe_b64encode(rest[size].encode()).decode() if len(rest) > size else ""
-    return NamePage(rest[:size], following)
+    next_marker = base64.urlsafe_b64encode(rest[size].encode()).decode() if len(rest) > size else ""
+    return NamePage(rest[:size], next_marker)
 
 
 def list_response(

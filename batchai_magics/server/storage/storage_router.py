@@ -151,7 +151,7 @@ class StorageRouter:
         )
 
     def _with_service(self, call: ApiCall, resource: StorageResource) -> StorageResource:
-        """The resource with its service; if the request does not tell, the one that has such a share.
+        """The resource with its service; if the request names none, the service that has such a share.
 
         A list of the account is for both services.
         """
@@ -167,9 +167,9 @@ class StorageRouter:
         if not _has_share(backend.storage, name):
             return replace(resource, service="blob")
         if call.method in ("GET", "HEAD") and resource.path:
-            holders = [service for service in ("file", "blob") if _has_file(backend, service, resource)]
-            if len(holders) < 2:
-                return replace(resource, service="".join(holders) or "file")
+            services = [service for service in ("file", "blob") if _has_file(backend, service, resource)]
+            if len(services) < 2:
+                return replace(resource, service="".join(services) or "file")
         text = (
             f"A share and a container are both called {resource.share}, and the request says neither."
             f" Ask at the host {resource.account}.file.localhost or {resource.account}.blob.localhost,"
@@ -283,11 +283,11 @@ class StorageEndpoint:
     def __init__(
         self, router: StorageRouter, limits: ServerLimits, *, bodies: RequestBodies, waiting: LongPolling
     ) -> None:
-        self._router, self._limits, self._bodies, self._waiting = (router, limits, bodies, waiting)
+        self._router, self._limits, self._bodies, self._long_polling = router, limits, bodies, waiting
         self.threads = ThreadPool(limits.threads)
 
     async def respond(self, request: Request) -> ApiResponse:
-        """The response with the version of the request, for other clients without what only our own reads."""
+        """The response with the version of the request; other clients get no extensions for our own."""
         respond = partial(self._respond, request)
         response = await response_or_error(request, respond, storage_error_response)
         if OWN_CLIENT not in request.headers:
@@ -300,15 +300,15 @@ class StorageEndpoint:
         head, address = parse_head(request), client_address(request)
         origin = RequestOrigin(datetime.now(timezone.utc), address, request.url.scheme == "https")
         authorized = await self.threads.run(partial(self._router.authorize, head, origin))
-        received = self._bodies.received(
+        body = self._bodies.received(
             request,
             head,
             f"{authorized.principal} at {address}",
             max_bytes=self._limits.range_bytes,
             spooled_bytes=self._limits.blob_bytes,
         )
-        async with received as call:
+        async with body as call:
             handle = partial(self.threads.run, partial(authorized.respond, call))
-            # an error is a response here: a call that waits for bytes goes on waiting after a 416
+            # errors are responses here: a call that waits for bytes continues to wait after a 416
             ask = partial(response_or_error, request, handle, storage_error_response)
-            return await self._waiting.wait_for_bytes(call, ask)
+            return await self._long_polling.wait_for_bytes(call, ask)

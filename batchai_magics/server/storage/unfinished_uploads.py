@@ -43,9 +43,8 @@ class PartFiles:
         """Registers a new part file beside a file and returns its unique path."""
         name = uuid.uuid4().hex
         part = str(PurePosixPath(resource.path).with_name(f"{_PREFIX}{name}"))
-        place = {"service": resource.service, "share": resource.backend_share, "path": part}
-        note = {**place, "pid": os.getpid()}
-        write(self._folder / f"{name}.json", json.dumps(note))
+        location = {"service": resource.service, "share": resource.backend_share, "path": part}
+        write(self._folder / f"{name}.json", json.dumps({**location, "pid": os.getpid()}))
         return part
 
     def end(self, part: str) -> None:

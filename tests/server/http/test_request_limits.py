@@ -104,7 +104,7 @@ def test_a_request_for_a_token_of_this_machine_is_not_written_down(tmp_path: Pat
 
 
 def test_a_log_that_is_large_makes_room_for_another_and_the_oldest_goes(tmp_path: Path) -> None:
-    log = AccessLog(tmp_path / "access.log", largest=100)
+    log = AccessLog(tmp_path / "access.log", max_bytes=100)
     for number in range(50):
         log.record("PUT", f"/{number}", 200, {})
     log.close()
