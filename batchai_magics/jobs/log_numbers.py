@@ -6,7 +6,7 @@ import math
 import threading
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from batchai_magics.metrics.runs.log_runs import RUN_KEYS, first_placed_line, op
 from batchai_magics.metrics.runs.mean_rates import ProcessNumbers
 from batchai_magics.metrics.runs.metric_traits import MetricTraits, traits_of
 from batchai_magics.metrics.runs.positions import Positions
-from batchai_magics.metrics.runs.run_metrics import QUALIFIERS, RunMetrics
+from batchai_magics.metrics.runs.run_metrics import RunMetrics, lines_by_metric
 from batchai_magics.metrics.runs.stragglers import stragglers
 from batchai_magics.metrics.runs.timeline import Timeline, in_time_order, never_falls
 
@@ -205,24 +205,18 @@ class LogNumbers:
         if self._start is None:
             rows = chain.from_iterable(zip(lines.rows, lines.times, strict=True) for lines in part.lines)
             self._start = min(((row, time) for row, time in rows if time is not None), default=(0, None))[1]
-        grouped = _StepsByRank(Column(), Column(), ())
-        for metric, pieces in self._pieces(part).items():
-            fits, steps, ranks, values, epochs, seconds = in_row_order(pieces)[1:]
-            if steps is not grouped.steps or ranks is not grouped.ranks:  # metrics of a line share them
-                grouped = _StepsByRank.of(steps, ranks, fits)
-            self._add_values(metric, grouped, [steps, ranks, values, epochs, seconds])
-
-    def _pieces(self, part: MeasurementTable) -> Mapping[MetricName, Sequence[Sequence[Column]]]:
-        """The rows, then the columns of each metric that is drawn, in pieces."""
-        series = defaultdict[MetricName, list[list[Column]]](list)
-        metrics: dict[str, MetricName] = {}
-        for lines in sorted(part.lines, key=lambda each: each.rows[0]):
-            rest = [lines.epochs, self._seconds(lines.times)]
-            for metric, steps, values in zip(lines.metrics, lines.steps, lines.values, strict=True):
-                if metric == BAND or (metric.name, metric.unit) not in QUALIFIERS:
-                    columns = [lines.rows, lines.fits, steps, lines.ranks, values, *rest]
-                    series[metrics.setdefault(metric.name, metric)].append(columns)
-        return series
+        timed = part.with_lines(replace(lines, times=self._seconds(lines.times)) for lines in part.lines)
+        steps, ranks, by_rank = Column(), Column(), list[_RankSteps]()
+        for metric, own in lines_by_metric(timed, qualifiers=[BAND]).items():
+            pieces = (
+                [each.rows, each.fits, each.steps[i], each.ranks, each.values[i], each.epochs, each.times]
+                for each, i in own
+            )
+            _, fits, *columns = in_row_order([*pieces])
+            if columns[0] is not steps or columns[1] is not ranks:  # metrics of a line share them
+                steps, ranks = columns[:2]
+                by_rank = [*_steps_by_rank(steps, ranks, fits)]
+            self._add_values(metric, by_rank, columns)
 
     def _seconds(self, times: Column) -> Column:
         """Times since the start."""
@@ -231,13 +225,15 @@ class LogNumbers:
             return times
         return Column([None if time is None else time - start for time in times])
 
-    def _add_values(self, metric: MetricName, grouped: _StepsByRank, columns: Sequence[Column]) -> None:
+    def _add_values(
+        self, metric: MetricName, by_rank: Iterable[_RankSteps], columns: Sequence[Column]
+    ) -> None:
         """Adds values of a metric to the lines that they belong to: each segment has its own.
 
         `columns` are steps, ranks, values, epochs and seconds.
         """
         lines, segments_of = defaultdict[str, list[int]](list), self._segments[metric.name]
-        for rank, indices, steps, fits, is_rising in grouped.of_each:
+        for rank, indices, steps, fits, is_rising in by_rank:
             for segment in segments_of[rank].split(steps, fits, is_rising=is_rising):
                 lines[self._line_of(metric.name, segment)] += indices[segment.begin : segment.end]
         in_order = sorted(lines.items(), key=lambda each: min(each[1])) if len(lines) > 1 else lines.items()
@@ -268,22 +264,11 @@ class _RankSteps(NamedTuple):
     is_rising: bool
 
 
-class _StepsByRank(NamedTuple):
-    """The steps and ranks of values, and the steps of each rank."""
-
-    steps: Column
-    ranks: Column
-    of_each: Sequence[_RankSteps]
-
-    @classmethod
-    def of(cls, steps: Column, ranks: Column, fits: Column) -> _StepsByRank:
-        """Groups steps by rank."""
-        every = []
-        for rank, indices in indices_by_rank(ranks).items():
-            own, own_fits = steps.at(indices), fits.at(indices)
-            is_rising = (fits.is_constant or len({*own_fits}) == 1) and never_falls(own)
-            every.append(_RankSteps(rank, indices, own, own_fits, is_rising))
-        return cls(steps, ranks, every)
+def _steps_by_rank(steps: Column, ranks: Column, fits: Column) -> Iterator[_RankSteps]:
+    for rank, indices in indices_by_rank(ranks).items():
+        own, own_fits = steps.at(indices), fits.at(indices)
+        is_rising = (fits.is_constant or len({*own_fits}) == 1) and never_falls(own)
+        yield _RankSteps(rank, indices, own, own_fits, is_rising)
 
 
 class NumberColumns:

@@ -191,7 +191,7 @@ class _Drawing:
         share = count if metric.is_summed else 1
         by_x: dict[float, list[float]] = {}
         for columns in metric.ranks.values():
-            for x, value in zip(*columns.placed(self.axis, self._start), strict=True):
+            for x, value, _ in zip(*columns.placed(self.axis, self._start), strict=True):
                 if isfinite(value):
                     by_x.setdefault(x, []).append(value * share)
         places = sorted(by_x)

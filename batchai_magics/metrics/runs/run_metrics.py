@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, compress, islice, zip_longest
 from operator import itemgetter, lt
 from typing import NamedTuple, cast
 
-from batchai_magics.metrics.measurement import RATE_UNIT, TOTAL, Fact, Record
+from batchai_magics.metrics.measurement import RATE_UNIT, TOTAL, Fact, MetricName, Record
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable, Rank, by_rank
 from batchai_magics.metrics.runs.fits import Segments, fit_names
 from batchai_magics.metrics.runs.log_runs import runs
@@ -54,16 +54,17 @@ class MetricColumns(NamedTuple):
     fits: Sequence[int]
     fit_names: Sequence[str]
 
-    def placed(self, axis: str, start: float = 0.0) -> tuple[Sequence[float], Sequence[float]]:
-        """Positions and values of the points that one of AXES can place.
+    def placed(self, axis: str, start: float = 0.0) -> tuple[Sequence[float], Sequence[float], Sequence[int]]:
+        """Positions, values and fits of the points that one of AXES can place.
 
         `start` is the time that counts as 0.
         """
         places = self._positions_on(axis)
-        if None in places:
-            is_placed = [place is not None for place in places]
-            return _known([*compress(places, is_placed)], axis, start), [*compress(self.values, is_placed)]
-        return _known(places, axis, start), self.values
+        if None not in places:
+            return _known(places, axis, start), self.values, self.fits
+        is_placed = [place is not None for place in places]
+        values, fits = [*compress(self.values, is_placed)], [*compress(self.fits, is_placed)]
+        return _known([*compress(places, is_placed)], axis, start), values, fits
 
     def _positions_on(self, axis: str) -> Sequence[float | None]:
         if axis in ("step", ORDER):
@@ -72,11 +73,7 @@ class MetricColumns(NamedTuple):
 
     def curves(self, axis: str, start: float = 0.0) -> list[Curve]:
         """The last value at each position, of each segment in file order."""
-        positions, values = self.placed(axis, start)
-        fits = self.fits
-        if len(positions) < len(fits):
-            places = self._positions_on(axis)
-            fits = [fit for fit, place in zip(fits, places, strict=True) if place is not None]
+        positions, values, fits = self.placed(axis, start)
         if all(map(lt, positions, islice(positions, 1, None))):
             return [Curve(positions, values, self.fit_names[fits[0]] if fits else "")]
         curves = []
@@ -360,21 +357,29 @@ class RunMetrics(Mapping[str, Metric]):
 
 def _series(run: MeasurementTable) -> Iterator[tuple[MetricTraits, str, Mapping[Rank, MetricColumns]]]:
     """Each metric with its unit and its points by rank, in file order."""
-    places: defaultdict[str, list[tuple[LineColumns, int]]] = defaultdict(list)
-    for lines in sorted(run.lines, key=lambda each: each.rows[0]):
-        for number, metric in enumerate(lines.metrics):
-            if (metric.name, metric.unit) not in QUALIFIERS:
-                places[metric.name].append((lines, number))
     names = fit_names(fact for _, fact in run.facts)
-    for name, found in places.items():
-        first, number = found[0]
-        _, unit, phase = first.metrics[number]
+    for (name, unit, phase), own in lines_by_metric(run).items():
         columns = by_rank(
             (lines, [lines.steps[i], lines.epochs, lines.times, lines.values[i], lines.fits])
-            for lines, i in found
+            for lines, i in own
         )
         ranks = {
             rank: MetricColumns(steps, epochs, times, values, fits, names)
             for rank, (steps, epochs, times, values, fits) in columns.items()
         }
         yield traits_of(name, phase, unit), unit, ranks
+
+
+def lines_by_metric(
+    run: MeasurementTable, qualifiers: Collection[MetricName] = ()
+) -> Mapping[MetricName, Sequence[tuple[LineColumns, int]]]:
+    """The lines that have each metric, with its index among theirs, in file order.
+
+    Numbers that qualify others are left out, but for these `qualifiers`.
+    """
+    found, firsts = defaultdict[MetricName, list[tuple[LineColumns, int]]](list), dict[str, MetricName]()
+    for lines in sorted(run.lines, key=lambda each: each.rows[0]):
+        for index, metric in enumerate(lines.metrics):
+            if metric in qualifiers or (metric.name, metric.unit) not in QUALIFIERS:
+                found[firsts.setdefault(metric.name, metric)].append((lines, index))
+    return found
