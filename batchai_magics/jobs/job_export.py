@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from batchai_magics.errors import StorageError, UnreachableError, UsageError, did_you_mean
 from batchai_magics.metrics.measurement import Record, json_value
 from batchai_magics.metrics.reading.event_files import EventFileWriter
-from batchai_magics.metrics.runs.log_records import MetricPoints
+from batchai_magics.metrics.runs.positions import MetricPoints
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.runs.labels import Labels
 from batchai_magics.models.runs.scalar_export import ExportedRun, ScalarWriter, check_tracking_uri

@@ -45,10 +45,10 @@ from batchai_magics.metrics.reading.progress_reader import (
     Progress,
     ProgressReader,
 )
+from batchai_magics.metrics.runs.log_records import in_time_order
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.metrics.runs.resource_usage import UsageCurves
 from batchai_magics.metrics.runs.run_metrics import RunMetrics
-from batchai_magics.metrics.runs.timeline import in_time_order
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resource_ids import ResourceId

@@ -16,13 +16,14 @@ from batchai_magics.metrics.grammar.metric_names import TRAIN
 from batchai_magics.metrics.measurement import ATTEMPT, FIT, RATE_UNIT, Fact, MetricName, Record
 from batchai_magics.metrics.measurement_table import MeasurementTable, Rank, in_row_order, indices_by_rank
 from batchai_magics.metrics.runs.fits import Segment, Segments
+from batchai_magics.metrics.runs.log_records import in_time_order
 from batchai_magics.metrics.runs.log_runs import RUN_KEYS, first_placed_line, opens_run
 from batchai_magics.metrics.runs.mean_rates import ProcessNumbers
 from batchai_magics.metrics.runs.metric_traits import MetricTraits, traits_of
 from batchai_magics.metrics.runs.positions import Positions
 from batchai_magics.metrics.runs.run_metrics import RunMetrics, lines_by_metric
-from batchai_magics.metrics.runs.stragglers import stragglers
-from batchai_magics.metrics.runs.timeline import Timeline, in_time_order, never_falls
+from batchai_magics.metrics.runs.steady_speed import stragglers
+from batchai_magics.metrics.runs.timeline import Timeline, never_falls
 
 MAX_SEGMENTS = 20  # lines of a metric
 VALUE_BYTES = 24  # with its position

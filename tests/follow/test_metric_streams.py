@@ -8,8 +8,8 @@ from batchai_magics.backends.base import Chunk, WriteTime
 from batchai_magics.follow.metric_streams import MIN_COLUMN_BYTES, MetricStreams
 from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics.measurement import Measurement
+from batchai_magics.metrics.runs.log_records import in_time_order
 from batchai_magics.metrics.runs.run_summary import summarize
-from batchai_magics.metrics.runs.timeline import in_time_order
 from tests.metrics.log_text import step
 
 OUT, ERR, FILES = "stdout.txt", "stderr.txt", TRAINER_LOG

@@ -19,11 +19,11 @@ from batchai_magics.metrics.charts.run_chart import plot
 from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.metrics.runs.comparison import compare
 from batchai_magics.metrics.runs.log_metrics import LogMetrics
-from batchai_magics.metrics.runs.log_records import MetricPoints
+from batchai_magics.metrics.runs.log_records import in_time_order
 from batchai_magics.metrics.runs.number_frames import tidy
+from batchai_magics.metrics.runs.positions import MetricPoints
 from batchai_magics.metrics.runs.run_metrics import RunMetrics
 from batchai_magics.metrics.runs.run_summary import summarize
-from batchai_magics.metrics.runs.timeline import in_time_order
 from batchai_magics.widgets.comparison.comparison_view import MAX_POINTS, line_columns
 from tests.metrics.log_text import segments_of
 from tests.widgets.scripted_job import JOB

@@ -41,8 +41,9 @@ from batchai_magics.log_lines import LogBlock
 from batchai_magics.metrics.measurement import Measurement, Record
 from batchai_magics.metrics.reading.event_files import EventFileWriter
 from batchai_magics.metrics.reading.log_parser import Parser
-from batchai_magics.metrics.runs.log_records import MetricPoints, PrintedNumbers, records_in
+from batchai_magics.metrics.runs.log_records import PrintedNumbers, records_in
 from batchai_magics.metrics.runs.metric_traits import MetricPreferences
+from batchai_magics.metrics.runs.positions import MetricPoints
 from batchai_magics.metrics.runs.resource_usage import is_idle
 from batchai_magics.metrics.runs.run_metrics import RunMetrics
 from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation

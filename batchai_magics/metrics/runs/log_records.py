@@ -1,24 +1,22 @@
-"""Parses blocks of a log into records, with rank and time of each line, and these into points to export."""
+"""The records of a job's logs: each with its rank and time, none twice, those of several files in order."""
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple, Protocol
 
 from batchai_magics.log_lines import Span, WriteTime
-from batchai_magics.metrics.measurement import ATTEMPT, Fact, Measurement, Record
+from batchai_magics.metrics.column import Column
+from batchai_magics.metrics.measurement import ATTEMPT, Fact, Measurement, MetricName, Record
+from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable
 from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.reading.timestamps import WriteTimes
-from batchai_magics.metrics.runs.fits import NO_FIT
 from batchai_magics.metrics.runs.metric_traits import traits_of
 from batchai_magics.metrics.runs.number_frames import numbers
-from batchai_magics.metrics.runs.positions import Positions
-from batchai_magics.metrics.runs.timeline import Timeline
-from batchai_magics.models.runs.scalar_export import ScalarPoint
 
 
 class _LogBlock(Protocol):
@@ -117,45 +115,35 @@ def _part(block: _LogBlock, start: int, end: int, rank: int | None) -> RankPart:
     return RankPart(block.data[start - block.offset : end - block.offset], start, rank)
 
 
-class MetricPoints:
-    """Converts records to points as they arrive; the steps of a series only increase.
+def in_time_order(parts: Iterable[Iterable[Record]]) -> MeasurementTable:
+    """The records of several files in the order of their times; without times, file by file."""
+    tables = [table for table in map(MeasurementTable.of, parts) if len(table)]
+    if len(tables) < 2:
+        return tables[0] if tables else MeasurementTable()
+    timed = [(time, file, row) for file, table in enumerate(tables) for row, time in _times(table)]
+    new_rows: list[dict[int, int]] = [{} for _ in tables]
+    for new_row, (_, file, row) in enumerate(sorted(timed, key=itemgetter(0))):
+        new_rows[file][row] = new_row
+    lines = defaultdict[tuple[MetricName, ...], list[LineColumns]](list)
+    facts = list[tuple[int, Fact]]()
+    for table, row_of in zip(tables, new_rows, strict=True):
+        for columns in table.copy().lines:
+            columns.rows = Column([row_of[row] for row in columns.rows])
+            lines[columns.metrics].append(columns)
+        facts += [(row_of[row], fact) for row, fact in table.facts]
+    joined = map(LineColumns.joined, lines.values())
+    return MeasurementTable(joined, sorted(facts, key=itemgetter(0)), len(timed))
 
-    Where a position goes back, or repeats below the heading of another fit, its steps go on behind those
-    before; an attempt repeats those of the previous one. Numbers without a time get the last known one.
-    """
 
-    def __init__(self, started: float) -> None:
-        self._time = started
-        self._timeline, self._positions = Timeline(), Positions()
-        self._shifts: dict[tuple[str, int | None], tuple[int, int, int]] = {}  # last step, what is added, fit
-
-    def of(self, records: Iterable[Record]) -> Iterator[ScalarPoint]:
-        """Yields the points of the next records."""
-        table = self._positions.of(self._timeline.add(records))
-        fits = dict(chain.from_iterable(zip(lines.rows, lines.fits, strict=True) for lines in table.lines))
-        for row, records_of_row in table.rows():
-            if isinstance(records_of_row[0], Fact) and records_of_row[0].key == ATTEMPT:
-                self._shifts.clear()
-            for number in numbers(records_of_row):
-                self._time = self._time if number.wall_time is None else number.wall_time
-                step = self._step_of(number, fits.get(row, NO_FIT))
-                yield ScalarPoint(number.name, number.value, step, self._time, number.rank)
-
-    def _step_of(self, number: Measurement, fit: int) -> int:
-        """The step of the next point of a series."""
-        series = (number.name, number.rank)
-        step = self._positions.count(*series) if number.step is None else number.step
-        last, shift, last_fit = self._shifts.get(series, (step, 0, fit))
-        if step > last:
-            shift = 0  # the epoch of a counter that went back is known now
-        elif step + shift < last + (fit != last_fit):
-            shift = last + 1 - step
-        self._shifts[series] = step + shift, shift, fit
-        return step + shift
-
-    def now(self) -> None:
-        """Gives numbers without a time the current one."""
-        self._time = time.time()
+def _times(table: MeasurementTable) -> Iterator[tuple[int, float]]:
+    """Each row and the time up to which it was written; without a time of its own, the row before's."""
+    times = {row: fact.wall_time for row, fact in table.facts}
+    for lines in table.lines:
+        times.update(zip(lines.rows, lines.times, strict=True))
+    latest = 0.0
+    for row, time in sorted(times.items(), key=itemgetter(0)):
+        latest = max(latest, time or 0.0)
+        yield row, latest
 
 
 MAX_PLACES = 1 << 18

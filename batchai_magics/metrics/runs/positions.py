@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+import time
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from batchai_magics.metrics.measurement import ATTEMPT
+from batchai_magics.metrics.measurement import ATTEMPT, Fact, Measurement, Record
 from batchai_magics.metrics.measurement_table import MeasurementTable, Rank
-from batchai_magics.metrics.runs.timeline import LineRun, RunSteps, line_runs, with_steps
+from batchai_magics.metrics.runs.fits import NO_FIT
+from batchai_magics.metrics.runs.number_frames import numbers
+from batchai_magics.metrics.runs.timeline import LineRun, RunSteps, Timeline, line_runs, with_steps
+from batchai_magics.models.runs.scalar_export import ScalarPoint
 
 AXES = ("step", "epoch", "time")
 """The x axes of a chart: steps over the whole run, epochs, seconds since the first number."""
@@ -94,6 +98,47 @@ class Positions:
         ranges = {first: range(first, first + count) for first in firsts}
         numbers = iter(firsts)
         return [ranges[next(numbers)] if own[0] is None else own for own in steps]
+
+
+class MetricPoints:
+    """Converts records to points as they arrive; the steps of a series only increase.
+
+    Where a position goes back, or repeats below the heading of another fit, its steps go on behind those
+    before; an attempt repeats those of the previous one. Numbers without a time get the last known one.
+    """
+
+    def __init__(self, started: float) -> None:
+        self._time = started
+        self._timeline, self._positions = Timeline(), Positions()
+        self._shifts: dict[tuple[str, int | None], tuple[int, int, int]] = {}  # last step, what is added, fit
+
+    def of(self, records: Iterable[Record]) -> Iterator[ScalarPoint]:
+        """Yields the points of the next records."""
+        table = self._positions.of(self._timeline.add(records))
+        fits = dict(chain.from_iterable(zip(lines.rows, lines.fits, strict=True) for lines in table.lines))
+        for row, records_of_row in table.rows():
+            if isinstance(records_of_row[0], Fact) and records_of_row[0].key == ATTEMPT:
+                self._shifts.clear()
+            for number in numbers(records_of_row):
+                self._time = self._time if number.wall_time is None else number.wall_time
+                step = self._step_of(number, fits.get(row, NO_FIT))
+                yield ScalarPoint(number.name, number.value, step, self._time, number.rank)
+
+    def _step_of(self, number: Measurement, fit: int) -> int:
+        """The step of the next point of a series."""
+        series = (number.name, number.rank)
+        step = self._positions.count(*series) if number.step is None else number.step
+        last, shift, last_fit = self._shifts.get(series, (step, 0, fit))
+        if step > last:
+            shift = 0  # the epoch of a counter that went back is known now
+        elif step + shift < last + (fit != last_fit):
+            shift = last + 1 - step
+        self._shifts[series] = step + shift, shift, fit
+        return step + shift
+
+    def now(self) -> None:
+        """Gives numbers without a time the current one."""
+        self._time = time.time()
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from typing import NamedTuple, cast
 from batchai_magics.metrics.measurement import RATE_UNIT, TOTAL, Fact, MetricName, Record
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable, Rank, by_rank
 from batchai_magics.metrics.runs.fits import Segments, fit_names
-from batchai_magics.metrics.runs.log_runs import runs
+from batchai_magics.metrics.runs.log_runs import RunHeader, run_header, runs
 from batchai_magics.metrics.runs.mean_rates import has_mean_rates, mean_rates
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import (
@@ -30,7 +30,6 @@ from batchai_magics.metrics.runs.metric_traits import (
     traits_of,
 )
 from batchai_magics.metrics.runs.positions import AXES, ORDER, Positions
-from batchai_magics.metrics.runs.run_header import RunHeader, run_header
 from batchai_magics.metrics.runs.steady_speed import Speeds
 
 RATE = "images_per_sec"

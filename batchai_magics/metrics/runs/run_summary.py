@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import chain
 
 from batchai_magics.metrics.measurement import Record, json_value
+from batchai_magics.metrics.runs.log_runs import RunHeader
 from batchai_magics.metrics.runs.metric_summary import MetricSummary, number_text
 from batchai_magics.metrics.runs.metric_traits import (
     NO_PREFERENCES,
@@ -20,10 +21,8 @@ from batchai_magics.metrics.runs.metric_traits import (
     traits_of,
 )
 from batchai_magics.metrics.runs.positions import AXES
-from batchai_magics.metrics.runs.run_header import RunHeader
 from batchai_magics.metrics.runs.run_metrics import RATE, RunMetrics
-from batchai_magics.metrics.runs.steady_speed import Speed, rate_per_node, skew
-from batchai_magics.metrics.runs.stragglers import stragglers
+from batchai_magics.metrics.runs.steady_speed import Speed, rate_per_node, skew, stragglers
 
 _MOST_POINTS = 200
 _LEAST_POINTS = 5

@@ -25,37 +25,6 @@ from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTab
 from batchai_magics.metrics.runs.fits import FitHeadings
 
 
-def in_time_order(parts: Iterable[Iterable[Record]]) -> MeasurementTable:
-    """The records of several files in the order of their times; without times, file by file."""
-    tables = [table for table in map(MeasurementTable.of, parts) if len(table)]
-    if len(tables) < 2:
-        return tables[0] if tables else MeasurementTable()
-    timed = [(time, file, row) for file, table in enumerate(tables) for row, time in _times(table)]
-    new_rows: list[dict[int, int]] = [{} for _ in tables]
-    for new_row, (_, file, row) in enumerate(sorted(timed, key=itemgetter(0))):
-        new_rows[file][row] = new_row
-    lines = defaultdict[tuple[MetricName, ...], list[LineColumns]](list)
-    facts = list[tuple[int, Fact]]()
-    for table, row_of in zip(tables, new_rows, strict=True):
-        for columns in table.copy().lines:
-            columns.rows = Column([row_of[row] for row in columns.rows])
-            lines[columns.metrics].append(columns)
-        facts += [(row_of[row], fact) for row, fact in table.facts]
-    joined = map(LineColumns.joined, lines.values())
-    return MeasurementTable(joined, sorted(facts, key=itemgetter(0)), len(timed))
-
-
-def _times(table: MeasurementTable) -> Iterator[tuple[int, float]]:
-    """Each row and the time up to which it was written; without a time of its own, the row before's."""
-    times = {row: fact.wall_time for row, fact in table.facts}
-    for lines in table.lines:
-        times.update(zip(lines.rows, lines.times, strict=True))
-    latest = 0.0
-    for row, time in sorted(times.items(), key=itemgetter(0)):
-        latest = max(latest, time or 0.0)
-        yield row, latest
-
-
 class Timeline:
     """Places the numbers of a run as they come. Those that were placed may move when more is known.
 

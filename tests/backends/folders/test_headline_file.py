@@ -6,7 +6,7 @@ import pytest
 
 from batchai_magics.backends.folders.run_watch import MAX_RECENT, HeadlineFile
 from batchai_magics.metrics import read_metrics
-from batchai_magics.metrics.runs.log_records import MetricPoints
+from batchai_magics.metrics.runs.positions import MetricPoints
 from tests.metrics.log_text import run
 
 

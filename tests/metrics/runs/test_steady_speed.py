@@ -14,11 +14,12 @@ from batchai_magics.metrics.runs.steady_speed import (
     Interval,
     RankHistory,
     Speeds,
+    chance,
     intervals,
     steady_speed,
+    stragglers,
     warm_up_steps,
 )
-from batchai_magics.metrics.runs.stragglers import chance, stragglers
 from tests.metrics.log_text import run
 
 EVERY = 10
