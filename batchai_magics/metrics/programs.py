@@ -1000,8 +1000,8 @@ PROGRAM_FACTS = (
     ),
     ProgramFact(
         program="DLLogger",
-        sample="DLL?{L}? 2020-11-09 09:33:02.123456 - PARAMETER <name:batch_size_per_gpu> : <value:64>",
-        literals=(b" - PARAMETER ",),
+        sample="PARAMETER <name:batch_size_per_gpu> : <value:64>",
+        literals=(b"PARAMETER ",),
         words={"name": r"\w{1,80}", "value": r"\S{1,80}"},
     ),
 )

@@ -133,7 +133,8 @@ class Prefixes(NamedTuple):
     """Where the message begins and ends, and what the prefixes before it tell.
 
     `rank` is the span of the rank's digits, `label` that of a bare number in front, which is a rank or a
-    position. `has_origin`: a time, a level or a source was among the prefixes.
+    position. `has_origin`: a time, a level or a source was among the prefixes. `name_begin` is where the name
+    right before the message begins, a logger's or the message's own first word: `INFO: Model: resnet50`.
     """
 
     begin: int
@@ -143,6 +144,7 @@ class Prefixes(NamedTuple):
     label_begin: int = 0
     phase: str | None = None
     has_origin: bool = False
+    name_begin: int | None = None
 
     @property
     def rank_or_label(self) -> tuple[int, int] | None:
@@ -152,7 +154,7 @@ class Prefixes(NamedTuple):
 
 def read_prefixes(text: bytes, *, are_labels_ranks: bool = False) -> Prefixes:
     """Pass the prefixes of a line without its end; a number in front of it may be known to be a rank."""
-    at, rank, label, label_begin, phase, has_origin = 0, None, None, 0, None, False
+    at, rank, label, label_begin, phase, has_origin, name_begin = 0, None, None, 0, None, False, None
     end = len(text.rstrip(b" \t\r"))
     if (b".py:" in text or b"[repeated " in text) and (tail := _TAIL.search(text)):
         end = tail.start()
@@ -162,8 +164,9 @@ def read_prefixes(text: bytes, *, are_labels_ranks: bool = False) -> Prefixes:
         decoration = _DECORATION.match(text, at)
         if decoration:
             at = decoration.end()
-        found = _element_at(text, at)
+        begin, found = at, _element_at(text, at)
         if found is not None:
+            name_begin = None
             groups = found.groupdict()
             if groups.get("rank"):
                 rank = found.span("rank")
@@ -171,17 +174,17 @@ def read_prefixes(text: bytes, *, are_labels_ranks: bool = False) -> Prefixes:
                 has_origin = True
                 rank, label = rank or label, None  # a position has no time or level behind it
         elif label is None and (found := _BRACKET_LABEL.match(text, at) or _NUMBER_LABEL.match(text, at)):
-            label, label_begin = found.span("rank"), at
+            label, label_begin, name_begin = found.span("rank"), at, None
         else:
             found = _name_at(text, at, has_origin=has_origin)
             if found is None:
                 break
             name = found["name"].decode("utf-8", "replace")
             phase = phase_of_word(name.rpartition(": ")[2]) or phase  # `[phase: test]`
-            has_origin = True
+            has_origin, name_begin = True, begin
         separator = _SEPARATOR.match(text, found.end())
         at = separator.end() if separator else found.end()
-    return Prefixes(min(at, end), end, rank, label, label_begin, phase, has_origin)
+    return Prefixes(min(at, end), end, rank, label, label_begin, phase, has_origin, name_begin)
 
 
 def trained_end(text: bytes, begin: int) -> int | None:

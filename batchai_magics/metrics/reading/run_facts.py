@@ -37,12 +37,6 @@ _NAMES = {
 _COUNTS = (_BATCH_SIZE, _PER_DEVICE, _GLOBAL, _DEVICE_COUNT)
 _COUNT = re.compile(r"\d{1,18}")
 _MOST_BYTES = 16 * 1024  # of a line with facts
-_LEVEL = rb"(?:DEBUG|INFO|WARNING)"
-_LOGGER_PREFIX = re.compile(
-    rb"(?:[IW](?:\d{4})?\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w./-]+:\d+\] +"  # glog and absl
-    rb"|" + _LEVEL + rb":[\w.]*: ?"  # Python logging
-    rb"|(?:- )?(?:[\w.]+ - )?" + _LEVEL + rb" - )?"
-)
 _ATTEMPT = ProgramFact(
     program="batchai",
     sample="[batchai] attempt <attempt:2> begins on <*:node2: Slurm took its nodes for another job>",
@@ -83,13 +77,12 @@ def facts_of(line: bytes, rank: int | None, offset: int, *, is_whole: bool) -> I
 
 def _key_values(line: bytes, *, is_whole: bool) -> Iterator[tuple[str, str]]:
     """The keys and values of the facts on a line."""
-    prefix = PREFIX.match(line)
-    logger = _LOGGER_PREFIX.match(line, prefix.end() if prefix else 0)
-    begin_of_fact = logger.end() if logger else 0
+    prefixes = read_prefixes(line)
+    begins = [begin for begin in (prefixes.begin, prefixes.name_begin) if begin is not None]
     for row, sample, expression in _EXPRESSIONS:
-        # a name in front may be of the text itself, as of `Model: …`, unless that has a fixed width
-        begin = read_prefixes(line).begin if row.has_fixed_width else begin_of_fact
-        if (is_whole or row.has_fixed_width) and (found := expression.match(line, begin)):
+        if not (is_whole or row.has_fixed_width):
+            continue
+        if found := next(filter(None, (expression.match(line, begin) for begin in begins)), None):
             texts = {name: found[group].decode("utf-8", "replace") for name, group in sample.texts}
             yield from _parameters(texts)
             return

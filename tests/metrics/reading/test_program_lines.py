@@ -34,6 +34,27 @@ def test_a_line_gives_its_entry_of_the_header(line):
     assert [(record.key, record.value) for record in read(line + "\n")] == [HEADER_LINES[line]]
 
 
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "INFO:root:",
+        "INFO:__main__: ",
+        "INFO: ",
+        "[INFO] ",
+        "2026-03-02 10:25:36,087 - root - INFO - ",
+        "2026-03-02 10:25:36 | INFO | ",
+        "I1121 10:00:00.360748 139885108074240 train.py:116] ",
+        "[trainer] ",
+    ],
+)
+@pytest.mark.parametrize(
+    ("line", "key", "value"),
+    [("Model: ResNet50", "model", "ResNet50"), ("Batch size: 32", "batch_size", "32")],
+)
+def test_a_fact_behind_the_prefix_of_a_logger_is_one(prefix, line, key, value):
+    assert [(record.key, record.value) for record in read(f"{prefix}{line}\n")] == [(key, value)]
+
+
 MARK = re.compile(
     r"<(?P<name>[\w{}/.@ -]+)!?(?:\[(?P<unit>[^]]*)\])?=(?P<number>[-+\d.,e]+)(?P<per>[ ]?[mu]?s)?>"
     r"|<(?P<text>\w+|\*):(?P<sample>[^>]*)>"
