@@ -705,7 +705,7 @@ PROGRAM_PREFIXES = (
     ProgramPrefix(
         program="AReaL",
         sample="(AReaL) 20250501-10:11:12.123 stats INFO: step <step=7>: loss=<loss=0.5>",
-        expression=rb"\([A-Za-z][\w.-]*\)(?=[ ]20\d{6}-\d\d:)",
+        expression=rb"\([A-Za-z][\w.-]*\)(?=[ ]\d{8}-\d\d:)",
     ),
     ProgramPrefix(
         program="CenterNet",

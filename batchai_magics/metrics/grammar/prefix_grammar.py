@@ -10,19 +10,20 @@ from batchai_magics.metrics.programs import PROGRAM_PREFIXES
 
 _CLOCK = rb"\d\d?:\d\d:\d\d(?:[.,]\d{1,9})?"
 _DATE = (
-    rb"(?:\d{4}[-/.]\d\d[-/.]\d\d|20\d{6}(?=[-_ ])"
+    rb"(?:\d{4}[-/.]\d\d[-/.]\d\d|\d{8}(?=[-_ ])"
     rb"|\d\d[-/]\d\d[-/]\d{4}|\d\d[-/]\d\d[-/]\d\d(?=[ T])|\d\d[-/]\d\d(?=[ T])"
     rb"|\d\d-[A-Z][a-z]{2}-\d{2,4}"
-    rb"|(?:[A-Z][a-z]{2},? )?(?:[A-Z][a-z]{2} [ \d]?\d|\d\d? [A-Z][a-z]{2} \d{4}))"
+    rb"|(?:[A-Z][a-z]{2},? )?\d\d? [A-Z][a-z]{2} \d{4})"
 )
+_DAY = rb"(?:[A-Z][a-z]{2},? )?[A-Z][a-z]{2} [ \d]?\d"
+_BEHIND_DATE = rb"(?:[T ,_-]|, | \| |[ ]{2})"
 _ZONE = rb"(?:Z|[ ]?[+-]\d\d:?\d\d|[ ](?:UTC|GMT|\([A-Z]{3,4}\)))?"
-TIME = (
+TIME = (  # digits count, not their values: other lines of the skeleton have the same plan
     rb"(?:"
-    + _DATE
-    + rb"(?:[T ,_-]|, | \| |[ ]{2}))?"
-    + _CLOCK
-    + _ZONE
-    + rb"(?:(?<!Z) (?:19|20)\d{2}(?=[ \[<\]:]))?(?:[ ][AP]M\b)?"
+    + (_DAY + _BEHIND_DATE + _CLOCK + _ZONE + rb"(?:(?<!Z) \d{4}(?=[ \[<\]:]))?")
+    + rb"|"
+    + (rb"(?:" + _DATE + _BEHIND_DATE + rb")?" + _CLOCK + _ZONE)
+    + rb")(?:[ ][AP]M\b)?"
 )
 _LEVEL = rb"(?i:DEBUG|INFO|WARNING|WARN|NOTICE|TRACE|SUCCESS)"
 _SOURCE = rb"[\w./<>+-]{1,120}\.(?:py|cc|cpp|cu|ipynb|rs|go)(?::[ ]{1,3}\d+(?=:)|\(\d+\)(?=:)|(?::\w+){0,2})"
@@ -72,7 +73,7 @@ _ELEMENTS = tuple(
         rb"(?P<rank>\d{1,6})(?=[ ]-[ ][A-Za-z_]\w*(?:\.\w+)*[ ]-[ ])",  # a process, behind a time
         rb"(?<=\d\])\[\d{5,7}\](?=[ ])",  # a process, behind a time
         rb"(?:/[\w./-]+)\.py\|\d+\|",  # Kubeflow
-        rb"\[?1[5-9]\d{8}(?:\.\d{1,9})?\]?:?(?=[ \t])",  # seconds since the epoch
+        rb"\[?\d{10}(?:\.\d{1,9})?\]?:?(?=[ \t])",  # seconds since the epoch
         rb"[\[({][ ]*" + _SOURCE + rb"(?: \(\d+\))?[\])}]:?",
         rb"\[line:[ ]?\d+\]",
         rb"(?<=\])\([A-Za-z_]\w*(?:\.\w+)+\)(?=[ ]-[ ])",  # a logger, behind a level

@@ -406,3 +406,26 @@ def test_headings_among_many_lines_of_prose_are_found():
     prose = b"the weather is fine today\n" * 50
     found = [record.value for record in read(prose + b"Fold 1\n" + prose + b"Fold 2\n" + prose)]
     assert found == ["Fold 1", "Fold 2"]
+
+
+@pytest.mark.parametrize(
+    ("first", "prefix"),
+    [
+        ("Sat Nov 91 90:19:42 5458 ", "Sat Nov 21 00:19:42 2026 "),
+        ("99999999-99:99:99 ", "20260302-10:25:36 "),
+        ("[9972447136.087] ", "[1772447136.087] "),
+        ("2024-13-45 99:99:99 ", "2026-03-02 10:25:36 "),
+        ("I9999 99:99:99.087654 140 train.py:88] ", "I0302 10:25:36.087654 140 train.py:88] "),
+    ],
+)
+@pytest.mark.parametrize("message", ["100 loss=0.5", "Validation accuracy: 27.5", "step 7 loss 0.5 acc 0.25"])
+def test_a_line_behind_an_invalid_date_is_read_like_any(first, prefix, message):
+    lines = [f"step 1: loss 1.5\n{each}{message}\n" for each in (first, prefix)]
+    alone = [[without_time(row) for row in rows_of(line)] for line in lines]
+    assert alone[0] == alone[1] != []
+    for order in (lines, lines[::-1]):
+        assert [without_time(row) for row in rows_of("".join(order))] == [*alone[0], *alone[1]]
+
+
+def without_time(row):
+    return {name: value for name, value in row.items() if name != "time"}
