@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from batchai_magics.metrics.grammar.metric_names import is_measure, is_timer, phase_of_word
 from batchai_magics.metrics.programs import PROGRAM_PREFIXES
+from batchai_magics.metrics.reading.timestamps import ISO_TIME
 
 _CLOCK = rb"\d\d?:\d\d:\d\d(?:[.,]\d{1,9})?"
 _DATE = (
@@ -18,7 +20,7 @@ _DATE = (
 _DAY = rb"(?:[A-Z][a-z]{2},? )?[A-Z][a-z]{2} [ \d]?\d"
 _BEHIND_DATE = rb"(?:[T ,_-]|, | \| |[ ]{2})"
 _ZONE = rb"(?:Z|[ ]?[+-]\d\d:?\d\d|[ ](?:UTC|GMT|\([A-Z]{3,4}\)))?"
-TIME = (  # digits count, not their values: other lines of the skeleton have the same plan
+_TIME = (  # digits count, not their values: other lines of the skeleton have the same plan
     rb"(?:"
     + (_DAY + _BEHIND_DATE + _CLOCK + _ZONE + rb"(?:(?<!Z) \d{4}(?=[ \[<\]:]))?")
     + rb"|"
@@ -31,48 +33,73 @@ _SOURCE = rb"[\w./<>+-]{1,120}\.(?:py|cc|cpp|cu|ipynb|rs|go)(?::[ ]{1,3}\d+(?=:)
 _DECORATION = re.compile(rb"[ \t>#|*=~\xe2\x80\xa2-]+")
 _RANK_WORD = rb"(?i:default|local[ _]?rank|rank|gpu|device|worker|process|proc|cuda)"
 _POSITION = rb"(?i:(?:global_)?step|epoch|ep|iter|iteration|it|batch|update|episode)"
+
+
+def any_of(expressions: Iterable[bytes]) -> bytes:
+    """An expression for any of these, whose groups are not captured."""
+    return rb"(?:" + re.sub(rb"\?P<\w+>", b"?:", rb"|".join(expressions)) + rb")"
+
+
+COLLECTOR_PREFIXES = (
+    rb"\[" + ISO_TIME + rb"\] \{[^}\n]*\} [A-Z]+ -(?= )",  # Airflow
+    rb"[A-Z]+\|" + ISO_TIME + rb"\|[^|\n]*\|\d+\|",  # Kubeflow's TensorFlow launcher
+    rb"\[pod/[^\]\s]+\]",  # kubectl logs --prefix
+    rb"\([A-Za-z_][\w.:<>-]* pid=\d+(?:, ip=[\w.:-]+)?\)",  # Ray
+)
+"""What collectors of logs put before lines, and before the labels of ranks."""
+
+RANK_LABEL = rb"[\[(<]" + _RANK_WORD + rb"[ _:=]{0,2}(?P<rank>\d{1,6})(?:/\d{1,6})?[\])>]:?"
+"""A label with a word for a rank, as of torchrun --tee, which can be nothing else."""
+
+HOST_LABELS = (
+    rb"\[[A-Za-z][\w.-]*:(?P<rank>\d{1,6})/\d{1,6}\]:?",  # host:rank/size
+    rb"(?<!\])\((?P<rank>\d{1,6})/\d{1,6}\)(?=[ \t])",  # icefall
+)
+"""Labels with a rank and how many there are, which launchers put before a line."""
+
+LABEL_IN_BRACKETS = rb"\[(?P<rank>\d{1,6})\]"  # MPICH -l
+LABEL_WITH_COLON = rb"(?P<rank>\d{1,6}):"  # srun -l
+"""Bare numbers, which may also be a position."""
+
 _ELEMENTS = tuple(
     re.compile(pattern)
     for pattern in (
         *(row.expression for row in PROGRAM_PREFIXES),
+        *COLLECTOR_PREFIXES,
+        RANK_LABEL,
+        *HOST_LABELS,
         rb"[IWEF]\d{4,8} " + _CLOCK + rb" +\d+ (?:[\w.-]+ )?[\w./-]+:\d+\]",  # glog and absl
-        rb"\[\d{1,18},(?:mpirank:)?(?P<rank>\d{1,6})(?:,[\w.-]+)?\]<std\w+>:",
+        rb"\[\d{1,18},(?:mpirank:)?(?P<rank>\d{1,6})(?:,[\w.-]+)?\]<std\w+>:",  # on a line as it is shown
         rb"\[[a-z]\w{0,30}\|(?P<rank>\d{1,6})\]:",  # torchx
-        rb"[\[(<]" + _RANK_WORD + rb"[ _:=]{0,2}(?P<rank>\d{1,6})(?:/\d{1,6})?[\])>]:?",
         rb"cuda:(?P<rank>\d{1,6})(?=[ ]\|)",
-        rb"\[[A-Za-z][\w.-]*:(?P<rank>\d{1,6})/\d{1,6}\]:?",  # host:rank/size
-        rb"(?<!\])\((?P<rank>\d{1,6})/\d{1,6}\)(?=[ \t])",  # icefall
         rb"(?i:rank)[ _:=-]{0,2}(?P<rank>\d{1,6})(?:/\d{1,6})?(?:\]|:|,|[ \t]+\||[ \t]-)(?=[ \t])",
         rb"(?i:gpu|proc|process)[ _]?(?P<rank>\d{1,6}):(?=[ \t])",
         _RANK_WORD
         + rb"[ _:=#]{0,2}(?P<rank>\d{1,6})(?:/\d{1,6})?[:,]?(?=[ \t]+(?:[|-][ \t]+)?"
         + _POSITION
         + rb"[ :=#\[]{1,9}\d)",
-        rb"\([A-Za-z_][\w.:<>-]* pid=\d+(?:, ip=[\w.:-]+)?\)",  # Ray
         rb"\(pid=[\w.-]+(?:, ip=[\w.:-]+)?\)",
-        rb"\[pod/[^\]\s]+\]",
-        rb"[^\t\n]{1,80}\t[^\t\n]{1,80}\t(?=\d{4}-\d\d-\d\dT[\d:.]{8,18}Z[ ])",  # GitHub: job and step
         rb"[A-Za-z][\w.-]* +\|(?= )(?<=\d \|)|[a-z][\w.-]*-\d+ +\|(?= )"
         rb"|algo-\d+-\w+ +\|(?= )",  # docker compose
+        rb"[^\t\n]{1,80}\t[^\t\n]{1,80}\t(?=\d{4}-\d\d-\d\dT[\d:.]{8,18}Z[ ])",  # GitHub: job and step
         rb"\[(?![^\]]*\b(?:step|epoch|iter)\w*[=:])(?:"
         + _LEVEL
         + rb"\|)?[^\[\]\n]{0,60}?"
-        + TIME
+        + _TIME
         + rb"[^\[\]\n]{0,100}\]:?",
-        rb"\(" + TIME + rb"\)",
+        rb"\(" + _TIME + rb"\)",
         rb"(?<![\s\S])[IWD](?=[ ][A-Z][a-z]+(?:ing|ation)[ ])",  # a level, as in `I Training of Epoch 3`
         rb"\{[\w./-]+\.py:\d+\}",
         rb"\[[ \t]*" + _LEVEL + rb"[ \t]*\]:?",
         rb"\[" + _LEVEL + rb"\|[^\[\]\n]{1,80}\]:?",
         rb"[(<]" + _LEVEL + rb"[)>]",
-        rb"(?P<level>" + _LEVEL + rb")(?::[\w.-]*:|:|\|(?=\d{4}-)|(?=[ \t]|\Z))",
+        rb"(?P<level>" + _LEVEL + rb")(?::[\w.-]*:|:|(?=[ \t]|\Z))",
         rb"[A-Z][a-z]{2,10}: (?=\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)",  # a word before a time
-        TIME + rb"(?:\|(?=/)|:(?=[ \t])|-(?=[A-Z\[])|(?=[ \t]|\[|\Z))",
+        _TIME + rb"(?::(?=[ \t])|-(?=[A-Z\[])|(?=[ \t]|\[|\Z))",
         rb"\d{4}-\d\d-\d\d \d\d:\d\d\.\d\d(?=[ ]\[)",
         rb"\d\d? [A-Z][a-z]{2} \d\d:\d\d(?::\d\d)?(?=[ \t]{1,8}" + _LEVEL + rb"\b)",
         rb"(?P<rank>\d{1,6})(?=[ ]-[ ][A-Za-z_]\w*(?:\.\w+)*[ ]-[ ])",  # a process, behind a time
         rb"(?<=\d\])\[\d{5,7}\](?=[ ])",  # a process, behind a time
-        rb"(?:/[\w./-]+)\.py\|\d+\|",  # Kubeflow
         rb"\[?\d{10}(?:\.\d{1,9})?\]?:?(?=[ \t])",  # seconds since the epoch
         rb"[\[({][ ]*" + _SOURCE + rb"(?: \(\d+\))?[\])}]:?",
         rb"\[line:[ ]?\d+\]",
@@ -88,10 +115,10 @@ _ELEMENTS = tuple(
     )
 )
 _ANY_ELEMENT = re.compile(
-    rb"|".join(re.sub(rb"\?P<\w+>", b"?:", element.pattern) for element in _ELEMENTS)
+    any_of(element.pattern for element in _ELEMENTS)
 )  # one search instead of one for each where there is none
-_BRACKET_LABEL = re.compile(rb"\[(?P<rank>\d{1,6})\](?::| |(?=[A-Z]))(?=[ \t]*\S)")
-_NUMBER_LABEL = re.compile(rb"(?P<rank>\d{1,6}): ")
+_BRACKET_LABEL = re.compile(LABEL_IN_BRACKETS + rb"(?::| |(?=[A-Z]))(?=[ \t]*\S)")
+_NUMBER_LABEL = re.compile(LABEL_WITH_COLON + rb" ")
 NUMBER_IN_FRONT = re.compile(rb" {0,3}(?:\[(?=\d{1,6}\])|(?=\d{1,6}:))(?P<rank>\d{1,6})[\]:] ")
 """What `srun -l` and `mpiexec -l` put in front of a line, and some programs as its position."""
 _NAMED = re.compile(rb"(?P<name>[A-Za-z_][\w./-]*)\$?(?:(?::[\w<>.]+)*:\d+(?=[ \t])|\[\d+\]:(?=[ \t]))")

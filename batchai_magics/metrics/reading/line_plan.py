@@ -237,14 +237,6 @@ def layout_of(
     )
 
 
-def prefix_expression(line: bytes, end: int, rank: Span | None) -> bytes:
-    """An expression for prefixes like those of a line; the rank is a group."""
-    begin, stop = rank or (end, end)
-    parts = (line[:begin], line[begin:stop], line[stop:end])
-    before, digits, behind = (_RUN.sub(_same_digits, re.escape(part)) for part in parts)
-    return b"(?m)^" + before + (b"(" + digits + b")" if rank else b"") + behind
-
-
 @lru_cache(4096)
 def compiled(expression: bytes) -> re.Pattern[bytes]:
     """Logs of one program have the same expressions, which take long to compile."""

@@ -8,54 +8,61 @@ the start of a line.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from batchai_magics.metrics.reading.timestamps import MIN_TIMESTAMP_BYTES, Timestamp, parse_timestamp
+from batchai_magics.metrics.grammar.prefix_grammar import (
+    COLLECTOR_PREFIXES,
+    HOST_LABELS,
+    LABEL_IN_BRACKETS,
+    LABEL_WITH_COLON,
+    RANK_LABEL,
+    any_of,
+)
+from batchai_magics.metrics.reading.timestamps import (
+    CTIME,
+    ISO_TIME,
+    MIN_TIMESTAMP_BYTES,
+    Timestamp,
+    parse_timestamp,
+)
 
-_CTIME = rb"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}"
-_ISO = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{0,9})?(?:Z|[+-]\d\d:?\d\d)?"
+_PASTED = rb"[ \t>#]"
+_CONTAINER = rb"[\w.-]+ +\| "  # of docker compose, which may have any name; a table's column looks the same
+_DECORATIONS = any_of((_PASTED, ISO_TIME + rb" ", _CONTAINER, *COLLECTOR_PREFIXES)) + rb"*"
+_BARE_IN_BRACKETS = LABEL_IN_BRACKETS + rb"(?::| )"
+_BRACKET_LABELS = (RANK_LABEL, _BARE_IN_BRACKETS)
+_LABELS_IN_FRONT = (*HOST_LABELS, LABEL_WITH_COLON + rb" ")
 
-_BRACKET_LABEL = (
-    rb"\[(?:default|[Rr]ank ?)?(?P<bracket>\d{1,6})\](?::| )"  # MPICH -l; torchrun --tee; PyTorch
-)
-_LABEL_BEGIN = (
-    rb"(?=\d{1,6}: )",  # srun -l
-    rb"\[[A-Za-z][\w.-]{0,60}:(?=\d{1,6}/\d{1,6}\] )",  # a host
-    rb"\((?=\d{1,6}/\d{1,6}\) )",  # icefall
-)
-_NUMBER_LABEL = rb"(?:" + rb"|".join(_LABEL_BEGIN) + rb")(?P<number>\d{1,6})(?:/\d{1,6})?[:\])] "
-_DECORATIONS = (
-    rb"[ \t>#]",  # pasted and quoted text
-    rb"\[" + _ISO + rb"\] \{[^}\n]*\} [A-Z]+ - ",  # Airflow
-    _ISO + rb" ",  # kubectl logs --timestamps
-    rb"[A-Z]+\|" + _ISO + rb"\|[^|\n]*\|\d+\| ?",  # Kubeflow's TensorFlow launcher
-    rb"[\w.-]+ +\| ",  # docker compose
-    rb"\[pod/[^\]\n]+\] ",  # kubectl logs --prefix
-    rb"\([A-Za-z_][\w.:<>-]{0,80} pid=\d+(?:, ip=[\w.:-]+)?\) ",  # Ray
-)
-PREFIX = re.compile(
-    rb"(?:" + rb"|".join(_DECORATIONS) + rb")*(?:(?:" + _BRACKET_LABEL + rb"|" + _NUMBER_LABEL + rb")[ \t]*)?"
-)
-"""The prefixes of a line; group `bracket` or `number` holds the rank, if any."""
 
-LABEL = re.compile(rb"(?:" + _BRACKET_LABEL + rb"|(?:\A|\n)" + _NUMBER_LABEL + rb")[ \t]*\Z")
-"""A label at the end of the text, directly before a record. Groups as in PREFIX."""
+def _ranks_of(labels: Iterable[bytes]) -> bytes:
+    """An expression for any of these labels, of which the only group that matches is the rank."""
+    return rb"(?:" + rb"|".join(labels).replace(rb"?P<rank>", b"") + rb")"
+
+
+PREFIX = re.compile(_DECORATIONS + rb"(?:" + _ranks_of((*_BRACKET_LABELS, *_LABELS_IN_FRONT)) + rb"[ \t]*)?")
+"""The prefixes of a line, for `rank_of`."""
+
+LABEL = re.compile(
+    rb"(?:" + _ranks_of(_BRACKET_LABELS) + rb"|(?:\A|\n)" + _ranks_of(_LABELS_IN_FRONT) + rb")[ \t]*\Z"
+)
+"""A label at the end of the text, directly before a record, for `rank_of`."""
 
 LABELLED_RETURN = re.compile(
-    rb"\n(?:" + rb"|".join(_DECORATIONS) + rb")*(?:"
-    rb"\[(?:default|[Rr]ank ?)\d{1,6}\](?::| )[^\n\r]*"
-    rb"|(?:\[\d{1,6}\](?::| )|(?:" + rb"|".join(_LABEL_BEGIN) + rb")\d{1,6}(?:/\d{1,6})?[:\])] )[ \t]*"
-    rb")\r"
+    rb"\n"
+    + _DECORATIONS
+    + any_of((RANK_LABEL + rb"[^\n\r]*", any_of((_BARE_IN_BRACKETS, *_LABELS_IN_FRONT)) + rb"[ \t]*"))
+    + rb"\r"
 )
 """A line whose label stands for all parts of it that carriage returns separate."""
 
-RANK_WORD = re.compile(rb"(?:" + rb"|".join(_DECORATIONS) + rb")*\[(?:default|[Rr]ank ?)\d")
+RANK_WORD = re.compile(_DECORATIONS + any_of([RANK_LABEL]))
 """The prefixes of a line with a label that can be nothing but a rank."""
 
+_TAG_TIME = rb"[A-Z][a-z]{2} " + CTIME
 _TAG = re.compile(rb"<(std(?:out|err|diag))>:")
 _TAG_HEAD = re.compile(
-    rb"(?:\[" + _CTIME + rb"\])?(?:" + _CTIME + rb")?"
+    rb"(?:\[" + _TAG_TIME + rb"\])?(?:" + _TAG_TIME + rb")?"
     rb"(?:\[(?:[^\[\]\s@]{1,64}@)?(?:\d+,)?(?:mpirank:)?(?P<rank>\d{1,6})(?:,[\w.-]+)?\]"
     rb"(?:\[[^\[\]\s]{1,80}:\d+\])?)?\Z"
 )
@@ -81,8 +88,7 @@ class TaggedText:
 
 def rank_of(match: re.Match[bytes] | None) -> int | None:
     """The rank in a PREFIX or LABEL match, or None."""
-    digits = match and (match["bracket"] or match["number"])
-    return int(digits) if digits else None
+    return int(match[match.lastindex]) if match and match.lastindex else None
 
 
 def printed_time(line: bytes) -> Timestamp | None:

@@ -22,6 +22,9 @@ _ISO = re.compile(
     rb"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)[T ]" + _CLOCK + rb"(?P<zone>Z|[+-]\d\d:?\d\d)?"
 )
 _CTIME = re.compile(rb"(?P<month>[A-Z][a-z]{2}) (?P<day>[ \d]\d) " + _CLOCK + rb" (?P<year>\d{4})")
+ISO_TIME, CTIME = (re.sub(rb"\?P<\w+>", b"?:", kind.pattern) for kind in (_ISO, _CTIME))
+"""Expressions for the times that launchers and collectors of logs print, without groups."""
+
 _SLASHES = re.compile(rb"(?P<month>\d\d)/(?P<day>\d\d)/(?P<year>\d{4}) " + _CLOCK)  # CNTK BrainScript
 _KINDS = (_ISO, _CTIME, _SLASHES)
 GLOG = re.compile(rb"[IW](?P<year>\d{4})?(?P<month>\d\d)(?P<day>\d\d) " + _CLOCK)
