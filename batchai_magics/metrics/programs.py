@@ -680,6 +680,12 @@ PROGRAM_LINES = (
         phase="train",
     ),
     ProgramLine(
+        program="Keras examples",
+        sample="Episode * <step=1> * Avg Reward is ==> <avg_reward=-1512.345>",
+        kind=LineKind.STEP,
+        phase="train",
+    ),
+    ProgramLine(
         program="OpenRLHF",
         sample="(PolicyModelActor pid=4411) Train epoch [1/1]: <*:50%|#####     | 4/8 [00:01, kl=0.001]>",
         kind=None,

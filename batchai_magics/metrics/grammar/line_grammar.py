@@ -97,7 +97,7 @@ _OF = (
 _MEASURE = (
     rb"(?:" + R_SQUARED.encode() + rb"|r2"
     rb"|accuracy|[am]?acc|f(?:b(?:eta)?)?[_-]?[12]|precision|recall|auc|auroc|auprc|rmse|rmsle|mae|mse|mape"
-    rb"|bleu(?:-\d)?|rouge(?:-?[12l])?|chrf|meteor|perplexity|ppl|map(?:50|75|@\d\.\d{1,2}|@\d{1,3})?|m?ap50|(?:m|fw|mean)iou|(?-i:IoU|IOU)"
+    rb"|bleu(?:-\d)?|rouge(?:-?[12l])?|chrf|meteor|perplexity|ppl|map(?:50|75|@\d?\.\d{1,2}(?::0?\.\d{1,2})?|@\d{1,3})?|m?ap50|(?:m|fw|mean)iou|(?-i:IoU|IOU)"
     rb"|dice|fid|wer|cer|ndcg(?:@\d{1,3})?|mrr|logloss|silhouette|acc@\d{1,2}|pass@\d{1,3})"
 )
 _BEHIND_OTHERS = rb"(?:loss|error|iou|score|entropy|mr|hits@\d{1,3})"

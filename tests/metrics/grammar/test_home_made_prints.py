@@ -79,6 +79,11 @@ LINES = {
         "val_accuracy": 61.5,
     },
     "Epoch 3, val loss 0.5. Patience 1/5": {"epoch": 3, "val_loss": 0.5},
+    "Epoch: 3  mAP@0.5: 0.75  mAP@0.5:0.95: 0.25": {"epoch": 3, "map@0.5": 0.75, "map@0.5:0.95": 0.25},
+    "Epoch 3 mAP@.5 0.75 mAP@.5:.95 0.25": {"epoch": 3, "map@.5": 0.75, "map@.5:.95": 0.25},
+    "Epoch 3: mAP_0.5: 0.75, mAP_0.5:0.95: 0.25": {"epoch": 3, "map_0.5": 0.75, "map_0.5:0.95": 0.25},
+    "Epoch 3 AP@[.5:.95]=0.25 AP@.5=0.75": {"epoch": 3, "ap@[.5:.95]": 0.25, "ap@.5": 0.75},
+    "Epoch 3 mAP@0.5:0.75": {"epoch": 3, "map@0.5": 0.75},
     "Episode 3, reward sum 1.5": {"step": 3, "reward_sum": 1.5},
     "At iteration 7/90/91, Mean rms=7.5%, BCER train=3.5%,  wrote checkpoint.": {
         "step": 7,
