@@ -24,15 +24,15 @@ from batchai_magics.backends.ray.settings import RaySettings
 from batchai_magics.errors import BatchAIError, CapabilityError, ServiceError
 
 DRIVER = "batchai_magics.backends.ray.node.driver"
-ANSWER_S = 10.0  # how long an answer may take
-START_S = 30.0  # how long the program may take to connect, or to start what is due
-REFUSED_S = 10.0  # how long it is not tried to connect again after that failed
-END_S = 90.0  # how long the program may take to end: the actors that it has started get their variables
+ANSWER_S = 10.0  # timeout of a response
+START_S = 30.0  # how long the program may take to connect, or to start the runs that are due
+REFUSED_S = 10.0  # pause before another connection is tried after a failed one
+END_S = 90.0  # how long the program may take to end: actors that it has started must get their variables
 UNAVAILABLE = "RayUnavailable"
 
 
 class RayGateway:
-    """Asks the program, which is started when it is first needed. `programs` gives its folder."""
+    """Sends requests to the program, which is started on first use; `programs` returns its folder."""
 
     def __init__(self, settings: RaySettings, home: Path, programs: Callable[[], Path]) -> None:
         self._settings, self._home, self._programs = settings, home, programs
@@ -41,10 +41,11 @@ class RayGateway:
         self._refusal, self._refused = BatchAIError(""), -REFUSED_S
 
     def connect(self) -> None:
-        """Connects to the cluster, unless that is done.
+        """Connects to the cluster, unless it is connected.
 
-        Raises CapabilityError if there is no Ray here, or it has another version than the cluster;
-        ServiceError if no cluster answers.
+        Raises:
+            CapabilityError: There is no Ray here, or it has another version than the cluster.
+            ServiceError: No cluster answers.
         """
         with self._lock:
             self._refused = -REFUSED_S
@@ -63,22 +64,22 @@ class RayGateway:
         return Session(*self._ask("session"))
 
     def reconcile(self) -> None:
-        """Starts what can start, and records and ends what is left undone."""
+        """Starts the runs that can start, and records the ends of lost ones."""
         self._ask("reconcile", timeout_s=START_S)
 
     def wake(self, names: Sequence[str]) -> None:
-        """Has supervising actors look for requests at once; without an answer they do so in a second."""
+        """Makes supervising actors read requests at once; otherwise, they do so within a second."""
         with contextlib.suppress(BatchAIError):
             self._ask("wake", [*names])
 
     def command(self, module: str, arguments: Sequence[str]) -> list[str]:
-        """The command that runs a module's `main` with Ray, from the address of the cluster on."""
+        """The command that runs a module's `main` with Ray: `arguments` follow the address of the cluster."""
         python = self._settings.ray_python or sys.executable
         words = start_words(python, module, self._programs(), section="ray", has_packages=True)
         return [*words, self._settings.address, *arguments]
 
     def close(self) -> None:
-        """Ends the program; what it has started goes on."""
+        """Ends the program; the actors that it has started keep running."""
         with self._lock:
             if program := self._program:
                 self._program = None
@@ -100,11 +101,11 @@ class RayGateway:
                 raise refusal from error
 
     def _running(self) -> subprocess.Popen[str]:
-        """The program, connected; raises what it was refused with if that was just now."""
+        """The program, connected; raises the error of the last connection if that failed just now."""
         if self._program:
             if self._program.poll() is None:
                 return self._program
-            _end(self._program)  # somebody has killed it
+            _end(self._program)  # it was killed
             self._program = None
         if time.monotonic() - self._refused < REFUSED_S:
             raise self._refusal.with_traceback(None)
@@ -147,8 +148,8 @@ class RayGateway:
                 program.kill()
                 _end(program)
                 log.seek(0)
-                said = log.read().strip() or str(error) or "nothing"
-                *_, last = lines = said.splitlines()
+                output = log.read().strip() or str(error) or "nothing"
+                *_, last = lines = output.splitlines()
                 text = f"the program that connects to Ray did not do so: {last}"
                 raise ServiceError(text, code=UNAVAILABLE, hint="\n".join(lines[-10:])) from error
         return program
@@ -173,7 +174,9 @@ def _exchange(
 ) -> dict[str, Any]:
     """The program's answer to a request, or its greeting.
 
-    Raises EOFError if it has ended, OSError if it cannot be asked, or has not answered in time.
+    Raises:
+        EOFError: The program has ended.
+        OSError: The request cannot be sent, or was not answered in time.
     """
     assert program.stdin
     assert program.stdout
@@ -190,7 +193,7 @@ def _exchange(
 
 
 def _result(answer: dict[str, Any]) -> Any:
-    """What the program answered, or the error that it reports."""
+    """The result in an answer; raises the error that the program reports."""
     if "refusal" in answer:
         code, text, hint = answer["refusal"]
         kind = ServiceError if code == UNAVAILABLE else CapabilityError

@@ -18,24 +18,24 @@ OWN_SETTINGS = RaySettings
 
 def open_backend(settings: Settings) -> Backend:
     """Opens the Ray backend in its home."""
-    own = settings.for_backend(RaySettings)
+    ray_settings = settings.for_backend(RaySettings)
     if sys.platform != "linux":
         hint = "Use it on a node of the cluster."
         raise CapabilityError("the ray backend runs on Linux alone", code="NotSupported", hint=hint)
     from batchai_magics.backends.ray.runner import RayBackend
     from batchai_magics.launch.planning import JobBounds
 
-    own.check()
-    return RayBackend(own, JobBounds.of(settings), pass_env=settings.pass_env)
+    ray_settings.check()
+    return RayBackend(ray_settings, JobBounds.of(settings), pass_env=settings.pass_env)
 
 
 def check_choice(settings: Settings) -> str:
     """Connects to the cluster: see `RayGateway.connect`."""
     from batchai_magics.backends.ray.runner import RayBackend
 
-    own = settings.for_backend(RaySettings)
-    own.check()
-    backend = RayBackend(own)
+    ray_settings = settings.for_backend(RaySettings)
+    ray_settings.check()
+    backend = RayBackend(ray_settings)
     try:
         nodes = backend.runner.gateway.nodes()
     finally:

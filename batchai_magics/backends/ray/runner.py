@@ -57,7 +57,7 @@ ELSEWHERE = {"RayClusterDiffers": "it runs on another Ray cluster than ray.addre
 
 
 class RayFacts(EngineFacts):
-    """What a Ray cluster offers to jobs."""
+    """The features of a Ray cluster."""
 
     capabilities = Capabilities(
         name="ray",
@@ -89,7 +89,7 @@ class RayFacts(EngineFacts):
 
     @property
     def site(self) -> EngineSite:
-        """What the Plans of runs depend on; installs the programs of nodes in the home."""
+        """The facts that Plans of runs depend on; installs the programs of nodes in the home."""
         folder = installed_programs.install(self._layout.home, PROGRAMS)
         return EngineSite(
             python=self.python,
@@ -121,9 +121,10 @@ class RayRunner(Runner):
         self.facts = RayFacts(layout, settings, self.gateway)
 
     def check(self, request: Request, cluster: ClusterRef | None) -> EngineState:
-        """What the queue needs to know of a run, and the cores of a cluster's nodes.
+        """The facts about a run that its queue needs, or the cores of a cluster's nodes.
 
-        Raises CapabilityError if there is no Ray here, or one of another version than the cluster's.
+        Raises:
+            CapabilityError: There is no Ray here, or one of another version than the cluster's.
         """
         self.gateway.connect()
         if isinstance(request, ClusterRequest):
@@ -138,7 +139,7 @@ class RayRunner(Runner):
     # -- clusters
 
     def apply(self, cluster: ClusterRef, change: ClusterChange | None) -> None:
-        """Changes how many nodes the runs of a cluster may hold; the latest ones give up what is too many."""
+        """Changes how many nodes the runs of a cluster may hold; ends or requeues the latest ones beyond."""
         if change is None:
             return  # its folder is removed with it
         folder, size = queue.queue_of(self.layout, cluster.guid), cluster.scale.maximum
@@ -156,22 +157,22 @@ class RayRunner(Runner):
                     self.stop([run])
 
     def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
-        """The nodes that runs hold, and as many idle ones of Ray's as the cluster may have besides."""
+        """The nodes that runs hold, and idle nodes of Ray up to the size of the cluster."""
         try:
-            found = {node.name: node.address for node in self.gateway.nodes()}
-        except BatchAIError:  # a warning of the cluster says so
-            found = {}
+            addresses = {node.name: node.address for node in self.gateway.nodes()}
+        except BatchAIError:  # a warning of the cluster reports it
+            addresses = {}
         size, held = cluster.scale.maximum, [*busy]
-        free = [name for name in found if name not in busy][: max(0, size - len(held))]
+        free = [name for name in addresses if name not in busy][: max(0, size - len(held))]
         states = dict.fromkeys(held[:size], NodeState.RUNNING)
         states |= dict.fromkeys(held[size:], NodeState.LEAVING)
         states |= dict.fromkeys(free, NodeState.IDLE)
-        return [NodeStatus(name, state, address=found.get(name, "")) for name, state in states.items()]
+        return [NodeStatus(name, state, address=addresses.get(name, "")) for name, state in states.items()]
 
     # -- runs
 
     def submit(self, runs: Sequence[PlannedRun]) -> None:
-        """Queues runs; the variables of each are in a file that only its owner can read until it starts."""
+        """Queues runs; until a run starts, its variables are in a file that only its owner can read."""
         folder = str(Path(self.facts.python).parent)
         environ = submitter_environment(os.environ, folder, self._pass_env)
         for planned in runs:
@@ -188,9 +189,9 @@ class RayRunner(Runner):
             queue.QueueEntry(file, run.guid, request.node_count, run.group.name, run.group.limit).write()
 
     def status(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
-        """The status of each run; one whose supervising actor is gone has the end that will be recorded."""
-        files = [self._files(run) for run in runs]
-        supervised = [each for each in files if each.supervised.exists() and not each.outcome]
+        """The status of each run; a run whose supervising actor is gone has the end that will be recorded."""
+        run_files = [self._files(run) for run in runs]
+        supervised = [files for files in run_files if files.supervised.exists() and not files.outcome]
         lost, elsewhere, doubts = set[str](), set[str](), NO_DOUBTS
         try:
             lost, elsewhere = self._missing(supervised)
@@ -199,11 +200,11 @@ class RayRunner(Runner):
         statuses = [
             _status(
                 run,
-                each,
-                is_lost=each.name in lost and not each.copies.exists(),  # else its logs still grow
-                doubts=ELSEWHERE if each.name in elsewhere else doubts,
+                files,
+                is_lost=files.name in lost and not files.copies.exists(),  # else its logs still grow
+                doubts=ELSEWHERE if files.name in elsewhere else doubts,
             )
-            for run, each in zip(runs, files, strict=True)
+            for run, files in zip(runs, run_files, strict=True)
         ]
         self._undelivered.observe(runs, statuses)
         return statuses
@@ -213,22 +214,22 @@ class RayRunner(Runner):
         names = {files.name for files in runs}
         if not names or not (missing := names - {*self.gateway.actors()}):
             return set(), set()
-        here = self.gateway.session()
-        elsewhere = {files.name for files in runs if files.name in missing and files.is_elsewhere(here)}
+        current = self.gateway.session()
+        elsewhere = {files.name for files in runs if files.name in missing and files.is_elsewhere(current)}
         return missing - elsewhere, elsewhere
 
     def stop(self, runs: Sequence[Run], reason: str = "", *, grace_s: float | None = None) -> None:
-        """Asks runs to end; those that wait end at once."""
+        """Asks runs to end; queued ones end at once."""
         unless_begun = failed_with("ClusterNotFound", reason) if reason else stop_outcome(TERMINATE)
-        told = [self._files(run) for run in runs if not self._end_waiting(run, unless_begun)]
-        for files in told:
+        begun = [self._files(run) for run in runs if not self._end_waiting(run, unless_begun)]
+        for files in begun:
             if not private_files.write_new(files.stop, reason or TERMINATE) and grace_s == 0.0:
                 files.kill.touch(mode=private_files.FILE)
-        if told:
-            self.gateway.wake([files.name for files in told])
+        if begun:
+            self.gateway.wake([files.name for files in begun])
 
     def fail_waiting(self, runs: Sequence[Run], predecessor: Run) -> None:
-        """Ends the runs that still wait for a predecessor that is about to be deleted."""
+        """Ends the queued runs of a predecessor that is about to be deleted."""
         for run in runs:
             self._end_waiting(run, dependency_failed(predecessor.name, "was deleted"))
 
@@ -241,22 +242,22 @@ class RayRunner(Runner):
         return True
 
     def reconcile(self) -> None:
-        """Starts what can start, records the ends of lost runs, and delivers notifications that were left."""
+        """Starts the runs that can start, records the ends of lost ones, and delivers notifications."""
         self._undelivered.deliver()
         if any(self.layout.clusters.glob("*/queue/[0-9] *")):
-            with contextlib.suppress(BatchAIError):  # a warning says so, and the next pass tries again
+            with contextlib.suppress(BatchAIError):  # a warning reports it, and the next pass retries
                 self.gateway.reconcile()
 
     # -- commands on nodes
 
     def execute(self, cluster: ClusterRef, command: NodeCommand) -> CommandOutput:
-        """Runs a command on a node, beside what runs there."""
-        found = {node.name: node.id for node in self.gateway.nodes()}
-        if command.node not in found:
+        """Runs a command on a node, without reserving CPUs of it."""
+        ids = {node.name: node.id for node in self.gateway.nodes()}
+        if command.node not in ids:
             raise api_errors.node_not_found(command.node)
         folder = self.layout.node(cluster.guid, command.node)
         in_shell = command.with_mounts(self.layout.mounts(cluster.guid))
-        arguments = [self.facts.python, found[command.node], str(folder), in_shell]
+        arguments = [self.facts.python, ids[command.node], str(folder), in_shell]
         return self._output(self.gateway.command(NODE_COMMAND, arguments), command.tick_s)
 
     def _output(self, words: Sequence[str], tick_s: float) -> CommandOutput:
@@ -276,7 +277,7 @@ class RayRunner(Runner):
 def _status(
     run: Run, files: SupervisedFiles, *, is_lost: bool = False, doubts: Mapping[str, str] = NO_DOUBTS
 ) -> RunStatus:
-    """The status of a run, from its files; `doubts` are why Ray could not say more, by code."""
+    """The status of a run, from its files; `doubts` (code → text) explain why it may be out of date."""
     attempts, end = files.attempts, files.outcome
     if is_lost and end is None:
         end = files.lost_end()._replace(ended=time.time())
@@ -304,7 +305,7 @@ def _status(
 
 
 def _open_state(run: Run, files: SupervisedFiles, started: float | None) -> tuple[ExecutionState, float]:
-    """The state of a run that has not ended, and since when; `started` is when its attempt did."""
+    """The state of a run that has not ended, and since when; `started` is when its attempt started."""
     if files.stop.exists():
         return ExecutionState.TERMINATING, files.stop.stat().st_mtime
     if started is None:
@@ -321,8 +322,8 @@ def _wait_reason(files: SupervisedFiles) -> str:
     if files.claim.exists():
         return text_of(files.waiting)
     jobs = files.root.parent
-    pending = (each for each in read_predecessors(files) if read_end(JobLayout(jobs / each.guid).end) is None)
-    return waiting_reason(pending)
+    predecessors = read_predecessors(files)
+    return waiting_reason(run for run in predecessors if read_end(JobLayout(jobs / run.guid).end) is None)
 
 
 class RayBackend(Service):

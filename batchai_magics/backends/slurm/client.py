@@ -31,8 +31,8 @@ class SlurmClient:
         """Submits a batch script; returns the job number."""
         args = ["sbatch", "--parsable", "--export=ALL", *options, str(script)]
         env = command_environment(self.machine, python, pass_env=self._pass_env)
-        answer = self._run(args, env=env, answer=script.with_name(f"submit-{uuid.uuid4().hex}"))
-        return parse.job_number(answer)
+        output = self._run(args, env=env, result_folder=script.with_name(f"submit-{uuid.uuid4().hex}"))
+        return parse.job_number(output)
 
     def jobs(self) -> dict[str, SlurmJob]:
         """This user's jobs by number: pending, running and recently ended ones."""
@@ -90,7 +90,7 @@ class SlurmClient:
         args: Sequence[str],
         *,
         env: Mapping[str, str] | None = None,
-        answer: Path | None = None,
+        result_folder: Path | None = None,
         may_fail: bool = False,
     ) -> str:
         if not self._is_version_checked:
@@ -102,10 +102,10 @@ class SlurmClient:
                 raise CapabilityError(text, code="NoSlurm", hint=hint)
             self._is_version_checked = True
             parse.check_version(self._run(["sinfo", "--version"]))  # without its controller
-        own = {"SLURM_CONF": self.conf} if self.conf else {}
-        line = CommandLine(args, {**(self._environ if env is None else env), **own})
+        conf_variable = {"SLURM_CONF": self.conf} if self.conf else {}
+        line = CommandLine(args, {**(self._environ if env is None else env), **conf_variable})
         try:
-            done = self.machine.run(line, timeout_s=TIMEOUT_S, result_folder=answer)
+            done = self.machine.run(line, timeout_s=TIMEOUT_S, result_folder=result_folder)
         except FileNotFoundError:
             hint = "Use the backend on a login node, or load the module that brings Slurm's commands."
             text = f"there is no {args[0]} on {self.machine.name}"
@@ -125,7 +125,7 @@ def command_environment(
 ) -> dict[str, str]:
     """The environment that a job inherits.
 
-    The folder of `python` comes first on PATH, so that `python` and `mpirun` are taken from it.
+    The folder of `python` comes first on PATH, so that jobs run `python` and `mpirun` from it.
     """
     environ = machine.environ
     first = machine.path_prefix if python == machine.python else str(PurePosixPath(python).parent)
@@ -135,7 +135,7 @@ def command_environment(
     return env
 
 
-EXIT_CODE_TIMEOUT_S = 10.0  # how long a file written by a node may take to appear here
+EXIT_CODE_TIMEOUT_S = 10.0  # how long a file written by a node may take to become visible here
 _POLL_S = 0.02
 UNKNOWN_EXIT_CODE = 1  # exit code of a command whose end was not observed
 
@@ -157,7 +157,7 @@ def run_on_node(
 
 
 def _read_exit_code(file: Path) -> int:
-    """Reads the exit code written by the node; it may take a moment to appear here."""
+    """Reads the exit code written by the node; waits until the file is visible here."""
     deadline = time.monotonic() + EXIT_CODE_TIMEOUT_S
     while time.monotonic() < deadline:
         try:

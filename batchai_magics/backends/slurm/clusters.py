@@ -42,7 +42,7 @@ SILENT = "SlurmUnavailable"  # the code of a warning
 
 
 class Placement(NamedTuple):
-    """Where a cluster's jobs may run: the excluded nodes, and the largest job that may start."""
+    """The nodes on which a cluster's jobs may not run, and the size of the largest job that may start."""
 
     excluded: tuple[str, ...]
     size: int
@@ -75,7 +75,7 @@ class SlurmClusters:
             CORE_COUNT: min(line.cores for line in lines),
             "limit": lines[0].limit,
             "target": count,
-            "nodes": self._chosen(lines, [], count, _taken(request.others)),
+            "nodes": self._chosen(lines, [], count, _nodes_of(request.others)),
             "leaving": [],
         }
 
@@ -94,13 +94,14 @@ class SlurmClusters:
 
     def partition_warning(self, cluster: ClusterRef) -> str:
         """A warning if the settings now name another partition than the cluster's; normally empty."""
-        wanted, setting = self._partition(cluster.vm_size)
-        own, name = cluster.state["partition"], cluster.name
-        if wanted in ("", own):
+        configured, setting = self._partition(cluster.vm_size)
+        partition, name = cluster.state["partition"], cluster.name
+        if configured in ("", partition):
             return ""
         return (
-            f"The cluster {name} is of the partition {own}, where its jobs go, and {setting} says {wanted}:"
-            f" to use {wanted}, make another cluster, or delete this one and create it again"
+            f"The cluster {name} is of the partition {partition}, where its jobs go, and {setting} says"
+            f" {configured}: to use {configured}, make another cluster, or delete this one and create it"
+            " again"
         )
 
     def _resized(self, cluster: ClusterRef, request: ClusterRequest) -> EngineState:
@@ -110,9 +111,9 @@ class SlurmClusters:
         lines = self._lines(partition)
         check_auto_scale(request.scale, partition, self._queries.configuration)
         nodes = cluster.state["nodes"]
-        staying = sorted(nodes, key=lambda name: (name not in busy, nodes.index(name)))[:count]
-        own = [name for name in nodes if name in staying]
-        chosen = self._chosen(lines, own, count, _taken(request.others))
+        busy_first = sorted(nodes, key=lambda name: (name not in busy, nodes.index(name)))
+        staying_nodes = [name for name in nodes if name in busy_first[:count]]
+        chosen = self._chosen(lines, staying_nodes, count, _nodes_of(request.others))
         leaving = {*nodes, *cluster.state["leaving"]} & {*busy} - {*chosen}
         if not self._is_fixed:
             leaving = oversized_nodes(busy, count)
@@ -132,11 +133,11 @@ class SlurmClusters:
 
     def placement(self, cluster: ClusterRef) -> Placement:
         """Where the jobs of a cluster may run."""
-        size, own = cluster.state["target"], cluster.state["nodes"]
+        size, own_nodes = cluster.state["target"], cluster.state["nodes"]
         if not self._is_fixed:
             return Placement((), size)
         names = dict.fromkeys(line.name for line in self._lines(cluster.state["partition"]))
-        return Placement(tuple(name for name in names if name not in own), size)
+        return Placement(tuple(name for name in names if name not in own_nodes), size)
 
     def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> list[NodeStatus]:
         """The nodes of a cluster; `busy` maps a node to the guid of the run on it."""
@@ -167,14 +168,14 @@ class SlurmClusters:
         return lines_of(partition, self._queries.nodes())
 
     def _chosen(
-        self, lines: Sequence[NodeLine], own: Sequence[str], count: int, taken: Sequence[str]
+        self, lines: Sequence[NodeLine], own_nodes: Sequence[str], count: int, used_by_others: Sequence[str]
     ) -> list[str]:
         """The nodes assigned to a new or resized cluster; empty without fixed placement."""
-        chosen = choose_nodes(lines, own, count, taken)
+        chosen = choose_nodes(lines, own_nodes, count, used_by_others)
         return chosen if self._is_fixed else []
 
 
-def _taken(others: Sequence[EngineState]) -> list[str]:
+def _nodes_of(others: Sequence[EngineState]) -> list[str]:
     return [node for state in others for node in state["nodes"]]
 
 
@@ -205,30 +206,32 @@ def lines_of(partition: str, lines: Sequence[NodeLine]) -> list[NodeLine]:
 
 
 def choose_nodes(
-    lines: Sequence[NodeLine], own: Sequence[str], count: int, taken: Sequence[str]
+    lines: Sequence[NodeLine], own_nodes: Sequence[str], count: int, used_by_others: Sequence[str]
 ) -> list[str]:
-    """Chooses `count` nodes: `own` ones first, then those shared with the fewest clusters.
+    """Chooses `count` nodes: `own_nodes` first, then those shared with the fewest clusters.
 
-    Raises ConflictError if the partition is too small.
+    Raises:
+        ConflictError: The partition is too small.
     """
     if count > len(lines):
         text = f"The partition {lines[0].partition} has {len(lines)} nodes, but {count} were requested"
         raise ConflictError(text, code="OperationNotAllowed", hint="Ask for fewer, or set slurm.partition.")
     ranking = {
-        line.name: (not line.is_usable, taken.count(line.name), place) for place, line in enumerate(lines)
+        line.name: (not line.is_usable, used_by_others.count(line.name), position)
+        for position, line in enumerate(lines)
     }
-    free = sorted((name for name in ranking if name not in own), key=lambda name: ranking[name])
-    return [*own, *free][:count]
+    free = sorted((name for name in ranking if name not in own_nodes), key=lambda name: ranking[name])
+    return [*own_nodes, *free][:count]
 
 
 def oversized_nodes(busy: Mapping[str, str], count: int) -> set[str]:
-    """The nodes of runs larger than the cluster's target size, where it has no nodes of its own."""
+    """The nodes of runs larger than the target size of a cluster without fixed nodes."""
     sizes = Counter(busy.values())
     return {name for name, run in busy.items() if sizes[run] > count}
 
 
 def visible_nodes(lines: Mapping[str, NodeLine], busy: Collection[str], target: int) -> list[str]:
-    """The nodes shown for a cluster without nodes of its own.
+    """The nodes shown for a cluster without fixed nodes.
 
     Those of its jobs, then idle ones up to the target size, then all unusable ones.
     """
@@ -264,38 +267,38 @@ def option_problems(
 
 
 def _features(values: Mapping[str, str], lines: Sequence[NodeLine]) -> Iterator[tuple[str, str]]:
-    """Each feature in `--constraint` that no node has."""
-    known = sorted({each for line in lines for each in _entries(line.features)})
+    """A problem for each feature in `--constraint` that no node has."""
+    known = sorted({feature for line in lines for feature in _entries(line.features)})
     expression = re.sub(r"\*\d+", "", values.get("constraint", ""))  # remove counts: `[rack1*2&rack2*4]`
-    asked = dict.fromkeys(_FEATURE.findall(expression))
-    if "|" in expression and not asked.keys().isdisjoint(known):
+    requested = dict.fromkeys(_FEATURE.findall(expression))
+    if "|" in expression and not requested.keys().isdisjoint(known):
         return  # any alternative suffices
-    for feature in asked:
+    for feature in requested:
         if feature not in known:
             guess = did_you_mean(feature, known) or _known("features", known)
             yield f"--constraint: no node of the partition {{partition}} has the feature {feature}", guess
 
 
 def _gres(values: Mapping[str, str], lines: Sequence[NodeLine]) -> Iterator[tuple[str, str]]:
-    """Each resource of `--gres` and similar options that no single node has enough of."""
-    known = sorted({each for line in lines for each in _entries(line.gres)})
+    """A problem for each resource of `--gres` and similar options that no single node has enough of."""
+    known = sorted({resource for line in lines for resource in _entries(line.gres)})
     for option, prefix in (("gres", ""), ("gpus-per-node", "gpu:"), ("gpus-per-task", "gpu:")):
-        for asked in _entries(values.get(option, "").replace("gres/", "").replace("gres:", "")):
-            wanted = _GRES.fullmatch(f"{prefix}{asked}")
-            if wanted and not any(_has_gres(line, wanted) for line in lines):
-                text = f"--{option}: no node of the partition {{partition}} has {asked}"
+        for entry in _entries(values.get(option, "").replace("gres/", "").replace("gres:", "")):
+            requested = _GRES.fullmatch(f"{prefix}{entry}")
+            if requested and not any(_has_gres(line, requested) for line in lines):
+                text = f"--{option}: no node of the partition {{partition}} has {entry}"
                 yield text, _known("generic resources", known)
 
 
-def _has_gres(line: NodeLine, wanted: re.Match[str]) -> bool:
+def _has_gres(line: NodeLine, requested: re.Match[str]) -> bool:
     """Whether a node has enough of a resource."""
     resources = [match for entry in _entries(line.gres) if (match := _GRES.fullmatch(entry))]
     counts = [
         _count(resource)
         for resource in resources
-        if resource["name"] == wanted["name"] and wanted["kind"] in (None, resource["kind"])
+        if resource["name"] == requested["name"] and requested["kind"] in (None, resource["kind"])
     ]
-    return _count(wanted) <= sum(counts)
+    return _count(requested) <= sum(counts)
 
 
 def _count(match: re.Match[str]) -> int:
@@ -304,8 +307,8 @@ def _count(match: re.Match[str]) -> int:
 
 
 def _time(values: Mapping[str, str], lines: Sequence[NodeLine]) -> Iterator[tuple[str, str]]:
-    limit, asked = minutes(lines[0].limit), _asked_minutes(values.get("time", ""))
-    if limit is not None and asked is not None and asked > limit:
+    limit, requested = minutes(lines[0].limit), _asked_minutes(values.get("time", ""))
+    if limit is not None and requested is not None and requested > limit:
         yield f"--time: the partition {{partition}} allows jobs {lines[0].limit} at most", "Ask for less."
 
 
@@ -323,11 +326,11 @@ def _asked_minutes(text: str) -> int | None:
 def _entries(text: str) -> list[str]:
     """Splits a list printed by sinfo. Commas in brackets do not separate; `(null)` counts as empty."""
     entries = re.split(r",(?![^()\[\]]*[)\]])", text)
-    return [each.strip() for each in entries if each.strip() not in ("", "(null)", "N/A", "none")]
+    return [entry.strip() for entry in entries if entry.strip() not in ("", "(null)", "N/A", "none")]
 
 
-def _known(what: str, names: Sequence[str]) -> str:
-    return f"Its {what}: {', '.join(names) or 'none'}."
+def _known(noun: str, names: Sequence[str]) -> str:
+    return f"Its {noun}: {', '.join(names) or 'none'}."
 
 
 _FIELD = "properties.scaleSettings.autoScale"

@@ -1,4 +1,4 @@
-"""Checks that nodes see the home: asks one when the backend is chosen, and diagnoses failed jobs."""
+"""Checks that nodes see the home: on one node when the backend is chosen, and for failed jobs."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ _KEPT_OPTIONS = ("account", "constraint", "qos", "reservation")  # other options
 
 
 def check(machine: Machine, settings: SlurmSettings, home: Path) -> str:
-    """Has a node read a file in the home, once per partition; returns a sentence with the result.
+    """Makes a node read a file in the home, once per partition; returns a sentence with the result.
 
-    Raises StorageError if the node does not see the file. If no node is idle, the sentence says that the
-    check was skipped.
+    If no node is idle, the sentence says that the check was skipped.
+
+    Raises:
+        StorageError: The node does not see the file.
     """
     mark = home / "seen" / (settings.partition or "default")
     if mark.exists():
@@ -52,9 +54,9 @@ def check(machine: Machine, settings: SlurmSettings, home: Path) -> str:
 
 def not_shared(home: Path, *, node: str, partition: str, file: Path) -> Outcome:
     """The outcome of a job whose script wrote nothing to the home; `file` is what its node should see."""
-    who = node or "its first node"
+    name = node or "its first node"
     text = (
-        f"The job failed on {who} at once, and wrote nothing to {home}: {who} probably does not see this"
+        f"The job failed on {name} at once, and wrote nothing to {home}: {name} probably does not see this"
         f" folder, which slurm.home names. Test it: {_test_command(node, partition, file)}. {FIX.rstrip('.')}"
     )
     return failed_with(CODE, text, **({"NodeId": node} if node else {}))
@@ -62,8 +64,8 @@ def not_shared(home: Path, *, node: str, partition: str, file: Path) -> Outcome:
 
 def _test_command(node: str, partition: str, file: Path) -> str:
     """A command with which users can test whether a node sees a file."""
-    place = [f"--partition={partition}"] * bool(partition) + [f"--nodelist={node}"] * bool(node)
-    return f"`{shlex.join(['srun', *place, 'ls', '-d', str(file)])}`"
+    placement = [f"--partition={partition}"] * bool(partition) + [f"--nodelist={node}"] * bool(node)
+    return f"`{shlex.join(['srun', *placement, 'ls', '-d', str(file)])}`"
 
 
 @dataclass(frozen=True)
@@ -75,20 +77,20 @@ class _Finding:
 
 
 def _run_check(machine: Machine, settings: SlurmSettings, file: Path, token: str) -> _Finding:
-    """What a free node finds when it reads the file with the token."""
+    """Makes an idle node read the file with the token; returns the result."""
     try:
         lines = lines_of(settings.partition, SlurmClient(machine, settings.conf).nodes())
     except BatchAIError as error:
         return _Finding(problem=error.message)
     awake = (line for line in lines if not is_asleep(line))
-    free = next((line.name for line in awake if node_state(line.state) is NodeState.IDLE), "")
-    if not free:
+    idle_node = next((line.name for line in awake if node_state(line.state) is NodeState.IDLE), "")
+    if not idle_node:
         return _Finding(problem="no node is free now")
     values = slurm_values(shlex.split(settings.options))
-    kept = [f"--{name}={values[name]}" for name in _KEPT_OPTIONS if values.get(name)]
+    placement = [f"--{name}={values[name]}" for name in _KEPT_OPTIONS if values.get(name)]
     words = ["srun", "--nodes=1", "--ntasks=1", "--immediate=10", "--time=1", "--job-name=batchai-home-check"]
-    words += [f"--nodelist={free}", "--mpi=none", "--chdir=/"]
-    words += [*[f"--partition={settings.partition}"] * bool(settings.partition), *kept]
+    words += [f"--nodelist={idle_node}", "--mpi=none", "--chdir=/"]
+    words += [*[f"--partition={settings.partition}"] * bool(settings.partition), *placement]
     words += ["/bin/sh", "-c", 'echo "$SLURMD_NODENAME"; cat "$0"', str(file)]
     env = client.command_environment(machine, settings.python or machine.python, settings.conf)
     try:
@@ -101,7 +103,7 @@ def _run_check(machine: Machine, settings: SlurmSettings, file: Path, token: str
 
 
 def _parse_check(done: CompletedCommand, file: Path, token: str) -> _Finding:
-    """What the output of the check says: the node's name, then the file's text."""
+    """Parses the output of the check: the node's name, then the file's text."""
     words = done.stdout.decode(errors="replace").split()
     errors = done.stderr.decode(errors="replace").strip().splitlines()
     if not words:

@@ -19,7 +19,7 @@ OLDEST = (20, 11)  # older versions have other states and formats
 
 
 class SlurmJob(NamedTuple):
-    """A job as Slurm's controller has it, or, once that has forgotten it, the accounting database.
+    """A job in Slurm's controller or, once that has forgotten it, in the accounting database.
 
     Times are in seconds since 1970, 0.0 if they are unknown.
     """
@@ -30,7 +30,7 @@ class SlurmJob(NamedTuple):
     start: str = ""  # when Slurm expects it to start, or `N/A`
     nodes: str = ""
     comment: str = ""  # the guid of its run; not every database stores it
-    asked: float = 0.0  # when Slurm said so
+    reported: float = 0.0  # when Slurm reported this
     exit_code: str = ""  # exit code of its batch script and the signal that ended it: `3:0`
     submitted: float = 0.0
     ended: float = 0.0
@@ -157,7 +157,8 @@ def _expected_start(line: SlurmJob) -> str:
     if not start:
         return ""
     begins = datetime.fromisoformat(line.start).replace(tzinfo=timezone.utc)  # the time zone hardly matters
-    is_far = line.asked and begins - datetime.fromtimestamp(line.asked, timezone.utc) > MAX_START_DELAY
+    reported = datetime.fromtimestamp(line.reported, timezone.utc)
+    is_far = line.reported and begins - reported > MAX_START_DELAY
     if is_far and line.reason.partition(",")[0] in _QUEUE_REASONS:
         return "when it starts is not known: a job ahead of it has no time limit"
     return f"Slurm expects it to start on {start[1]} at {start[2]}"

@@ -32,9 +32,9 @@ Query = Callable[[], Sequence[tuple[Any, ...]]]
 
 
 class CachedReply(NamedTuple):
-    """A cached reply: its lines, when Slurm sent it, since when it is unchanged, and the last try."""
+    """A cached reply: its lines, when it was received, since when it is unchanged, and the last try."""
 
-    asked: float
+    received: float
     changed: float
     tried: float
     lines: tuple[tuple[Any, ...], ...]
@@ -43,7 +43,7 @@ class CachedReply(NamedTuple):
         """The TTL: it grows with the time since the last change; none where `look_s` is 0."""
         if not look_s:
             return 0.0
-        return min(max(MAX_TTL_S, look_s), max(look_s, (self.asked - self.changed) / TTL_DIVISOR))
+        return min(max(MAX_TTL_S, look_s), max(look_s, (self.received - self.changed) / TTL_DIVISOR))
 
 
 class QueryCache:
@@ -67,30 +67,30 @@ class QueryCache:
     def jobs(self, *, since: float = 0.0, max_age_s: float = math.inf) -> tuple[float, dict[str, SlurmJob]]:
         """This user's jobs by number, and the time of the query.
 
-        Not from before `since`, and at most `max_age_s` old, unless Slurm is unreachable or was queried just
-        now.
+        The reply is later than `since` and at most `max_age_s` old, unless Slurm is unreachable or was just
+        queried.
         """
         cached = self._latest("jobs", lambda: list(self._slurm.jobs().values()), since, max_age_s)
-        return cached.asked, {line[0]: SlurmJob(*line) for line in cached.lines}
+        return cached.received, {line[0]: SlurmJob(*line) for line in cached.lines}
 
     def of_job(self, number: str, *, since: float, max_age_s: float = math.inf) -> SlurmJob | None:
         """Slurm's report on a job after `since`; `UNKNOWN_JOB` for an unknown one, None without a report."""
         try:
-            asked, lines = self.jobs(since=since, max_age_s=max_age_s)
+            received, lines = self.jobs(since=since, max_age_s=max_age_s)
         except ServiceError:
             return None
-        return lines.get(number, UNKNOWN_JOB)._replace(asked=asked) if asked > since else None
+        return lines.get(number, UNKNOWN_JOB)._replace(reported=received) if received > since else None
 
     def nodes(self, *, since: float = 0.0) -> list[NodeLine]:
         """The nodes of all partitions."""
         return [NodeLine(*line) for line in self._latest("nodes", self._slurm.nodes, since).lines]
 
     def silence(self, name: str) -> str:
-        """That Slurm did not answer the latest query, `jobs` or `nodes`, and since when; empty if it did."""
+        """A sentence if Slurm did not answer the latest query, `jobs` or `nodes`; empty if it did."""
         cached = self._cached(self._file(name))
-        if cached is None or cached.tried <= cached.asked:
+        if cached is None or cached.tried <= cached.received:
             return ""
-        since = datetime.fromtimestamp(cached.asked, timezone.utc)
+        since = datetime.fromtimestamp(cached.received, timezone.utc)
         return f"Slurm has not answered since {since:%Y-%m-%d %H:%M:%S} UTC: shown is what it said then"
 
     def configuration(self) -> dict[str, str]:
@@ -121,24 +121,24 @@ class QueryCache:
     def _cached(self, file: Path) -> CachedReply | None:
         saved = _read(file)
         unsaved = self._unsaved.get(file)
-        return max((each for each in (saved, unsaved) if each), key=lambda each: each.tried, default=None)
+        return max((each for each in (saved, unsaved) if each), key=lambda reply: reply.tried, default=None)
 
     def _is_fresh(self, cached: CachedReply, since: float, max_age_s: float) -> bool:
         limit_s = cached.ttl_s(self._look_s)
-        is_silent = cached.tried > cached.asked
+        is_silent = cached.tried > cached.received
         if not is_silent:
             limit_s = (
                 self.new_job_interval_s
-                if cached.asked < since
+                if cached.received < since
                 else min(limit_s, max(max_age_s, self.new_job_interval_s))
             )
         age_s = self.clock.age_s(cached.tried)
         return (age_s if age_s > -MTIME_ROUNDING_S else math.inf) < limit_s
 
     def _refresh(self, file: Path, query: Query, before: CachedReply | None) -> CachedReply:
-        """A new reply; while another process queries, the cached one or what that process gets.
+        """A new reply; while another process queries, the cached reply or that of the other process.
 
-        The other process may wait for a controller that never responds, so it is not waited for long.
+        The wait for the other process is short, since the controller may never respond to it.
         """
         lock = file.with_suffix(".lock")
         is_ours = True
@@ -189,10 +189,10 @@ def _query(query: Query, before: CachedReply | None, now: float) -> CachedReply:
 
 def _read(file: Path) -> CachedReply | None:
     try:
-        asked, changed, tried, lines = read_json(file)
+        received, changed, tried, lines = read_json(file)
     except (FileNotFoundError, ValueError):
         return None
-    return CachedReply(asked, changed, tried, tuple(tuple(line) for line in lines))
+    return CachedReply(received, changed, tried, tuple(tuple(line) for line in lines))
 
 
 TTL_S = 60.0  # cache TTL
@@ -254,5 +254,5 @@ def ended_job(
             return job.number == number and job.comment == guid
         return job.name == job_name(name) and job.submitted >= submitted - MAX_CLOCK_SKEW_S
 
-    own = sorted(filter(is_own, jobs), key=lambda job: job.submitted)
-    return own[-1] if own and own[-1].end_state else None
+    matching = sorted(filter(is_own, jobs), key=lambda job: job.submitted)
+    return matching[-1] if matching and matching[-1].end_state else None

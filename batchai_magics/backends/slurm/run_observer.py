@@ -23,11 +23,11 @@ from batchai_magics.backends.slurm.queries import AccountingCache, QueryCache
 from batchai_magics.backends.slurm.run_state import (
     Evidence,
     reported_end,
-    requeued,
     status_at_end,
     status_of,
     with_last_log_line,
     with_reports,
+    with_requeue,
     with_sentence,
 )
 from batchai_magics.backends.slurm.settings import SlurmSettings
@@ -41,10 +41,10 @@ STOP_TIMEOUT_S = 20.0  # after a stop request and the grace of the job; then Slu
 
 
 class PendingNotes(NamedTuple):
-    """What is to be recorded of an open run whose own program cannot, or that is overdue in ending."""
+    """Records that are due for an open run whose program cannot write them, or whose end is overdue."""
 
-    submission: SlurmSubmission | None = None  # of the first attempt, whose submitter died before it noted it
-    report: AttemptNote | None = None  # that the attempt is over
+    submission: SlurmSubmission | None = None  # of the first attempt, whose submitter died before noting it
+    report: AttemptNote | None = None  # Slurm's report that the attempt is over
     end: Outcome | None = None
     overdue: str = ""  # the number of the Slurm job to cancel
 
@@ -61,12 +61,12 @@ class Chain(NamedTuple):
         return waiting_reason(self.waiting)
 
 
-MAX_CHAIN = 100  # how many runs, each after the next, are looked at to tell the state of one
-Ends = dict[str, Outcome | None]  # of predecessors that were looked at, by guid
+MAX_CHAIN = 100  # the longest chain of predecessors that is followed to determine the state of a run
+Ends = dict[str, Outcome | None]  # the ends of predecessors that were observed, by guid
 
 
 class RunObserver:
-    """The status of the runs of a home, and what of it is to be recorded."""
+    """The status of the runs of a home, and the records that are due for them."""
 
     def __init__(
         self, layout: Layout, slurm: SlurmClient, queries: QueryCache, settings: SlurmSettings
@@ -91,13 +91,13 @@ class RunObserver:
     def batched(self, runs: Collection[Run]) -> Iterator[None]:
         """Within the context, these runs may be read from a snapshot, which the first read takes."""
         folders, queries = self.folders(runs), self._queries.files
-        files = [*folders, *queries] if runs else ()  # a folder is a file, too: whether it is still there
+        files = [*folders, *queries] if runs else ()  # folders as files, too: whether they still exist
         self._batch = runs
         with private_files.read_ahead(folders, files):
             yield
 
     def statuses(self, runs: Sequence[Run]) -> list[RunStatus]:
-        """The status of each run, also if Slurm ended it without a report; `take_due` tells of that."""
+        """The status of each run, also if Slurm ended it without a report; `take_due` returns those runs."""
         statuses, known = [], Ends()
         for run in runs:
             status, due = self.observe(run, known)
@@ -125,7 +125,7 @@ class RunObserver:
     def observe(
         self, run: Run, known: Ends | None = None, depth: int = 0
     ) -> tuple[RunStatus, PendingNotes | None]:
-        """The status of a run as its files and Slurm have it, and what of it is to be recorded."""
+        """The status of a run according to its files and Slurm, and the records that are due."""
         files = self.files(run.guid)
         status = status_of(files)
         if not status.is_open:
@@ -149,8 +149,8 @@ class RunObserver:
             return status_at_end(status, due.end), due
         if job is None:
             return status, due
-        is_later = job.asked > files.written_at("begun", attempt) + SKEW_S
-        status = requeued(status, files.attempt_start(attempt), job, is_later=is_later)
+        is_later = job.reported > files.written_at("begun", attempt) + SKEW_S
+        status = with_requeue(status, files.attempt_start(attempt), job, is_later=is_later)
         if status.state is not ExecutionState.QUEUED or chain.waiting:
             return status, due
         is_chained = attempt == 1 and AFTER in run.state
@@ -158,41 +158,42 @@ class RunObserver:
         return replace(status, waiting=reason), due
 
     def chain(self, run: Run, known: Ends | None = None, depth: int = 0) -> Chain:
-        """What became of the runs after which one starts.
+        """The predecessors of a run: those that have not ended, and the name of one that failed.
 
-        One that was deleted had ended: otherwise, its deletion has ended those that waited for it.
+        A deleted predecessor counts as succeeded: if it had not ended, its deletion has ended its successors.
         """
         known = Ends() if known is None else known
         waiting = []
-        for each in self.predecessors(run):
-            if each.guid not in known:
-                known[each.guid] = None
-                known[each.guid] = self._end_of_predecessor(each, known, depth + 1)
-            end = known[each.guid]
+        for predecessor in self.predecessors(run):
+            if predecessor.guid not in known:
+                known[predecessor.guid] = None
+                known[predecessor.guid] = self._end_of_predecessor(predecessor, known, depth + 1)
+            end = known[predecessor.guid]
             if end is None:
-                waiting.append(each)
-            elif each.has_failed(end):
-                return Chain(failed=each.name)
+                waiting.append(predecessor)
+            elif predecessor.has_failed(end):
+                return Chain(failed=predecessor.name)
         return Chain(tuple(waiting))
 
     def predecessors(self, run: Run) -> Sequence[Predecessor]:
         """The runs after which one starts."""
         return read_predecessors(self._layout.job(run.guid)) if AFTER in run.state else ()
 
-    def _end_of_predecessor(self, awaited: Predecessor, known: Ends, depth: int) -> Outcome | None:
-        files = self.files(awaited.guid)
+    def _end_of_predecessor(self, predecessor: Predecessor, known: Ends, depth: int) -> Outcome | None:
+        files = self.files(predecessor.guid)
         if not files.root.exists():
             return Outcome(0)
         if (end := files.outcome) or depth > MAX_CHAIN:
             return end
-        run = Run(awaited.guid, awaited.name, awaited.created, {"grace_s": awaited.grace_s, AFTER: ()})
+        state = {"grace_s": predecessor.grace_s, AFTER: ()}
+        run = Run(predecessor.guid, predecessor.name, predecessor.created, state)
         status, due = self.observe(run, known, depth)
         if due:
             self._due[run.guid] = run
         return status.result
 
     def _slurm_report(self, files: RunFiles, attempt: int, submission: SlurmSubmission) -> SlurmJob | None:
-        """Slurm's report on an attempt; queried more often for a young one about to start."""
+        """Slurm's report on an attempt, if any; a young attempt about to start is queried more often."""
         since = files.written_at("submission", attempt)
         age_s = max(0.0, self._clock.now() - since)  # not exact, but close enough
         if age_s < self._queries.new_job_interval_s:  # Slurm has hardly seen it
@@ -252,7 +253,7 @@ class RunObserver:
     def _inferred_end(
         self, run: Run, submission: SlurmSubmission, evidence: Evidence, ending: EndState, over: float
     ) -> Outcome:
-        """How and when a run ended that did not report it; `over` is when Slurm first said so."""
+        """The inferred end of a run that did not report it; `over` is when Slurm first reported its end."""
         files = evidence.files
         accounted = None
         if ending is EndState.GONE:  # the controller has forgotten it
@@ -269,18 +270,18 @@ class RunObserver:
         return self.end_of(run, outcome, ended=(accounted and accounted.ended) or over)
 
     def end_of(self, run: Run, outcome: Outcome, *, ended: float = 0.0) -> Outcome:
-        """The end of a run with what its ranks reported and what is left on nodes."""
+        """The end of a run, with the exits that its ranks reported and notes on files left on nodes."""
         files = self.files(run.guid)
         return with_reports(outcome, files)._replace(ended=ended or self._clock.now())
 
     def _is_cancelled_task(self, files: RunFiles, submission: SlurmSubmission) -> bool:
-        """Whether a task of an array was cancelled before it started: Slurm forgets it, not the others."""
+        """Whether a task of an array was cancelled before it started: then Slurm forgets just this task."""
         array, is_task, _ = submission.slurm_job.partition("_")
         if not is_task or files.attempt_start(1) or files.batch_log.exists():
             return False
         with contextlib.suppress(ServiceError):
             _, lines = self._queries.jobs()
-            return any(each.number.startswith(f"{array}_") for each in lines.values())
+            return any(line.number.startswith(f"{array}_") for line in lines.values())
         return False
 
     def _node_problems(self, since: float) -> dict[str, str]:
@@ -295,6 +296,7 @@ class RunObserver:
         with contextlib.suppress(ServiceError):
             _, lines = self._queries.jobs()
             files = map(RunFiles, self.folders(self._batch))
-            latest = [each.submission(each.attempt) for each in files if not each.outcome]
-            return {one.slurm_job for one in latest if one and one.slurm_job not in lines}
+            open_runs = (run_files for run_files in files if not run_files.outcome)
+            submissions = [run_files.submission(run_files.attempt) for run_files in open_runs]
+            return {latest.slurm_job for latest in submissions if latest and latest.slurm_job not in lines}
         return set()

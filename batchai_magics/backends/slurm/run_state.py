@@ -44,8 +44,10 @@ def status_at_end(status: RunStatus, end: Outcome) -> RunStatus:
     return RunStatus.of_end(end, status.started, status.attempts)
 
 
-def requeued(status: RunStatus, start: AttemptStart | None, line: SlurmJob, *, is_later: bool) -> RunStatus:
-    """The status, changed to queued if Slurm reported so after the run's start; the program could not."""
+def with_requeue(
+    status: RunStatus, start: AttemptStart | None, line: SlurmJob, *, is_later: bool
+) -> RunStatus:
+    """The status, changed to queued if Slurm requeued the run after its start, unreported by its program."""
     is_up = status.state is ExecutionState.RUNNING or bool(start and start.ending)
     if not is_later or line.state not in WAITING_STATES or not is_up:
         return status
@@ -69,7 +71,7 @@ def _open_state(
 
 
 def reported_end(line: SlurmJob | None, files: RunFiles) -> EndState | None:
-    """How Slurm reports that an attempt ended; None if it has not, or it is unknown."""
+    """The end of an attempt according to Slurm; None if it has not ended, or that is unknown."""
     if line is None:
         return None
     ending = line.end_state if line.comment == files.comment else EndState.GONE  # Slurm reuses job numbers
@@ -92,9 +94,9 @@ def with_sentence(outcome: Outcome, sentence: str) -> Outcome:
 
 
 def with_reports(outcome: Outcome, files: RunFiles) -> Outcome:
-    """For a run that did not end itself: the outcome with what its ranks reported and what its nodes have.
+    """The outcome of a run that did not record its end, with the exits that its ranks have recorded.
 
-    That is the exit status of each rank, and what remains on the nodes' own disks.
+    Warnings name the nodes with files left on their own disks.
     """
     try:
         plan = Plan.from_json(read_text(files.plan, MAX_PLAN_BYTES))
@@ -110,7 +112,7 @@ _CANCELLED_BY_USER = re.compile(r"CANCELLED AT")  # written by Slurm to the log 
 
 
 class Evidence(NamedTuple):
-    """What is known about an attempt of a run: its files, its home, and Slurm's report."""
+    """The evidence on the end of an attempt: the run's files, its home, and Slurm's report."""
 
     files: RunFiles
     attempt: int

@@ -50,7 +50,7 @@ from batchai_magics.models.states import DeallocationOption
 
 
 class SlurmFacts(EngineFacts):
-    """What a Slurm cluster offers to jobs."""
+    """The features of a Slurm cluster."""
 
     capabilities = Capabilities(
         name="slurm",
@@ -85,7 +85,7 @@ class SlurmFacts(EngineFacts):
 
     @property
     def site(self) -> EngineSite:
-        """What the Plans of runs depend on; installs the programs of nodes in the home."""
+        """The facts that Plans of runs depend on; installs the programs of nodes in the home."""
         folder = installed_programs.install(self._layout.home, sbatch.PROGRAMS)
         return EngineSite(
             python=self.python,
@@ -114,7 +114,7 @@ class SlurmFacts(EngineFacts):
         return self._machine.run(line, timeout_s=client.TIMEOUT_S).code == 0
 
 
-# What all tasks of an array have in common.
+# The fields of a run's state that are equal for all tasks of an array.
 _OF_ARRAY = (
     *("partition", "options", "minutes", "niceness", "is_restarted", "notice_s", "node_count", "python"),
 )
@@ -143,19 +143,19 @@ class SlurmRunner(Runner):
         self.facts = SlurmFacts(layout, machine, settings, self._clusters)
 
     def check(self, request: Request, cluster: ClusterRef | None) -> EngineState:
-        """What the submission of a run needs; the partition of a cluster and its nodes if they are fixed."""
+        """The state that a submission needs, or that of a cluster: its partition, and its nodes if fixed."""
         if isinstance(request, ClusterRequest):
             return self._clusters.state_of(request, cluster)
         assert cluster, "every run has one"
-        text, general = request.backend_options.get(SBATCH.name, ""), self._settings.options
+        options, general = request.backend_options.get(SBATCH.name, ""), self._settings.options
         if request.batchai_gpus:  # Slurm keeps the GPUs of jobs apart that share a node
             general = " ".join(word for word in general.split() if word != "--exclusive")
-            text = f"--gpus-per-node={request.batchai_gpus} {text}".rstrip()
-        self._clusters.check(cluster, request, text)
+            options = f"--gpus-per-node={request.batchai_gpus} {options}".rstrip()
+        self._clusters.check(cluster, request, options)
         more, limits = cluster.state, planning.limits(request)
         return {
             "partition": more["partition"],
-            "options": " ".join((general, more["options"], text)),
+            "options": " ".join((general, more["options"], options)),
             "minutes": sbatch.minutes(limits.wall_s, more["limit"], grace_s=limits.grace_s),
             "niceness": sbatch.NICENESS[request.scheduling_priority.rank],
             "is_restarted": bool(limits.max_restarts),
@@ -168,7 +168,7 @@ class SlurmRunner(Runner):
     # -- clusters
 
     def apply(self, cluster: ClusterRef, change: ClusterChange | None) -> None:
-        """Ends or requeues what runs on nodes that leave, and tells Slurm where the others may run.
+        """Ends or requeues runs on nodes that leave, and updates the placement of pending ones.
 
         The secrets of a setup task, which jobs run here, are in a file that only its owner can read.
         """
@@ -200,16 +200,16 @@ class SlurmRunner(Runner):
     def submit(self, runs: Sequence[PlannedRun]) -> None:
         """Submits runs, several of a cluster as arrays; ServiceError with Slurm's message if refused."""
         by_cluster: dict[str, list[PlannedRun]] = {}
-        for each in runs:
-            sbatch.check_rank_containers(each.plan)
-            if each.after and "dependency" in slurm_values(shlex.split(each.run.state["options"])):
+        for planned in runs:
+            sbatch.check_rank_containers(planned.plan)
+            if planned.after and "dependency" in slurm_values(shlex.split(planned.run.state["options"])):
                 text = "--dependency does not go with --after and --after-any"
                 raise SpecError([Problem("properties.batchaiSlurm", text)], what="the job description")
-            by_cluster.setdefault(each.cluster.guid, []).append(each)
+            by_cluster.setdefault(planned.cluster.guid, []).append(planned)
         with private_files.pipelined(self._layout.home):
-            for each in runs:
-                sbatch.write(self._layout, each, self._settings)
-                write_predecessors(self._layout.job(each.run.guid), each.after)
+            for planned in runs:
+                sbatch.write(self._layout, planned, self._settings)
+                write_predecessors(self._layout.job(planned.run.guid), planned.after)
             for of_cluster in by_cluster.values():
                 placement = self._clusters.placement(of_cluster[0].cluster)
                 if len(of_cluster) == 1:
@@ -217,13 +217,13 @@ class SlurmRunner(Runner):
                 else:
                     self._submit_arrays(of_cluster, placement)
 
-    def _submit_arrays(self, planned: Sequence[PlannedRun], placement: Placement) -> None:
+    def _submit_arrays(self, runs: Sequence[PlannedRun], placement: Placement) -> None:
         """Submits runs as arrays, split at Slurm's limit of tasks and throttled by Slurm."""
         size = max(1, int(self._queries.configuration().get("MaxArraySize", "1001")))
         by_request: dict[str, list[Run]] = {}
-        for run, after in ((each.run, each.after) for each in planned):
-            awaited = [(each.guid, each.must_succeed) for each in after]
-            request = [run.group, awaited, *map(run.state.get, _OF_ARRAY)]
+        for run, after in ((planned.run, planned.after) for planned in runs):
+            predecessors = [(predecessor.guid, predecessor.must_succeed) for predecessor in after]
+            request = [run.group, predecessors, *map(run.state.get, _OF_ARRAY)]
             by_request.setdefault(json.dumps(request), []).append(run)
         for alike in by_request.values():
             for begin in range(0, len(alike), size):
@@ -248,7 +248,7 @@ class SlurmRunner(Runner):
         return statuses
 
     def reconcile(self) -> None:
-        """Records the ends that runs could not report, and delivers notifications that were left."""
+        """Records the ends that runs could not report, and delivers pending notifications."""
         self.runs.record_due()
         self._undelivered.deliver()
 
@@ -260,7 +260,7 @@ class SlurmRunner(Runner):
         return private_files.read_ahead(folders, self._queries.files, listed=[programs])
 
     def stop(self, runs: Sequence[Run], reason: str = "", *, grace_s: float | None = None) -> None:
-        """Asks runs to end; those that wait end at once."""
+        """Asks runs to end; pending ones end at once."""
         for run in runs:
             if grace_s == 0.0:
                 self.runs.kill(run)
@@ -270,7 +270,7 @@ class SlurmRunner(Runner):
                 self.runs.conclude(run, failed_with("ClusterNotFound", reason))
 
     def fail_waiting(self, runs: Sequence[Run], predecessor: Run) -> None:
-        """Ends the runs that still wait for a predecessor that is about to be deleted."""
+        """Ends the pending runs of a predecessor that is about to be deleted."""
         for run in runs:
             self.runs.fail_waiting(run, predecessor)
 
@@ -286,10 +286,10 @@ class SlurmRunner(Runner):
         code_file = folder / f"command-{uuid.uuid4().hex}"
         programs = installed_programs.install(self._layout.home, sbatch.PROGRAMS)
         start = start_words(self.facts.python, RUN_COMMAND, programs)  # which ends with its standard input
-        place = self._srun_target(cluster, node, command.runs)
+        placement = self._srun_target(cluster, node, command.runs)
         options = ["--nodes=1", "--ntasks=1", "--mpi=none", "--quiet"]
         in_shell = command.with_mounts(self._layout.mounts(cluster.guid))
-        args = ["srun", *place, *options, *start, str(code_file), in_shell]
+        args = ["srun", *placement, *options, *start, str(code_file), in_shell]
         env = client.command_environment(self._machine, self.facts.python, self._settings.conf)
         line = CommandLine(args, env, str(folder))
         return client.run_on_node(self._machine, line, code_file=code_file, tick_s=command.tick_s)

@@ -1,4 +1,4 @@
-"""Submits, stops and reconciles runs: records in their files what their own programs cannot."""
+"""Submits, stops and reconciles runs; records in their files what their own programs cannot record."""
 
 from __future__ import annotations
 
@@ -43,10 +43,11 @@ class Runs:
         self._slurm, self._clock = slurm, queries.clock
 
     def submit(self, run: Run, placement: Placement, *, attempt: int = 1, after: str = "") -> None:
-        """Submits an attempt; ServiceError with Slurm's message if it is refused.
+        """Submits an attempt; a run whose predecessor has failed ends instead.
 
-        A run whose predecessor has failed ends instead. Raises NotFoundError if a predecessor of a new run
-        has just been deleted.
+        Raises:
+            ServiceError: Slurm refused it, with Slurm's message.
+            NotFoundError: A predecessor of a new run has just been deleted.
         """
         submit_options = self._prepared([run], placement, after=after, is_new=attempt == 1)
         if submit_options is None:
@@ -70,8 +71,12 @@ class Runs:
     def submit_array(self, runs: Sequence[Run], placement: Placement, *, limit: int, after: str) -> str:
         """Submits the first attempts of runs as the tasks of an array; returns its number.
 
-        Which task a run is, is recorded before: whoever finds the array's comment knows all its runs. Runs
-        whose predecessor has failed end instead. NotFoundError if one has just been deleted.
+        The task of each run is recorded first, so that the array's comment identifies all of its runs. Runs
+        whose predecessor has failed end instead; the number is then empty.
+
+        Raises:
+            ServiceError: Slurm refused it, with Slurm's message.
+            NotFoundError: A predecessor has just been deleted.
         """
         options = self._prepared(runs, placement, after=after)
         if options is None:
@@ -80,37 +85,38 @@ class Runs:
         files, more = [self.observer.files(run.guid) for run in runs], runs[0].state
         logs = array_logs(files[0].root, array)
         private_files.make_folder(logs)
-        for index, each in enumerate(files):
-            each.note_array_task(ArrayTask(array, index))
+        for index, task_files in enumerate(files):
+            task_files.note_array_task(ArrayTask(array, index))
         programs = JobBundle.read(files[0].bundle).programs
-        names = [each.root.name for each in files]
+        names = [task_files.root.name for task_files in files]
         script = logs / "batch.sh"
         private_files.write(script, array_script(folder, names, python=more["python"], programs=programs))
-        together = replace(options, guid=array, log=logs, task_count=len(runs), task_limit=limit)
-        number = self._slurm.submit(script, together.options, python=more["python"])
+        of_array = replace(options, guid=array, log=logs, task_count=len(runs), task_limit=limit)
+        number = self._slurm.submit(script, of_array.options, python=more["python"])
         now = self._clock.now()
-        for index, each in enumerate(files):
-            each.note_submission(1, SlurmSubmission(f"{number}_{index}", now))
+        for index, task_files in enumerate(files):
+            task_files.note_submission(1, SlurmSubmission(f"{number}_{index}", now))
         return number
 
     def _prepared(
         self, runs: Sequence[Run], placement: Placement, *, after: str, is_new: bool = True
     ) -> SubmitOptions | None:
-        """The sbatch options of attempts; None if a predecessor has failed, with which the runs have ended.
+        """The sbatch options of attempts; if a predecessor has failed, ends the runs and returns None.
 
-        Raises NotFoundError if a predecessor of new runs was deleted while they were prepared.
+        Raises:
+            NotFoundError: A predecessor of new runs was deleted meanwhile.
         """
         run = runs[0]
         with self.observer.batched([run]) if AFTER in run.state else contextlib.nullcontext():
-            for each in self.observer.predecessors(run) if is_new else ():
-                if not self.observer.files(each.guid).root.exists():
-                    text = f"no job can start after {each.name}: it was deleted"
+            for predecessor in self.observer.predecessors(run) if is_new else ():
+                if not self.observer.files(predecessor.guid).root.exists():
+                    text = f"no job can start after {predecessor.name}: it was deleted"
                     raise NotFoundError(text, code="JobNotFound")
             chain = self.observer.chain(run)
             if not chain.failed:
                 return self._options(run, placement, [after, *map(self._slurm_job_of, chain.waiting)])
         end = dependency_failed(chain.failed)._replace(ended=self._clock.now())
-        for guid in (each.guid for each in runs):
+        for guid in (run.guid for run in runs):
             self.observer.files(guid).note_end(end)
         return None
 
@@ -126,7 +132,7 @@ class Runs:
             minutes=more["minutes"],
             log=files.own_log,
             niceness=more["niceness"],
-            # Slurm rejects what can never start: a held job gets its exclusions on release.
+            # Slurm rejects jobs that can never start: a held one gets its exclusions on release.
             excluded=() if is_held else placement.excluded,
             after=tuple(filter(None, after)),
             is_held=is_held,
@@ -135,12 +141,12 @@ class Runs:
             more=tuple(shlex.split(more["options"])),
         )
 
-    def _slurm_job_of(self, awaited: Predecessor) -> str:
-        """The Slurm job of a run that has not ended; ServiceError if it is being submitted."""
-        files = self.observer.files(awaited.guid)
+    def _slurm_job_of(self, predecessor: Predecessor) -> str:
+        """The Slurm job of a run that has not ended; raises ServiceError if it is being submitted."""
+        files = self.observer.files(predecessor.guid)
         submission = files.submission(files.attempt)
         if submission is None:
-            text = f"no job can start after {awaited.name} yet: it is being submitted"
+            text = f"no job can start after {predecessor.name} yet: it is being submitted"
             raise ServiceError(text, code="JobNotSubmitted", hint="Try again in a moment.")
         return submission.slurm_job
 
@@ -150,14 +156,14 @@ class Runs:
             return self._reconciled(run)
 
     def _reconciled(self, run: Run) -> RunStatus:
-        """The status of a run, after what is due was recorded."""
+        """Writes the records of a run that are due; returns its status."""
         status, due = self.observer.observe(run)
         if due is None:
             return status
         files = self.observer.files(run.guid)
         with private_files.left_for_later_if_full():
             if due.overdue:
-                with contextlib.suppress(ServiceError):  # it does not answer: what is known is recorded
+                with contextlib.suppress(ServiceError):  # it does not answer: write the records anyway
                     self._slurm.cancel(due.overdue)
             if due.submission:
                 files.note_submission(1, due.submission)
@@ -168,14 +174,14 @@ class Runs:
         return self.observer.observe(run)[0]
 
     def record_due(self) -> None:
-        """Records what was seen of runs whose own program cannot, and cancels those that are overdue."""
+        """Writes the records that are due for runs, and cancels those whose end is overdue."""
         if runs := self.observer.take_due():
             with self.observer.batched(runs):
                 for run in runs:
                     self._reconciled(run)
 
     def ask_to_stop(self, run: Run, reason: str = TERMINATE) -> bool:
-        """Asks a run to stop or requeue; a pending one ends at once. False if it was asked before."""
+        """Asks a run to stop or requeue; a pending one ends at once. Returns False if it was asked before."""
         files = self.observer.files(run.guid)
         with self.observer.batched([run]):
             status = self._reconciled(run)
@@ -183,18 +189,18 @@ class Runs:
             submission = files.submission(attempt)
         if not status.is_open:
             return False
-        asked = attempt
+        stopped_attempt = attempt
         # If the disk is full, Slurm's own signal still ends the run, but cannot requeue it.
         with contextlib.nullcontext() if reason == REQUEUE else private_files.left_for_later_if_full():
-            asked = files.ask_to_stop(attempt, AttemptNote(reason, self._clock.now()))
+            stopped_attempt = files.ask_to_stop(attempt, AttemptNote(reason, self._clock.now()))
         if submission is None:
-            return bool(asked)
-        if asked > attempt:
-            self._cancel_attempt(files, asked)
+            return bool(stopped_attempt)
+        if stopped_attempt > attempt:
+            self._cancel_attempt(files, stopped_attempt)
         number = submission.slurm_job
         if status.nodes or not (self._cancel_if_pending(files, number, reason)):
             self._slurm.signal_stop(number)
-        return bool(asked)
+        return bool(stopped_attempt)
 
     def _cancel_if_pending(self, files: RunFiles, number: str, reason: str) -> bool:
         """Cancels a pending run; False if it has started meanwhile."""
@@ -207,14 +213,14 @@ class Runs:
         return True
 
     def kill(self, run: Run) -> None:
-        """Has the processes of a run killed, if it was asked to stop before."""
+        """Requests that the processes of a run are killed, if it was asked to stop before."""
         files = self.observer.files(run.guid)
         attempt = files.attempt
         if (stop := files.last_stop(attempt)) and stop.reason != REQUEUE:
             private_files.write_new(files.kill_request, "")
 
     def requeue(self, run: Run, placement: Placement) -> None:
-        """Stops a run's attempt and submits the next one, to start when this one is over."""
+        """Stops a run's attempt and submits the next one, which starts when this one has ended."""
         files = self.observer.files(run.guid)
         attempt = files.attempt
         submission = files.submission(attempt)
@@ -242,11 +248,11 @@ class Runs:
             self._slurm.update_placement(submission.slurm_job, excluded=excluded, is_held=is_held)
 
     def fail_waiting(self, run: Run, predecessor: Run) -> None:
-        """Ends a run that still waits for a predecessor, which is about to be deleted."""
+        """Ends a run that is pending for a predecessor, which is about to be deleted."""
         files = self.observer.files(run.guid)
         status = self.reconcile(run)
         is_waiting = status.is_open and status.started is None
-        if is_waiting and any(each.guid == predecessor.guid for each in self.observer.predecessors(run)):
+        if is_waiting and predecessor.guid in {awaited.guid for awaited in self.observer.predecessors(run)}:
             self.conclude(run, dependency_failed(predecessor.name, "was deleted"))
             self._cancel_attempt(files, files.attempt)
 

@@ -1,4 +1,4 @@
-"""What a submission consists of: the bundle of a run in the home, its batch script, the options of sbatch."""
+"""The parts of a submission: the bundle of a run in the home, its batch script, the options of sbatch."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FIELD = "properties.containerSettings"
 
 
 def host_runs(settings: SlurmSettings) -> HostRuns:
-    """What becomes of jobs with an image if `slurm.container_command` is `host`."""
+    """How jobs with an image run if `slurm.container_command` is `host`."""
     return HostRuns(
         f"slurm.container_command is `{HOST}`",
         "Set it to what runs containers on the nodes.",
@@ -44,8 +44,10 @@ def container_engine(
 ) -> tuple[str, ...]:
     """The command that runs a job's containers; empty if jobs run on the host.
 
-    `has` tells whether a program is installed where jobs are submitted, assumed to be like the nodes. Raises
-    CapabilityError if no engine is found.
+    `has` returns whether a program is installed where jobs are submitted, assumed to be like the nodes.
+
+    Raises:
+        CapabilityError: No engine is installed.
     """
     if has_credentials:
         field = f"{_FIELD}.imageSourceRegistry.credentials"
@@ -61,9 +63,9 @@ def container_engine(
 
 
 def check_rank_containers(plan: Plan) -> None:
-    """Raises CapabilityError if the ranks of several nodes could not find each other from their containers.
+    """Raises CapabilityError if the ranks of several nodes could not connect from their containers.
 
-    srun hands a rank its process manager as a descriptor, which the processes of a daemon do not inherit:
+    srun passes a rank its process manager as a descriptor, which the processes of a daemon do not inherit:
     each rank would compute alone.
     """
     engine = plan.containers.engine
@@ -140,8 +142,8 @@ def write(layout: Layout, planned: PlannedRun, settings: SlurmSettings) -> None:
 
 def minutes(wall_s: float, partition_limit: str, *, grace_s: float = GRACE_S) -> int:
     """The time limit for Slurm: slightly above the job's own, capped at the partition's."""
-    wanted, limit = math.ceil((wall_s + grace_s + SLACK_S) / 60), parse.minutes(partition_limit)
-    return wanted if limit is None else min(wanted, limit)
+    minutes_needed, limit = math.ceil((wall_s + grace_s + SLACK_S) / 60), parse.minutes(partition_limit)
+    return minutes_needed if limit is None else min(minutes_needed, limit)
 
 
 def write_script(files: RunFiles, attempt: int, *, python: str, programs: str) -> None:

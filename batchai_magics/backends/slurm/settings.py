@@ -125,7 +125,8 @@ def slurm_words(text: str, refused: Mapping[str, str] = OWN) -> list[str]:
 def slurm_values(words: Sequence[str]) -> dict[str, str]:
     """The value of each option by its long name, empty for a switch; the last one wins.
 
-    ValueError for a word that belongs to none.
+    Raises:
+        ValueError: A word belongs to no option.
     """
     values, rest = dict[str, str](), iter(words)
     for word in rest:
@@ -137,7 +138,7 @@ def slurm_values(words: Sequence[str]) -> dict[str, str]:
 
 
 def check_job_options(text: str) -> None:
-    """Raises ValueError for a line of options that a job may not have, whatever its cluster."""
+    """Raises ValueError for a line of options that a job may not have on any cluster."""
     slurm_words(text, {**OWN, **OF_CLUSTERS})
 
 
@@ -179,10 +180,10 @@ def _long(word: str) -> Iterator[tuple[str, str | None]]:
 
 def _short(word: str) -> Iterator[tuple[str, str | None]]:
     """Names and values in a word such as `-Ocgpu`; None for a value that is the next word."""
-    for place, letter in enumerate(word[1:], start=2):
+    for index, letter in enumerate(word[1:], start=2):
         name = _SHORT.get(letter, letter)
         if letter not in _SHORT_SWITCHES:
-            yield name, word[place:] or None
+            yield name, word[index:] or None
             return
         yield name, ""
 
@@ -191,7 +192,7 @@ def _abbreviated(name: str, refused: Mapping[str, str]) -> str:
     """The reserved option that a name abbreviates, since sbatch accepts prefixes; empty for none."""
     if len(name) == 1 or name in _SWITCHES:
         return ""
-    return next((own for own in refused if own.startswith(name)), "")
+    return next((option for option in refused if option.startswith(name)), "")
 
 
 ANY, FIXED = "any", "fixed"
@@ -253,7 +254,7 @@ class SlurmSettings:
 
     @property
     def usual_home(self) -> PurePath:
-        """Its home; by default, on another machine, in the user's folder there."""
+        """The home; by default, if the cluster is reached by ssh, in the user's folder there."""
         if self.ssh and self.home == default_home("slurm"):
             return PurePosixPath("~/.local/share", APP, "slurm")
         return self.home

@@ -1,6 +1,6 @@
-"""What all our actors are: an object of the programs of a home, which are sent where the home is not seen.
+"""The class of all our actors: each runs an object of the programs of a home, or of a copy of them.
 
-Ray sends this class as code, since its nodes import the programs from the home: the standard library alone.
+Ray sends this class as code, since nodes import the programs from the home. Standard library only.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import Any
 HOME_ID = "home-id"  # the file in a home with the id that its copies name
 COPY_MARK = "copied-home"  # the file with that id, which only a copy has
 PROGRAMS = "programs"
-SEEN, COPIED_HOME = "seen", "copied"  # how an actor has the home
+SEEN, COPIED_HOME = "seen", "copied"  # whether an actor's node sees the home or has a copy
 SHARES = ("shares", "containers", "fileservers")
 COPIED = (*SHARES, "jobs", "clusters", "unfinished")  # the folders that a copy consists of
-_OF_HOMES = (HOME_ID, "resources")  # what only a home itself has
+_OF_HOMES = (HOME_ID, "resources")  # entries that only a home itself has
 
 
 @contextlib.contextmanager
@@ -43,13 +43,13 @@ def copied_from(folder: Path) -> str:
 
 
 def is_home(folder: Path) -> bool:
-    """Whether a folder has what only a home itself has."""
+    """Whether a folder has an entry that only a home itself has."""
     return any((folder / name).exists() for name in _OF_HOMES)
 
 
 def is_spent(folder: Path) -> bool:
     """Whether a folder is a copy without files of a run."""
-    names, jobs = {each.name for each in folder.iterdir()}, folder / "jobs"
+    names, jobs = {entry.name for entry in folder.iterdir()}, folder / "jobs"
     is_copy = COPY_MARK in names and names <= {COPY_MARK, PROGRAMS, *COPIED} and not is_home(folder)
     return is_copy and not (jobs.is_dir() and any(jobs.iterdir()))
 
@@ -63,7 +63,7 @@ def text_of(file: Path) -> str:
 
 
 class ActorTarget:
-    """An object of `target`, a module with a class, imported from a folder of programs."""
+    """Runs an object of the class `target`, `module.Class`, imported from a folder of programs."""
 
     def __init__(self, target: str, programs: str, *arguments: object) -> None:
         self._class, self._arguments, self._programs = target, arguments, Path(programs)
@@ -86,7 +86,7 @@ class ActorTarget:
         return COPIED_HOME if copied_from(self._home) == owner else ""
 
     def install(self, files: Mapping[str, bytes], owner: str) -> str:
-        """Installs programs in a copy of the home of that id; returns why that cannot be, or empty."""
+        """Installs programs in a copy of the home of that id; returns why that is impossible, or empty."""
         part = self._programs.with_name(uuid.uuid4().hex)
         try:
             self._home.mkdir(0o700, parents=True, exist_ok=True)

@@ -40,15 +40,15 @@ def nodes() -> list[RayNode]:
     """The nodes that are alive, the head first, with names that tell them apart."""
     import ray
 
-    found: list[RayNode] = []
+    ray_nodes: list[RayNode] = []
     alive = [node for node in ray.nodes() if node["Alive"]]
     for node in sorted(alive, key=lambda node: (_HEAD not in node["Resources"], node["NodeName"])):
         name, resources = node["NodeName"] or node["NodeManagerAddress"], node["Resources"]
-        if any(name == other.name for other in found):
+        if any(name == other.name for other in ray_nodes):
             name = f"{name}-{node['NodeID'][:8]}"
         cpus, gpus = (int(resources.get(kind, 0)) for kind in ("CPU", "GPU"))
-        found.append(RayNode(name, node["NodeID"], node["NodeManagerAddress"], cpus, gpus))
-    return found
+        ray_nodes.append(RayNode(name, node["NodeID"], node["NodeManagerAddress"], cpus, gpus))
+    return ray_nodes
 
 
 def session() -> Session:
@@ -68,7 +68,7 @@ def living_actors() -> set[str]:
     return {actor["name"] for actor in actors if actor["namespace"] == NAMESPACE}
 
 
-def own_node() -> str:
+def current_node() -> str:
     """The id of the node that this process is on."""
     import ray
 
@@ -80,20 +80,20 @@ def home_node(programs: str) -> str:
     """The id of a node that sees the home: the head, which the cluster cannot lose, or else this one."""
     import ray
 
-    head, own = nodes()[0].id, own_node()
+    head, this_node = nodes()[0].id, current_node()
     has_home = (
-        head == own or ray.get(asked_home(command_actor(programs, head), programs)) == actor_target.SEEN
+        head == this_node or ray.get(query_home(command_actor(programs, head), programs)) == actor_target.SEEN
     )
-    return head if has_home else own
+    return head if has_home else this_node
 
 
-def asked_home(actor: Any, programs: str) -> Any:
-    """Asks an actor where the home is; returns the reference of `ActorTarget.home`."""
+def query_home(actor: Any, programs: str) -> Any:
+    """Calls `ActorTarget.home` of an actor; returns the reference of its result."""
     return actor.home.remote(home_id(home_of(programs)))
 
 
 def install(actor: Any, programs: str, home: str) -> str:
-    """Has an actor install the programs where its `home` says that there are none; returns what is wrong."""
+    """Makes an actor install the programs unless it has a `home`; returns the problem, or empty."""
     import ray
 
     if home:
@@ -105,7 +105,7 @@ def install(actor: Any, programs: str, home: str) -> str:
 
 def supervising_actor(name: str, programs: str, node: str, home: str, guid: str) -> Any:
     """Starts the actor that supervises a run on a node, by its id: detached."""
-    # whoever started it may have died before it was called
+    # it may exist: the process that started it may have died before calling it
     options = {"name": name, "lifetime": "detached", "get_if_exists": True}
     return _actor("supervisor.RunSupervisor", programs, programs, home, guid, node=node, options=options)
 
@@ -129,7 +129,7 @@ def _of_copy(programs: str, guid: str) -> tuple[str, str, str]:
 
 
 def command_actor(programs: str, node: str) -> Any:
-    """Starts an actor on a node, by its id, beside what runs there."""
+    """Starts an actor for a command on a node, by its id; it takes no CPUs."""
     return _actor("node_command.CommandProgram", programs, node=node)
 
 
@@ -139,14 +139,14 @@ def home_of(programs: str) -> Path:
 
 
 def call(actor: Any, method: str, *arguments: object) -> Any:
-    """Calls a method of what an actor runs; returns the reference of its result.
+    """Calls a method of the object of an actor; returns the reference of its result.
 
-    That is NotADirectoryError if the actor's node has no programs.
+    The result is a NotADirectoryError if the actor's node has no programs.
     """
     return actor.call.remote(method, *arguments)
 
 
-def running(name: str) -> Any:
+def named_actor(name: str) -> Any:
     """The supervising actor of that name; ValueError if it is not there."""
     import ray
 
@@ -156,7 +156,7 @@ def running(name: str) -> Any:
 def retire(name: str) -> None:
     """Ends the supervising actor of that name, unless its run has begun."""
     with contextlib.suppress(ValueError):  # it is gone
-        call(running(name), "retire")
+        call(named_actor(name), "retire")
 
 
 def end(name: str) -> None:
@@ -164,12 +164,13 @@ def end(name: str) -> None:
     import ray
 
     with contextlib.suppress(ValueError):
-        ray.kill(running(name))
+        ray.kill(named_actor(name))
 
 
-def largest(found: Sequence[RayNode], count: int) -> list[RayNode]:
+def largest(candidates: Sequence[RayNode], count: int) -> list[RayNode]:
     """The nodes with the most GPUs and CPUs, at most `count`."""
-    return sorted((node for node in found if node.cpus), key=lambda node: (-node.gpus, -node.cpus))[:count]
+    with_cpus = [node for node in candidates if node.cpus]
+    return sorted(with_cpus, key=lambda node: (-node.gpus, -node.cpus))[:count]
 
 
 def _actor(

@@ -1,7 +1,7 @@
 """The program that is connected to Ray for the backend, in a process of its own: a driver may be aborted.
 
 Started as `ADDRESS HOME PROGRAMS`. Each line of standard input is a request in JSON, each line of standard
-output its answer. It ends with its input, once the actors that it has started have their variables.
+output its answer. It ends after its input, once the actors that it has started have their variables.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ConnectionRefused(Exception):
 def main() -> None:
     """Serves requests until standard input ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # Ray prints
+    os.dup2(2, 1)  # Ray prints to stdout
     address, home, programs = sys.argv[1:]
     pending: list[queue.Start] = []
 
@@ -62,7 +62,8 @@ def main() -> None:
 def connect(address: str) -> None:
     """Connects to the cluster.
 
-    Raises ConnectionRefused if there is no Ray here, no cluster, or one of another version.
+    Raises:
+        ConnectionRefused: There is no Ray here, no cluster, or one of another version.
     """
     try:
         import ray
@@ -89,10 +90,10 @@ def connect(address: str) -> None:
 
 
 def wake(names: list[str]) -> None:
-    """Has supervising actors look for a request to stop at once."""
+    """Makes supervising actors read requests to stop at once."""
     for name in names:
         with suppress(ValueError):  # it is gone
-            cluster.call(cluster.running(name), "wake")
+            cluster.call(cluster.named_actor(name), "wake")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A home's files, below one path on every node: the home itself, or a copy on a node that does not see it.
 
-A copy has what the runs on its node need, and what they have written until the home has that too.
+A copy has the files that the runs on its node need, and those that they have written until the home has them.
 """
 
 from __future__ import annotations
@@ -58,37 +58,37 @@ class FileEntry(NamedTuple):
         return stat.S_ISREG(self.mode)
 
     def is_newer_than(self, other: FileEntry | None) -> bool:
-        """Whether it is to replace the other one: folders and links stay as they are."""
+        """Whether it is to replace the other entry: only files replace existing entries."""
         return other is None or (self.is_file and self.modified_ns > other.modified_ns)
 
 
 class HomeFiles:
-    """The files below a home by their relative paths. `guid` is of the run that they are for.
+    """The files below a home by their relative paths, for the run `guid`.
 
-    Those of a copy are given the id of the home as `owner`.
+    For a copy, `owner` is the id of the home.
     """
 
     def __init__(self, home: str, guid: str, owner: str = "") -> None:
         self._root, self._job, self._owner = Path(home), Layout(Path(home)).job(guid).root, owner
         self._part = self._root / "unfinished" / "copies" / guid
 
-    def entries(self, paths: Sequence[str], kept: str = "") -> dict[str, FileEntry]:
-        """What is at these paths and below; of all folders with the name of `kept`, only that one."""
-        found, pending = dict[str, FileEntry](), [*paths]
+    def entries(self, paths: Sequence[str], only: str = "") -> dict[str, FileEntry]:
+        """The entries at these paths and below; of folders with the name of `only`, just that one."""
+        entries, pending = dict[str, FileEntry](), [*paths]
         while pending:
             path = pending.pop()
-            if kept and path != kept and PurePath(path).name == PurePath(kept).name:
+            if only and path != only and PurePath(path).name == PurePath(only).name:
                 continue
             with contextlib.suppress(OSError):  # it is gone, or closed to us
                 entry = FileEntry.of(self._root / path)
                 if stat.S_IFMT(entry.mode) in _KINDS:
-                    found[path] = entry
+                    entries[path] = entry
                 if stat.S_ISDIR(entry.mode):
                     pending += [f"{path}/{child.name}" for child in (self._root / path).iterdir()]
-        return found
+        return entries
 
     def entry(self, path: str) -> FileEntry | None:
-        """What is at a path; None if nothing is."""
+        """The entry of a path; None if there is none."""
         with contextlib.suppress(OSError):
             return FileEntry.of(self._root / path)
         return None
@@ -100,7 +100,7 @@ class HomeFiles:
             return read_start(file, BLOCK_BYTES)
 
     def write(self, path: str, entry: FileEntry, offset: int, data: bytes) -> None:
-        """Writes a block of a regular file, which is there with its last block; or makes a folder or link."""
+        """Writes a block of a file, which appears with its last block, or creates a folder or link."""
         target = self._root / path
         is_below = not PurePath(path).is_absolute() and ".." not in PurePath(path).parts
         if not is_below or not target.parent.resolve().is_relative_to(self._root.resolve()):
@@ -129,10 +129,13 @@ class HomeFiles:
     # -- of a copy alone
 
     def claim(self, logs: str, attempt: str) -> bool:
-        """Makes the folder of the run; removes what a lost attempt may have left, with its logs.
+        """Creates the folder of the run; removes the files and logs that a lost attempt may have left.
 
-        The copy is kept while it has the folder of a run. False if another node of the attempt has this copy;
-        PermissionError if it is none of this home.
+        The copy exists as long as it has the folder of a run. Returns False if another node of the attempt
+        has this copy.
+
+        Raises:
+            PermissionError: The folder is not a copy of this home.
         """
         mark = self._job / CLAIM
         with locked(self._root, fcntl.LOCK_EX):
@@ -150,12 +153,12 @@ class HomeFiles:
         return self._is_copy() and (self._job / CLAIM).exists()
 
     def make_folders(self, folders: Sequence[str]) -> None:
-        """Makes folders."""
+        """Creates folders."""
         for folder in folders:
             private_files.make_folder(Path(folder))
 
     def is_running(self) -> bool:
-        """Whether the program that runs the processes of the run is still there."""
+        """Whether the program that runs the processes of the run is still alive."""
         try:
             with locked(self._job, fcntl.LOCK_EX | fcntl.LOCK_NB):
                 return False
@@ -187,7 +190,7 @@ def home_id(home: Path) -> str:
 
 
 def take_over(home: Path) -> bool:
-    """Makes a home of a copy that has no files of runs any more; False if it has some."""
+    """Turns a copy without files of runs into a home; False if it has some."""
     mark = home / COPY_MARK
     if not mark.exists() or private_files.is_read_only(home):
         return True

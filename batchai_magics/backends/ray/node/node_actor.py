@@ -1,4 +1,4 @@
-"""What the actor of a run does on a node: starts the programs of plans there, and relays their lines."""
+"""The actor of a run on a node: starts the programs of plans there, and relays their lines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ERRORS_S = 1.0  # how long the errors of an ended program may take to arrive
 
 
 class NodeFacts(NamedTuple):
-    """What the supervising actor needs to know of a node; `gpus` are its bundle's."""
+    """The facts about a node that the supervising actor needs; `gpus` are those of its bundle."""
 
     id: str
     address: str
@@ -41,7 +41,7 @@ class NodePrograms(HomeFiles):
         self._is_over = False
 
     def facts(self) -> NodeFacts:
-        """What is known of this node."""
+        """The facts about this node."""
         import ray
 
         context = ray.get_runtime_context()
@@ -75,14 +75,14 @@ class NodePrograms(HomeFiles):
             program.stdin.flush()
 
     def news(self, timeout_s: float) -> tuple[Sequence[str], bool]:
-        """The lines that the program has printed, waited for up to `timeout_s`; and whether it has ended."""
+        """The new lines of the program, and whether it has ended; waits up to `timeout_s` for either."""
         with self._changed:
             self._changed.wait_for(lambda: self._lines or self._is_over, timeout_s)
             lines, self._lines = self._lines, []
             return lines, self._is_over
 
     def idle(self, timeout_s: float) -> tuple[Sequence[str], bool]:
-        """No news, after a while: for who wants to know that this node is still there."""
+        """No news, after `timeout_s`: a call that fails when the node is lost."""
         time.sleep(timeout_s)
         return (), False
 
@@ -93,7 +93,7 @@ class NodePrograms(HomeFiles):
         for line in program.stdout:
             self._add(line.decode())
         program.wait()
-        errors.join(ERRORS_S)  # what it leaves behind may hold them open
+        errors.join(ERRORS_S)  # leftover processes may hold the pipe open
         with self._changed:
             self._is_over = True
             self._changed.notify_all()

@@ -17,12 +17,12 @@ from batchai_magics.backends.node.job_environment import submitter_environment
 from batchai_magics.backends.node.node_programs import RUN_COMMAND, programs_folder, start_words
 from batchai_magics.backends.ray.node import cluster
 
-NEWS_S = 0.5  # how often it is looked whether the client is gone
+NEWS_S = 0.5  # how often the program checks whether the client is gone
 _READ_SIZE = 1 << 16
 
 
 class CommandProgram:
-    """What its actor does on the node. Its methods are called in several threads."""
+    """The command on the node, run by an actor. Its methods are called in several threads."""
 
     def __init__(self) -> None:
         self._child: subprocess.Popen[bytes] | None = None
@@ -45,7 +45,7 @@ class CommandProgram:
             threading.Thread(target=self._read, args=arguments, daemon=True).start()
 
     def news(self, timeout_s: float) -> tuple[list[tuple[bool, bytes]], int | None]:
-        """Its output since, each piece with whether it is an error's; and its exit code once it has ended."""
+        """The new output as pairs (is from stderr, data), and the exit code once the command has ended."""
         assert self._child
         with self._changed:
             self._changed.wait_for(lambda: self._output or not self._open, timeout_s)
@@ -54,7 +54,7 @@ class CommandProgram:
         return output, self._child.wait() if is_over else None
 
     def end(self) -> None:
-        """Ends it."""
+        """Ends the command, by closing its input."""
         assert self._child
         assert self._child.stdin
         self._child.stdin.close()
@@ -74,15 +74,15 @@ def main() -> None:
     address, python, node, folder, command = sys.argv[1:]
     streams = [os.dup(1), os.dup(2)]
     silent = os.open(os.devnull, os.O_WRONLY)
-    for number in (1, 2):  # Ray prints
+    for number in (1, 2):  # Ray prints to both
         os.dup2(silent, number)
     cluster.connect(address)
     import ray
 
     programs = programs_folder()
     actor = cluster.command_actor(programs, node)
-    home = ray.get(cluster.asked_home(actor, programs))
-    cluster.install(actor, programs, home)  # else the call below says what is wrong
+    home = ray.get(cluster.query_home(actor, programs))
+    cluster.install(actor, programs, home)  # if that fails, the call below reports why
     env = submitter_environment(os.environ, str(Path(python).parent))
     ray.get(cluster.call(actor, "start", python, folder, env, command))
     is_ended, code = False, None

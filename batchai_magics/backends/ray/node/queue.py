@@ -1,7 +1,7 @@
-"""The queue of each cluster, as files: who is next, and the ends of runs that nobody else records.
+"""The queue of each cluster, as files: the order of runs, and the ends of runs that no actor records.
 
-A cluster has as many places as nodes. High priority goes first, and of one priority who came first; those
-behind a run that does not fit wait too.
+The runs of a queue hold at most as many nodes as their cluster has. Runs start in the order of priority, then
+of creation; those behind a run that does not fit wait too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SIZE, LOCK = "size", "lock"
 
 
 class QueueEntry(NamedTuple):
-    """A run in a queue; `file` names it in the order of the queue. Of its group, `limit` may run at once."""
+    """A run in a queue; the names of files sort in its order. At most `limit` of `group` run at once."""
 
     file: Path
     guid: str
@@ -38,7 +38,7 @@ class QueueEntry(NamedTuple):
     limit: int = 0
 
     def write(self) -> None:
-        """Adds it to its queue."""
+        """Adds the run to its queue."""
         private_files.write(self.file, json.dumps(self._asdict() | {"file": ""}))
 
 
@@ -53,14 +53,14 @@ def entry_file(queue: Path, *, priority: int, created: float, guid: str) -> Path
 
 
 def entries(queue: Path) -> list[QueueEntry]:
-    """The runs in a queue, the next one first."""
+    """The runs in a queue, in order."""
     files = sorted(queue.glob("[0-9] [0-9]*"))
-    found = []
+    queued = []
     for file in files:
         if not file.name.endswith(".part"):
             with contextlib.suppress(FileNotFoundError):  # it has just left the queue
-                found.append(QueueEntry(**read_json(file) | {"file": file}))
-    return found
+                queued.append(QueueEntry(**read_json(file) | {"file": file}))
+    return queued
 
 
 def size_of(queue: Path) -> int:
@@ -71,26 +71,26 @@ def size_of(queue: Path) -> int:
 
 
 def record_end(files: SupervisedFiles, end: Outcome) -> None:
-    """Records how a run ended, unless that is known; its variables are needed no more."""
+    """Records how a run ended, unless that is known; deletes its variables."""
     if not files.outcome:
         write_end(files.end, end._replace(ended=time.time()))
     files.environment.unlink(missing_ok=True)
 
 
 def not_shared(problem: str) -> Outcome:
-    """How a run ended one of whose nodes does not see the home, as the problem says."""
+    """The outcome of a run one of whose nodes does not see the home, as `problem` explains."""
     return failed_with("HomeNotShared", f"{problem}: set ray.home to a folder that all nodes share")
 
 
 class Start(NamedTuple):
-    """A run whose supervising actor is about to begin; `begun` is the reference of that call."""
+    """A run whose supervising actor is about to begin; `begun` is the reference of its call `begin`."""
 
     files: SupervisedFiles
     begun: Any
 
 
 def unsettled(starts: Sequence[Start], timeout_s: float = 0.0) -> list[Start]:
-    """Those of the runs that have not begun after so long; records the end of those that cannot."""
+    """The runs that have not begun after `timeout_s`; records the ends of those that cannot begin."""
     if not starts:
         return []
     import ray
@@ -118,9 +118,9 @@ def _is_settled(start: Start) -> bool:
 
 
 def reconcile(home: str, programs: str, node: str) -> list[Start]:
-    """Starts what can start in all queues, and records the ends of lost runs; returns what was started.
+    """Starts the runs that can start in all queues, and returns them; records the ends of lost runs.
 
-    Supervising actors start on a node given by its id, which sees the home.
+    Supervising actors start on `node`, the id of a node that sees the home.
     """
     layout, started = Layout(Path(home)), list[Start]()
     for queue in layout.clusters.glob("*/queue"):
@@ -135,7 +135,7 @@ def reconcile(home: str, programs: str, node: str) -> list[Start]:
 
 @dataclass
 class QueuePass:
-    """One look at the queue of a cluster."""
+    """One pass over the queue of a cluster."""
 
     layout: Layout
     queue: Path
@@ -143,14 +143,14 @@ class QueuePass:
     node: str
 
     def run(self) -> list[Start]:
-        """Records and starts what is due."""
-        found = [(entry, SupervisedFiles(self.layout.job(entry.guid).root)) for entry in entries(self.queue)]
-        left = [(entry, files) for entry, files in found if not self._is_over(entry, files)]
-        started = self._end_lost([files for _, files in left])
-        held = [entry for entry, files in left if files.claim.exists()]
+        """Records ends and starts runs, as far as they are due; returns the started runs."""
+        runs = [(entry, SupervisedFiles(self.layout.job(entry.guid).root)) for entry in entries(self.queue)]
+        waiting = [(entry, files) for entry, files in runs if not self._is_over(entry, files)]
+        started = self._end_lost([files for _, files in waiting])
+        held = [entry for entry, files in waiting if files.claim.exists()]
         room = size_of(self.queue) - sum(entry.node_count for entry in held)
         groups = Counter(entry.group for entry in held)
-        for entry, files in left:
+        for entry, files in waiting:
             with contextlib.suppress(FileNotFoundError):  # it is being deleted
                 if entry in held or not self._is_due(files):
                     continue
@@ -171,14 +171,14 @@ class QueuePass:
         if is_over:
             if not files.supervised.exists():
                 cluster.retire(files.name)  # it was stopped before its actor was called
-            files.environment.unlink(missing_ok=True)  # who recorded its end may have died
+            files.environment.unlink(missing_ok=True)  # the process that recorded its end may have died
             entry.file.unlink(missing_ok=True)
         return is_over
 
     def _end_lost(self, runs: Sequence[SupervisedFiles]) -> list[Start]:
-        """Records the end of runs whose actor is gone; those that never had one wait again.
+        """Records the end of runs whose actor is gone; those that never had one are queued again.
 
-        What a lost run has on nodes is brought home before, by another actor.
+        Before, another actor brings home the files of a lost run on nodes.
         """
         for files in runs:
             if files.has_never_started() and files.environment.exists():
@@ -186,12 +186,12 @@ class QueuePass:
         supervised, started = [files for files in runs if files.supervised.exists()], list[Start]()
         if not supervised:
             return started
-        alive, here = cluster.living_actors(), cluster.session()
+        alive, session = cluster.living_actors(), cluster.session()
         for files in supervised:
             with contextlib.suppress(FileNotFoundError):  # it is being deleted
                 if files.name in alive or files.outcome:
                     continue
-                if files.is_elsewhere(here) and not files.has_ended_with_cluster():
+                if files.is_elsewhere(session) and not files.has_ended_with_cluster():
                     continue
                 if files.copies.exists():
                     started.append(self._supervised(files, "{}"))
@@ -200,14 +200,14 @@ class QueuePass:
         return started
 
     def _is_due(self, files: SupervisedFiles) -> bool:
-        """Whether its predecessors have ended; it ends with one that was to succeed and has not."""
-        for each in read_predecessors(files):
-            end = SupervisedFiles(self.layout.job(each.guid).root).outcome
+        """Whether the predecessors of a run have ended; records its end if one had to succeed and failed."""
+        for predecessor in read_predecessors(files):
+            end = SupervisedFiles(self.layout.job(predecessor.guid).root).outcome
             if end is None:
                 return False
-            if each.has_failed(end):
+            if predecessor.has_failed(end):
                 if private_files.write_new(files.claim, ""):
-                    record_end(files, dependency_failed(each.name))
+                    record_end(files, dependency_failed(predecessor.name))
                 return False
         return True
 

@@ -1,4 +1,4 @@
-"""Launches plans on the nodes of a run, through an actor on each, and brings requests to stop."""
+"""Launches plans on the nodes of a run, through an actor on each, and delivers requests to stop."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ NODE_LOSS_S = 60.0  # how long Ray may take to notice that a node is lost
 
 
 class WakePipe(SignalPipe):
-    """Becomes readable when it is woken; no signal reaches it, as actors run in threads."""
+    """Becomes readable on `wake`; signals do not reach it, as actors run in threads."""
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._reader, False)
 
     def wake(self) -> None:
-        """Wakes the reader, which then looks for requests."""
+        """Wakes the reader, which then reads requests."""
         os.write(self._writer, bytes([signal.SIGTERM]))
 
 
 class RunNode(NamedTuple):
-    """A node of a run: its name, its actor, and what that said."""
+    """A node of a run: its name, its actor, and its facts."""
 
     name: str
     actor: Any
@@ -80,56 +80,57 @@ class RayLauncher(Launcher):
         pipe: SignalPipe,
         copies: RunCopies,
     ) -> None:
-        own = {name: value for name, value in os.environ.items() if name.startswith(_OF_CONNECTIONS)}
-        self.files, self.env, self.signal_pipe = files, {**own, **env}, pipe
-        self._own = own.keys() - env.keys()  # for the program that watches, not for the job
+        environ = os.environ.items()
+        for_ray = {name: value for name, value in environ if name.startswith(_OF_CONNECTIONS)}
+        self.files, self.env, self.signal_pipe = files, {**for_ray, **env}, pipe
+        self._watch_only = for_ray.keys() - env.keys()  # for the watch program, not for the job
         self._nodes, self._copies = nodes, copies
 
     def processes(
         self, plan: Plan, env: Mapping[str, str], *, are_independent: bool = False
     ) -> PlanProcesses:
-        """The processes of a plan, yet to be started."""
-        env = {name: value for name, value in env.items() if name not in self._own}
+        """The processes of a plan, not started yet."""
+        env = {name: value for name, value in env.items() if name not in self._watch_only}
         self._copies.begin()
         return RayProcesses(
             plan, self._nodes, env, files=self.files, pipe=self.signal_pipe, are_independent=are_independent
         )
 
     def kill_marked(self, mark: str) -> None:
-        """Nothing: jobs mount nothing here."""
+        """Does nothing: jobs mount nothing here."""
 
     def close(self) -> None:
-        """Brings files home from the nodes; their programs have ended everything."""
+        """Brings files home from the nodes, whose programs have ended all processes."""
         self.left_behind = self._copies.finish()
 
 
 class _NodeProgram:
-    """The program on a node that runs a part of a plan; a node without one may be lost all the same."""
+    """The program on a node that runs a part of a plan; a node without ranks is only checked for its loss."""
 
     def __init__(self, node: RunNode, ranks: Collection[int]) -> None:
         self.node, self.ranks = node, {*ranks}
-        self.is_over = True  # until it is listened to
-        self.has_vanished = False  # it has ended without saying how its ranks did
+        self.is_over = True  # until `listen`
+        self.has_vanished = False  # whether it has ended without reporting the ends of its ranks
         self.news: Any = None
 
     def start(self, python: str, order: NodeTask) -> Any:
-        """Starts it; returns the reference of that call, after which it can be listened to."""
+        """Starts the program; returns the reference of that call, after which `listen` is possible."""
         return cluster.call(self.node.actor, "start", python, json.dumps(order._asdict()))
 
     def listen(self) -> None:
-        """Asks for news, or without a program whether the node is there; `news` refers to the answer."""
+        """Requests news, or without ranks a sign of life; `news` is the reference of the answer."""
         self.is_over = False
         has_news = self.ranks and not self.has_vanished
         self.news = cluster.call(self.node.actor, "news" if has_news else "idle", NEWS_S)
 
     def send(self, **order: object) -> None:
-        """Gives it an order, unless it has ended."""
+        """Sends an order to the program, unless it has ended."""
         if self.ranks and not self.is_over:
             cluster.call(self.node.actor, "send", json.dumps(order))
 
 
 class RayProcesses:
-    """The processes of a plan, below a program on each of its nodes.
+    """The processes of a plan, children of a program on each of its nodes.
 
     A failed process ends the others, unless they are independent.
     """
@@ -148,7 +149,7 @@ class RayProcesses:
         self._are_independent = are_independent
         self._env = {**env, **_transport(plan, nodes, env)}
         self._programs = {
-            number: _NodeProgram(node, [each.rank for each in plan.processes if each.node == number])
+            number: _NodeProgram(node, [process.rank for process in plan.processes if process.node == number])
             for number, node in enumerate(nodes)
         }
         self._manager = manager_of(plan) if plan.launcher is LaunchMode.MPI else None
@@ -168,7 +169,7 @@ class RayProcesses:
 
     @property
     def is_over(self) -> bool:
-        """Whether the rest is to be ended: one has failed, a node is lost, or only parameter servers run."""
+        """Whether the others must end: one has failed, a node is lost, or only parameter servers run."""
         has_failed = not self._are_independent and any(end.exit_code for end in self.ends)
         has_vanished = any(program.has_vanished for program in self._programs.values())
         is_faulty = bool(self._lost) or has_vanished or self.fault != NO_FAULT
@@ -181,7 +182,7 @@ class RayProcesses:
 
     @property
     def fault(self) -> Fault:
-        """Why processes are ended although none of them failed."""
+        """Why the processes must end although none of them failed."""
         manager = self._manager
         missed = manager.missed(self._ends.keys()) if manager and self.is_running else ()
         return Fault(manager.abort if manager else None, tuple(sorted(missed)), self._unwritable)
@@ -211,7 +212,7 @@ class RayProcesses:
         self._send(warn=reason)
 
     def end(self, *, patience_s: float, grace_s: float, is_hurried: Callable[[], bool]) -> None:
-        """Ends all processes that still run."""
+        """Ends all running processes."""
         if self._ended_on_their_own is None:
             self._ended_on_their_own, self._fault = set(self._ends), self.fault
         self._send(end=[patience_s, grace_s])
@@ -223,7 +224,7 @@ class RayProcesses:
             self._take_news(POLL_S)
 
     def outcome(self) -> Outcome:
-        """The outcome according to the processes."""
+        """The outcome that follows from the exits of the processes."""
         if self._lost:
             return node_loss(self._lost).with_ranks(self.ends, self._plan)
         plan, ended = self._plan, self._ended_on_their_own
@@ -235,7 +236,7 @@ class RayProcesses:
         return outcome.without_mpi(len(plan.processes)) if is_alone else outcome
 
     def close(self) -> None:
-        """Ends what still runs, and the programs on the nodes."""
+        """Ends all running processes, and the programs on the nodes."""
         self.end(patience_s=0.0, grace_s=LEFTOVER_S, is_hurried=lambda: False)
 
     def _send(self, **order: object) -> None:
@@ -243,7 +244,7 @@ class RayProcesses:
             program.send(**order)
 
     def _take_news(self, timeout_s: float) -> None:
-        """Waits for news of a node, and takes it in."""
+        """Waits for news of a node, and handles it."""
         import ray
 
         waiting = {program.news: program for program in self._programs.values() if not program.is_over}
@@ -257,9 +258,9 @@ class RayProcesses:
                 self._lost[program.node.name] = loss_of(program.node, error)
                 continue
             for line in lines:
-                self._take(json.loads(line))
-            # On a node that it loses, Ray kills what an actor has started before the actor is gone: a program
-            # is listened to until it has ended, or its node for a while after it has vanished.
+                self._handle(json.loads(line))
+            # On a lost node, Ray kills an actor's children before the actor: `listen` continues until the
+            # program has ended, and for another call after it has vanished.
             if is_over and not program.ranks <= self._ends.keys():
                 program.has_vanished = True
                 program.listen()
@@ -268,8 +269,8 @@ class RayProcesses:
             else:
                 program.listen()
 
-    def _take(self, event: Mapping[str, Any]) -> None:
-        """Takes in what has happened on a node."""
+    def _handle(self, event: Mapping[str, Any]) -> None:
+        """Handles an event of the program on a node."""
         if "exit" in event:
             end = ProcessExit(**event["exit"])
             self._ends[end.rank] = end
@@ -293,22 +294,22 @@ def _transport(plan: Plan, nodes: Sequence[RunNode], env: Mapping[str, str]) -> 
     """The variables that select how MPI's ranks communicate: TCP between nodes, unless others are set."""
     if len(plan.nodes) == 1:
         return mpi_launchers.transport(plan)
-    chosen = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp"}
+    variables = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp"}
     if all(node.facts.address.startswith("127.") for node in nodes):
-        chosen["FI_TCP_IFACE"] = "lo"
-    return {name: value for name, value in chosen.items() if name not in env}
+        variables["FI_TCP_IFACE"] = "lo"
+    return {name: value for name, value in variables.items() if name not in env}
 
 
 def loss_of(node: RunNode, error: Exception) -> str:
-    """Why a node does not answer any more: waits until Ray knows whether it is the node."""
+    """Why the actor of a node does not answer: waits until Ray reports the loss of the node, if it does."""
     deadline = time.monotonic() + NODE_LOSS_S
-    while any(node.facts.id == each.id for each in cluster.nodes()) and time.monotonic() < deadline:
+    while node.facts.id in {alive.id for alive in cluster.nodes()} and time.monotonic() < deadline:
         time.sleep(1.0)
     return str(error).strip().splitlines()[0]
 
 
 class RayReport(Report):
-    """Brings requests to stop, which are files of the run, and notes when its processes are told to end."""
+    """Reads requests to stop, which are files of the run, and records when its processes are asked to end."""
 
     engine = "Ray"
 
@@ -330,12 +331,12 @@ class RayReport(Report):
             self._files.note_unwatched(text)
 
     def note_stop(self, reason: str) -> None:
-        """Records that the program that watches the run has it stopped."""
-        with contextlib.suppress(OSError):  # it ends all the same
+        """Records that the watch program of the run requested its end."""
+        with contextlib.suppress(OSError):  # it ends without the record, too
             private_files.write_new(self._files.stop, reason)
 
     def watch_program(self) -> WatchProgram:
-        """The program that watches the run; the stacks of each node come through an actor there."""
+        """The program that watches the run; it reads the stacks of each node through an actor there."""
         import ray
 
         home, address = str(Path(programs_folder()).parent), ray.get_runtime_context().gcs_address
@@ -352,7 +353,7 @@ class RayReport(Report):
         return WatchProgram(start, self._files.supervisor_log, self._files.attempts, commands)
 
     def note_ending(self) -> None:
-        """Records that the processes have been told to end."""
+        """Records that the processes were asked to end."""
         with private_files.left_for_later_if_full():
             self._files.ending.touch(mode=private_files.FILE)
 

@@ -1,7 +1,7 @@
 """The files of an attempt on nodes that do not see the home: sent there before it, and brought home.
 
-Logs come while the attempt runs, and so does what its processes save; the rest comes at its end. How much of
-a log is home is read from the home: who continues after a killed supervising actor repeats nothing.
+Logs and saved files come home while the attempt runs, the rest at its end. How much of a log is home is read
+from the home, so that the successor of a killed supervising actor repeats nothing.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from batchai_magics.log_lines import LogBlock
 from batchai_magics.untrusted_files import opener, read_json
 
 COLLECT_S = 0.3  # how often new output is brought home
-FILES_EACH = 4  # the same for other files, as a multiple
-WAIT_S = 1.0  # how often it is looked whether a full home has room
+FILES_EACH = 4  # the same for other files, as a multiple of it
+WAIT_S = 1.0  # how often it is checked whether a full home has room
 MAX_SENT_BYTES = 2 << 30
 _SENT = ("python", "mounts", "shared", "checkpoints", "records", "hosts")  # of the run's folder
-_SAVED = ("checkpoints", "artifacts", "records")  # of it, brought home while the run goes on
+_SAVED = ("checkpoints", "artifacts", "records")  # of that folder, brought home while the attempt runs
 
 
 class CopyError(Exception):
@@ -51,7 +51,7 @@ class CopyError(Exception):
 
 
 class CopyRecord(NamedTuple):
-    """The copies of an attempt: the ids of their nodes by number, and how long its logs were before."""
+    """The copies of an attempt: the ids of their nodes by number, and the sizes of its logs before it."""
 
     nodes: Mapping[str, str]
     sizes: Mapping[str, int]
@@ -71,24 +71,25 @@ class RunCopies:
 
     @classmethod
     def left_behind(cls, layout: Layout, programs: str, files: SupervisedFiles) -> RunCopies:
-        """Those that a killed supervising actor has left."""
+        """The copies that a killed supervising actor has left."""
         record, plan = CopyRecord(*read_json(files.copies)), Plan.read(str(files.plan))
-        there, nodes = {node.id for node in cluster.nodes()}, record.nodes.items()
+        living, nodes = {node.id for node in cluster.nodes()}, record.nodes.items()
         actors = {
             int(number): (id, cluster.files_actor(programs, id, plan.guid))
             for number, id in nodes
-            if id in there
+            if id in living
         }
         copies = cls(layout, plan, actors)
-        copies._lost = [plan.nodes[int(number)].id for number, id in nodes if id not in there]
+        copies._lost = [plan.nodes[int(number)].id for number, id in nodes if id not in living]
         for copy in copies._copies:
             copy.begin(record.sizes)
         return copies
 
     def send(self, stop_request: Callable[[], Outcome | None]) -> Outcome | None:
-        """Sends what the processes need; the outcome if the attempt was stopped meanwhile.
+        """Sends the files that the processes need; returns the outcome if the attempt was stopped meanwhile.
 
-        Raises CopyError if that is too much, or does not fit there.
+        Raises:
+            CopyError: The files are too large, or a node has no room for them.
         """
         import ray
 
@@ -103,7 +104,7 @@ class RunCopies:
         return None
 
     def begin(self) -> None:
-        """Begins to bring home what the processes write, before the first of them starts."""
+        """Starts to bring home the files that the processes write, before the first of them starts."""
         if self._thread.ident or not self._copies:
             return
         logs = (log.path for copy in self._copies for log in copy.streams)
@@ -140,7 +141,7 @@ class RunCopies:
         return [*missing, *(f"{name} was lost with what it had not sent" for name in self._lost)]
 
     def _is_home(self) -> bool:
-        """Brings home what is there; whether that is all, for processes may still be ending."""
+        """Brings home all files; False if that fails, or if processes may still write."""
         running = self._of_each(_NodeCopy.is_running)
         return self._collect(is_last=True) and not any(running)
 
@@ -151,7 +152,7 @@ class RunCopies:
             self._collect(is_last=False, has_files=number % FILES_EACH == 0)
 
     def _collect(self, *, is_last: bool, has_files: bool = True) -> bool:
-        """Brings home what is new; False if that is impossible for now, as on a full disk."""
+        """Brings home new data; False if that is impossible for now, as on a full disk."""
         if not self._files.root.exists():
             return True  # the run was deleted
         try:
@@ -165,7 +166,7 @@ class RunCopies:
         return True
 
     def _of_each(self, do: Callable[[_NodeCopy], bool | None]) -> list[bool | None]:
-        """Does something with each copy; those on nodes that are lost meanwhile are dropped."""
+        """Calls a function on each copy; drops those on nodes that are lost meanwhile."""
         import ray
 
         done = []
@@ -189,17 +190,17 @@ class _NodeCopy:
         self._job, self._home = layout.job(plan.guid), HomeFiles(str(layout.home), plan.guid)
         self._folder = str(Path(plan.output.stdout.path).parent)
         self.streams = _logs_of(plan, number)
-        self._ranks = {each.rank for each in plan.processes if each.node == number}
+        self._ranks = {process.rank for process in plan.processes if process.node == number}
         self._logs: Sequence[_CollectedLog] = ()
         self._seen: Mapping[str, FileEntry] = {}
         self.problem = ""  # why a file cannot be brought home
 
     def begin(self, sizes: Mapping[str, int]) -> None:
-        """Finds out how much of its logs is home; `sizes` are those before the attempt."""
+        """Determines how much of the node's logs is home; `sizes` are those before the attempt."""
         self._logs = [_CollectedLog(log, sizes.get(log.path, 0), self._ranks) for log in self.streams]
 
     def send(self, attempt: str, stop_request: Callable[[], Outcome | None]) -> Outcome | None:
-        """Sends what the processes need; the outcome if the attempt was stopped meanwhile."""
+        """Sends the files that the processes need; the outcome if the attempt was stopped meanwhile."""
         needed = self._needed()
         if not self._call("claim", self._folder, attempt):
             text = f"{self.name} shares {self._layout.home} with another node of the job"
@@ -212,61 +213,61 @@ class _NodeCopy:
         return None
 
     def _needed(self) -> Mapping[str, FileEntry]:
-        """What the processes need: folders of the run, their inputs, and the links to shares."""
+        """The files that the processes need: folders of the run, their inputs, and the links to shares."""
         inputs = [
-            Path(self._node.folder, each.path)
-            for each in self._node.directories
-            if each.need is not Requirement.CREATE
+            Path(self._node.folder, directory.path)
+            for directory in self._node.directories
+            if directory.need is not Requirement.CREATE
         ]
-        wanted = [*(self._job.root / name for name in _SENT), Path(self._node.folder), *inputs]
-        wanted.append(Path(self._node.env.get("AZ_BATCHAI_MOUNT_ROOT", self._job.mounts)))
-        found = self._home.entries([*filter(None, map(self._relative, wanted))])
-        size_bytes = sum(entry.size_bytes for entry in found.values() if entry.is_file)
+        paths = [*(self._job.root / name for name in _SENT), Path(self._node.folder), *inputs]
+        paths.append(Path(self._node.env.get("AZ_BATCHAI_MOUNT_ROOT", self._job.mounts)))
+        entries = self._home.entries([*filter(None, map(self._relative, paths))])
+        size_bytes = sum(entry.size_bytes for entry in entries.values() if entry.is_file)
         if size_bytes > MAX_SENT_BYTES:
             text = f"{self.name} does not see {self._layout.home}, and needs {size_bytes >> 20} MiB of it"
             raise CopyError(f"{text}: at most {MAX_SENT_BYTES >> 20} MiB are sent")
-        return found
+        return entries
 
     def _folders(self, needed: Mapping[str, FileEntry]) -> list[str]:
-        """The folders that the processes write to: those that links lead to, their own, outputs."""
+        """The folders that the processes write to: targets of links, their own folders, and outputs."""
         node, job = self._node, self._job
         outputs = [
-            Path(node.folder, each.path) for each in node.directories if each.need is Requirement.CREATE
+            Path(node.folder, directory.path)
+            for directory in node.directories
+            if directory.need is Requirement.CREATE
         ]
-        own = (node.folder, self._plan.exits, job.preparation_exits, job.checkpoints, job.artifacts)
+        own_folders = (node.folder, self._plan.exits, job.preparation_exits, job.checkpoints, job.artifacts)
         targets = (Path(entry.target) for entry in needed.values() if entry.target)
         shares = [target for target in targets if target.is_dir() and self._relative(target)]
-        return [*map(str, (*shares, self._folder, *own, *outputs))]
+        return [*map(str, (*shares, self._folder, *own_folders, *outputs))]
 
     def is_claimed(self) -> bool:
         """Whether the node has files of the attempt at all: it may have a home of its own there."""
         return bool(self._call("is_claimed"))
 
     def is_running(self) -> bool:
-        """Whether the program that runs the processes is still there."""
+        """Whether the program that runs the processes is still alive."""
         return bool(self._call("is_running"))
 
     def collect_logs(self) -> bool:
-        """Brings home the next block of each log; whether there was anything."""
-        blocks: Sequence[LogBlock] = self._call(
-            "log_blocks", [(each.log, each.position) for each in self._logs]
-        )
+        """Brings home the next block of each log; returns whether there was any data."""
+        blocks: Sequence[LogBlock] = self._call("log_blocks", [(log.log, log.position) for log in self._logs])
         for log, block in zip(self._logs, blocks, strict=True):
             if block.data:
                 log.append(block)
         return any(block.data for block in blocks)
 
     def collect_files(self, *, is_last: bool) -> None:
-        """Brings home what is newer there; while that may change, only what has not done so for a while."""
-        root, kept = self._relative(self._job.root), self._relative(Path(self._folder))
+        """Brings home files that are newer there; before the end, only those that have settled."""
+        root, log_folder = self._relative(self._job.root), self._relative(Path(self._folder))
         saved = (*_SAVED, Path(self._plan.exits).name)
         paths = [*SHARES, root] if is_last else [f"{root}/{name}" for name in saved]
-        found: Mapping[str, FileEntry] = self._call("entries", paths, kept)
-        before, self._seen = self._seen, found
+        entries: Mapping[str, FileEntry] = self._call("entries", paths, log_folder)
+        before, self._seen = self._seen, entries
         self.problem = ""
         appended = {self._relative(Path(file)) for log in self.streams for file in log if file}
-        for path in sorted(found.keys() - appended - {f"{root}/{CLAIM}"}):
-            entry = found[path]
+        for path in sorted(entries.keys() - appended - {f"{root}/{CLAIM}"}):
+            entry = entries[path]
             is_settled = is_last or before.get(path) == entry
             if not (is_settled and entry.is_newer_than(self._home.entry(path))):
                 continue
@@ -308,11 +309,11 @@ def _copy(
 
 
 def _logs_of(plan: Plan, number: int) -> list[LogPaths]:
-    """The files that processes on a node only append to: logs, what trainers print to files, telemetry."""
+    """The files that processes on a node only append to: logs, the log of trainers' files, telemetry."""
     parts = [plan, *filter(None, [plan.preparation])]
-    own = [(part, each) for part in parts for each in part.processes if each.node == number]
-    logs = [log for part, each in own for log in (*part.output_of(each), *(each.own or ()))]
-    ranks = [each.rank for part, each in own if part is plan]
+    processes = [(part, process) for part in parts for process in part.processes if process.node == number]
+    logs = [log for part, process in processes for log in (*part.output_of(process), *(process.own or ()))]
+    ranks = [process.rank for part, process in processes if part is plan]
     folder = Path(plan.output.stdout.path).parent
     if 0 in ranks:
         logs.append(LogPaths(str(folder / TRAINER_LOG)))
@@ -322,9 +323,9 @@ def _logs_of(plan: Plan, number: int) -> list[LogPaths]:
 
 
 class _CollectedLog:
-    """A log of a node, and how much of what these ranks have written there is home.
+    """A log of a node; `position` is how many bytes that these ranks have written there are home.
 
-    In the home, it had so many bytes before the attempt.
+    In the home, the log had `size_before` bytes before the attempt.
     """
 
     def __init__(self, log: LogPaths, size_before: int, ranks: Collection[int]) -> None:
@@ -336,7 +337,7 @@ class _CollectedLog:
             self.position = sum(span.end - span.start for span in spans if span.rank in ranks)
 
     def append(self, block: LogBlock) -> None:
-        """Appends a block, in place of one whose writing was interrupted."""
+        """Appends a block, and overwrites one whose writing was interrupted."""
         log, offset = self.log, block.offset
         private_files.make_folder(Path(log.path).parent)  # nodes make the telemetry folder
         descriptor = os.open(
@@ -348,16 +349,17 @@ class _CollectedLog:
             if log.spans:
                 start = output_records.recorded_end(Path(log.spans), min(self._before, start), start)
                 os.ftruncate(descriptor, start)
-            by = start - offset
-            _append_records(log.hidden, SECRET, [(first + by, end + by) for first, end in block.hidden])
-            _append_records(log.times, TIME, [(max(first, offset) + by, at) for first, at in block.times])
+            shift = start - offset
+            secrets = [(first + shift, end + shift) for first, end in block.hidden]
+            _append_records(log.hidden, SECRET, secrets)
+            times = [(max(first, offset) + shift, time_s) for first, time_s in block.times]
+            _append_records(log.times, TIME, times)
             _write_all(descriptor, block.data)
-            _append_records(
-                log.spans, SPAN, [(first + by, end + by, rank) for first, end, rank in block.spans]
-            )
+            spans = [(first + shift, end + shift, rank) for first, end, rank in block.spans]
+            _append_records(log.spans, SPAN, spans)
             self.position = offset + len(block.data)
         finally:
-            if not log.spans:  # a part of it may have been written
+            if not log.spans:  # after an error, a part of the block may have been written
                 self.position = os.lseek(descriptor, 0, os.SEEK_END) - self._before
             os.close(descriptor)
 

@@ -29,7 +29,7 @@ class Session(NamedTuple):
     host: str
 
     def is_same(self, other: Session) -> bool:
-        """Whether it is that cluster, or one that was started at its address."""
+        """Whether it is the other cluster, or was started at its address."""
         return self.name == other.name or self.address == other.address
 
     def has_ended(self) -> bool:
@@ -63,7 +63,7 @@ class SupervisedFiles(JobLayout):
     stop = RunEntry("stop")  # why it was asked to stop
     kill = RunEntry("kill")  # exists once its processes are to be killed
     requeue = RunEntry("requeue")  # exists while it is to begin again
-    ending = RunEntry("ending")  # exists once its processes have been told to end
+    ending = RunEntry("ending")  # exists once its processes were asked to end
     waiting = RunEntry("waiting")  # what Ray lacks to give it nodes
     unwatched = RunEntry("unwatched")  # why its stop conditions are no longer evaluated
     request = RunEntry("request.json")  # the `NodeRequest` of the run
@@ -100,33 +100,33 @@ class SupervisedFiles(JobLayout):
 
     @property
     def outcome(self) -> Outcome | None:
-        """How it ended; None if it has not."""
+        """The outcome of the run; None if it has not ended."""
         return read_end(self.end)
 
     def lost_end(self) -> Outcome:
-        """How a run ended whose supervising actor is gone."""
+        """The outcome of a run whose supervising actor is gone."""
         reason = text_of(self.stop)
         if reason:
             return stop_outcome(reason)
         text = "The actor that supervised the job on Ray disappeared: it was killed, or its node was lost"
         return failed_with("JobSupervisorLost", text)
 
-    def is_elsewhere(self, here: Session) -> bool:
-        """Whether it runs on another cluster, so that nobody here can say whether its actor is gone.
+    def is_elsewhere(self, current: Session) -> bool:
+        """Whether the run is on another cluster, so that it is unknown here whether its actor is gone.
 
-        A run that was told to stop and does not is gone.
+        A run that does not obey a request to stop is considered gone.
         """
-        there = self.session
-        return not (there is None or there.is_same(here) or _age_s(self.stop) > START_S)
+        own_session = self.session
+        return not (own_session is None or own_session.is_same(current) or _age_s(self.stop) > START_S)
 
     @property
     def session(self) -> Session | None:
-        """The cluster that it runs on; None before."""
+        """The cluster that the run is on; None before its start."""
         words = text_of(self.supervised).split()
         return Session(*words) if words else None
 
     def has_ended_with_cluster(self) -> bool:
-        """Whether the cluster that it runs on has ended for good: for a while, nothing was there."""
+        """Whether the run's cluster has ended: for `RESTART_S`, nothing was listening at its address."""
         if not (self.session and self.session.has_ended()):
             self.unanswered.unlink(missing_ok=True)
             return False
@@ -134,7 +134,7 @@ class SupervisedFiles(JobLayout):
         return _age_s(self.unanswered) > RESTART_S
 
     def has_never_started(self) -> bool:
-        """Whether whoever claimed the run died before its supervising actor was there."""
+        """Whether the process that claimed the run died before it started a supervising actor."""
         return _age_s(self.claim) > START_S and not self.supervised.exists()
 
 

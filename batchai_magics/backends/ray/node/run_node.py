@@ -1,7 +1,7 @@
 """Runs the processes of a plan that are on one node, for the actor that supervises the run.
 
-Each line of standard input is an order in JSON, each line of standard output what has happened. The first
-order says what to run. MPI's ranks have their process manager in the supervising actor.
+Each line of standard input is an order in JSON, each line of standard output an event. The first order is a
+`NodeTask`. The process manager of MPI's ranks is in the supervising actor.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _READ_SIZE = 1 << 16
 
 
 class NodeTask(NamedTuple):
-    """What to run: a plan as JSON, which of its nodes this is, the variables of its processes."""
+    """A plan to run, as JSON; the number of this node in it, and the variables of its processes."""
 
     plan: str
     node: int
@@ -58,7 +58,7 @@ class OrderPipe(SignalPipe):
         return self._both.fileno()
 
     def read(self) -> set[int]:
-        """The signals that arrived since the last call; takes in orders."""
+        """The signals that arrived since the last call; reads orders, too."""
         ready = {descriptor for descriptor, _ in self._both.poll(0)}
         if self._input in ready:
             data = os.read(self._input, _READ_SIZE)
@@ -81,22 +81,22 @@ class OrderPipe(SignalPipe):
 
 
 class RelayedManager(ProcessManager):
-    """Passes what ranks say on to their process manager, which is elsewhere."""
+    """Relays the data of ranks to their process manager, which is in the supervising actor."""
 
     def receive(self, rank: int, data: bytes) -> list[Reply]:
         """Passes data on; the replies come as orders."""
-        tell(pmi=[rank, data.decode("latin-1")])
+        report(pmi=[rank, data.decode("latin-1")])
         return []
 
 
-def tell(**event: object) -> None:
-    """Prints what has happened."""
+def report(**event: object) -> None:
+    """Prints an event."""
     sys.stdout.write(json.dumps(event) + "\n")
     sys.stdout.flush()
 
 
 def main() -> None:
-    """Runs the processes of the first order until it is told to end them."""
+    """Runs the processes of the first order until they have ended or an order ends them."""
     termination.adopt_orphans()
     orders, temporary = OrderPipe(), TemporaryFolder()
     while not (first := orders.next_order()) and not orders.is_closed:
@@ -110,11 +110,11 @@ def main() -> None:
             _run(plan, order, orders, temporary)
     termination.kill()
     temporary.remove()
-    tell(over=True)
+    report(over=True)
 
 
 def _run(plan: Plan, order: NodeTask, orders: OrderPipe, temporary: TemporaryFolder) -> None:
-    told = set[int]()
+    reported = set[int]()
     with contextlib.closing(Ranks(plan, orders, env=order.env, temporary=temporary)) as ranks:
         orders.take_replies = lambda replies: ranks.reply(
             Reply(rank, text.encode("latin-1")) for rank, text in replies
@@ -123,17 +123,17 @@ def _run(plan: Plan, order: NodeTask, orders: OrderPipe, temporary: TemporaryFol
         is_ended = False
         while not is_ended:
             signals = ranks.poll(None)
-            _tell_ends(ranks, told)
+            _report_ends(ranks, reported)
             while not is_ended and (next_order := orders.next_order()):
                 is_ended = _obey(next_order, ranks, orders)
             if not is_ended and (orders.is_closed or signal.SIGTERM in signals):
                 is_ended = _obey({"end": [OUTPUT_TIMEOUT_S, plan.limits.grace_s]}, ranks, orders)
-        _tell_ends(ranks, told)
-        tell(printed=ranks.printed)
+        _report_ends(ranks, reported)
+        report(printed=ranks.printed)
 
 
 def _obey(order: Mapping[str, Any], ranks: Ranks, orders: OrderPipe) -> bool:
-    """Does what an order says; whether the processes have been ended."""
+    """Performs an order; returns whether it has ended the processes."""
     if "warn" in order:
         EndWarning(ranks.plan).give(order["warn"], termination.processes_of(ranks))
     if "end" not in order:
@@ -143,13 +143,13 @@ def _obey(order: Mapping[str, Any], ranks: Ranks, orders: OrderPipe) -> bool:
     return True
 
 
-def _tell_ends(ranks: Ranks, told: set[int]) -> None:
-    """Tells which processes have ended since, and whether output could not be written."""
-    for rank in ranks.ends.keys() - told:
-        told.add(rank)
-        tell(exit=ranks.ends[rank]._asdict())
+def _report_ends(ranks: Ranks, reported: set[int]) -> None:
+    """Reports the processes that have ended and are not in `reported`, and output that cannot be written."""
+    for rank in ranks.ends.keys() - reported:
+        reported.add(rank)
+        report(exit=ranks.ends[rank]._asdict())
     if ranks.unwritable:
-        tell(unwritable=ranks.unwritable.errno or 0)
+        report(unwritable=ranks.unwritable.errno or 0)
 
 
 if __name__ == "__main__":

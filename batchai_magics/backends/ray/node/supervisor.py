@@ -34,7 +34,7 @@ from batchai_magics.launch.plan import Plan
 from batchai_magics.launch.references import Bindings
 from batchai_magics.untrusted_files import MAX_PLAN_BYTES, read_json, read_text
 
-POLL_S = 1.0  # how often it is looked whether nodes are free
+POLL_S = 1.0  # how often it is checked whether nodes are free
 COPIED = ".copied-"  # prefix of the mark that uploads are in a working directory: see `copied_once`
 HAND_OVER_S = 60.0  # how long the next runs may take to start
 
@@ -51,7 +51,7 @@ class RunSupervisor:
         self._lock, self._has_begun = threading.Lock(), False
 
     def begin(self, environment: str) -> None:
-        """Starts the run with these variables, the secrets among them, as JSON, if called first."""
+        """Starts the run with these variables (JSON, with secrets); repeated calls have no effect."""
         with self._lock:
             if self._has_begun:
                 return
@@ -60,8 +60,8 @@ class RunSupervisor:
         text, root = " ".join(cluster.session()), self._files.root
         is_new = private_files.write_new(self._files.supervised, text, needs=root)  # it may have been deleted
         self._files.environment.unlink(missing_ok=True)
-        what = self._run if is_new else self._collect
-        threading.Thread(target=self._supervise, args=(what,), name="batchai-run").start()
+        task = self._run if is_new else self._collect
+        threading.Thread(target=self._supervise, args=(task,), name="batchai-run").start()
 
     def retire(self) -> None:
         """Ends this actor, unless the run has begun."""
@@ -71,23 +71,23 @@ class RunSupervisor:
             cluster.end(self._files.name)
 
     def wake(self) -> None:
-        """Has it look for requests now."""
+        """Makes the actor read requests now."""
         self._pipe.wake()
 
-    def _supervise(self, what: Callable[[], Outcome]) -> None:
-        """Does it, records the end, starts the next runs, sends notifications, and ends this actor."""
+    def _supervise(self, task: Callable[[], Outcome]) -> None:
+        """Runs the task, records the end, starts the next runs, sends notifications, and ends this actor."""
         try:
-            end = self._files.outcome or what()
+            end = self._files.outcome or task()
         except Exception as error:  # noqa: BLE001 whatever it was, the job must not stay "running"
             end = supervisor_failure(error)
         while self._files.root.exists():
             try:
                 queue.record_end(self._files, end)
                 break
-            except OSError:  # a full disk, until somebody makes room
+            except OSError:  # a full disk: until there is room
                 time.sleep(POLL_S)
         try:
-            started = queue.reconcile(str(self._layout.home), self._programs, cluster.own_node())
+            started = queue.reconcile(str(self._layout.home), self._programs, cluster.current_node())
             queue.unsettled(started, HAND_OVER_S)
             python, log = self._plan.python, self._files.supervisor_log
             notification_sending.send(self._files, python, log=log, secrets=self._env, section="ray")
@@ -95,7 +95,7 @@ class RunSupervisor:
             cluster.end(self._files.name)
 
     def _collect(self) -> Outcome:
-        """Brings home what a killed supervising actor has left on nodes."""
+        """Brings home the files that a killed supervising actor has left on nodes."""
         copies = RunCopies.left_behind(self._layout, self._programs, self._files)
         return self._files.lost_end().warned("FilesLeftBehind", *copies.finish())
 
@@ -109,7 +109,7 @@ class RunSupervisor:
                 with self._nodes() as (nodes, outcome):
                     outcome = outcome or self._attempt(nodes, number)
             except ray.exceptions.RayTaskError:
-                raise  # what an actor reports, which is no loss of its node
+                raise  # an error that an actor reports, not the loss of its node
             except ray.exceptions.RayError as error:  # a node was lost before it ran anything
                 problem = failed_with(LOST, f"{NODE_LOST}: {str(error).strip().splitlines()[0]}")
                 outcome = restarts.with_restart(problem, self._plan, number)
@@ -137,8 +137,8 @@ class RunSupervisor:
                     yield [], outcome
                     return
                 wanted = " and ".join(f"{count:g} free {kind}s" for kind, count in bundle.items())
-                there, count = len(cluster.nodes()), self._request.node_count
-                text = f"Ray has {there} nodes, and none or too few with {wanted}: it asks for {count}"
+                total, count = len(cluster.nodes()), self._request.node_count
+                text = f"Ray has {total} nodes, and none or too few with {wanted}: it asks for {count}"
                 with private_files.left_for_later_if_full():
                     private_files.write(self._files.waiting, text)
             self._files.waiting.unlink(missing_ok=True)
@@ -149,8 +149,8 @@ class RunSupervisor:
     def _wait_for_place(self) -> Outcome | None:
         """Waits until the cluster has room again, after it was resized; the outcome if it was stopped."""
         self._files.requeue.unlink(missing_ok=True)
-        place = queue.queue_of(self._layout, self._request.cluster)
-        while not queue.fits(place, self._layout, self._files.root.name):
+        queue_folder = queue.queue_of(self._layout, self._request.cluster)
+        while not queue.fits(queue_folder, self._layout, self._files.root.name):
             if outcome := self._stop_request():
                 return outcome
             select.select([self._pipe], [], [], POLL_S)
@@ -163,11 +163,11 @@ class RunSupervisor:
         return None if outcome and outcome.is_requeued else outcome
 
     def _bundle(self) -> dict[str, float]:
-        """The CPUs and GPUs of each node: as many as all of the largest nodes have, or a part of them."""
+        """The CPUs and GPUs to reserve on each node: all that each of the largest nodes has, or a part."""
         count, cpus, gpus = self._request.node_count, self._request.cpus, self._request.gpus
-        found = cluster.largest(cluster.nodes(), count)
-        all_cpus = min((node.cpus for node in found), default=1)
-        all_gpus = min((node.gpus for node in found), default=0)
+        largest = cluster.largest(cluster.nodes(), count)
+        all_cpus = min((node.cpus for node in largest), default=1)
+        all_gpus = min((node.gpus for node in largest), default=0)
         share = max(1, all_cpus * gpus // all_gpus) if gpus and all_gpus else all_cpus
         bundle = {"CPU": float(max(1, cpus or share))}
         return {**bundle, "GPU": float(gpus or all_gpus)} if gpus or all_gpus else bundle
@@ -182,11 +182,11 @@ class RunSupervisor:
             cluster.node_actor(programs, guid, bundle, PlacementGroupSchedulingStrategy(group, index))
             for index in range(self._request.node_count)
         ]
-        answers = [cluster.asked_home(actor, programs) for actor in actors]
-        while len(ray.wait(answers, num_returns=len(answers), timeout=POLL_S)[0]) < len(answers):
+        replies = [cluster.query_home(actor, programs) for actor in actors]
+        while len(ray.wait(replies, num_returns=len(replies), timeout=POLL_S)[0]) < len(replies):
             if outcome := self._stop_request():
                 return [], outcome
-        homes = ray.get(answers)
+        homes = ray.get(replies)
         for actor, home in zip(actors, homes, strict=True):
             if problem := cluster.install(actor, programs, home):
                 return [], queue.not_shared(problem)
@@ -201,7 +201,7 @@ class RunSupervisor:
         """Runs an attempt on its nodes."""
         plan, attempts = self._bound(nodes, number), self._files.attempts
         names = tuple(node.name for node in nodes)
-        before = next((each.nodes for each in reversed(attempts) if each.nodes), ())
+        before = next((attempt.nodes for attempt in reversed(attempts) if attempt.nodes), ())
         self._files.ending.unlink(missing_ok=True)
         self._move_workdirs(before, names)
         make_attempt_files(self._files, plan)
@@ -220,22 +220,22 @@ class RunSupervisor:
         return AttemptRunner(plan, launcher, RayReport(self._files, plan, nodes)).run()
 
     def _move_workdirs(self, before: Sequence[str], now: Sequence[str]) -> None:
-        """Has the processes of each node find the working directory of the attempt before."""
+        """Moves the working directories of the attempt before to the nodes of this one."""
         job = self._files
-        moves = [
+        moves = [  # over temporary names, since nodes may swap
             (folder / f"{prefix}{old}", folder / f".moving-{index}", folder / f"{prefix}{new}")
             for folder, prefix in ((job.workdir, ""), (job.shared_temp, COPIED))
             for index, (old, new) in enumerate(zip(before, now, strict=False))
             if (folder / f"{prefix}{old}").exists()
         ]
-        for old, between, _ in moves:
-            old.rename(between)
-        for _, between, new in moves:
+        for old, temporary, _ in moves:
+            old.rename(temporary)
+        for _, temporary, new in moves:
             if not new.exists():
-                between.rename(new)
+                temporary.rename(new)
 
     def _bound(self, nodes: list[RunNode], number: int) -> Plan:
-        """The plan on these nodes, with what is this attempt's own."""
+        """The plan on these nodes, with the ports and variables of this attempt."""
         import ray
 
         plan, first = self._plan, nodes[0]

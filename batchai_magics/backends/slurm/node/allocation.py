@@ -1,4 +1,4 @@
-"""The allocation of this program: its nodes, why Slurm ends it, and the deadline of an attempt."""
+"""The Slurm allocation of this program: its nodes, why Slurm ends it, and the deadline of an attempt."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ EXPAND_TIMEOUT_S = (
 def nodes() -> list[str]:
     """The nodes of the allocation, in Slurm's order; the first of them runs this program.
 
-    Raises OSError if scontrol does not list all of them: a job must not silently run on fewer nodes.
+    Raises:
+        OSError: scontrol does not list all of them: a job must not silently run on fewer nodes.
     """
     listed = os.environ["SLURM_JOB_NODELIST"]
     names = _scontrol("show", "hostnames", listed, timeout_s=EXPAND_TIMEOUT_S).split()
@@ -52,7 +53,7 @@ def addresses(names: Sequence[str]) -> list[str]:
 
 
 def lost_nodes(names: Sequence[str], log: Path) -> dict[str, str]:
-    """The nodes that Slurm has lost, according to its controller, else to what srun wrote to a log."""
+    """The nodes that Slurm has lost, according to its controller, else to srun's messages in a log."""
     states = _of_nodes(names, "State")
     lost = {name: state.lower() for name, state in states.items() if _LOST.search(state)}
     if lost:
@@ -117,43 +118,43 @@ def _seconds(text: str) -> float:
 
 
 def srun_beside(names: Sequence[str]) -> list[str]:
-    """The command that runs one program on each of these nodes of the job, beside what runs there."""
+    """The command that runs one program on each of these nodes of the job, beside its processes."""
     count = len(names)
-    places = [f"--nodelist={','.join(names)}", f"--nodes={count}", f"--ntasks={count}"]
-    return ["srun", *places, "--overlap", "--mpi=none", "--input=none", "--quiet", "--cpu-bind=none"]
+    options = [f"--nodelist={','.join(names)}", f"--nodes={count}", f"--ntasks={count}"]
+    return ["srun", *options, "--overlap", "--mpi=none", "--input=none", "--quiet", "--cpu-bind=none"]
 
 
 def wake_tasks() -> None:
-    """Has the programs of this job's tasks look at its files now, rather than within seconds."""
+    """Makes the programs of this job's tasks read its files now, rather than within seconds."""
     _run("scancel", "--signal=CONT", os.environ["SLURM_JOB_ID"], timeout_s=ORDER_TIMEOUT_S)
 
 
 def requeue() -> str:
-    """Has Slurm queue this job again once its script has ended; returns why it would not, if so."""
+    """Makes Slurm requeue this job once its script has ended; returns why it refuses, or empty."""
     return _change_job("requeue", os.environ["SLURM_JOB_ID"])
 
 
 def wait_for(slurm_jobs: Sequence[str]) -> str:
-    """Has Slurm queue this job again until other ones have ended; returns why it would not, if so.
+    """Makes Slurm requeue this job until other ones have ended; returns why it refuses, or empty.
 
-    That also works for a job that is not to be queued again when it loses its nodes; it remains one.
+    This also works for a job submitted with `--no-requeue`, which it keeps.
     """
     job = f"jobid={os.environ['SLURM_JOB_ID']}"
     before = own_fields().get("Requeue", "0")
     if refusal := _change_job("update", job, "requeue=1") or requeue():
         _change_job("update", job, f"requeue={before}")
         return refusal
-    # Slurm forgets the conditions of a job once it has started it. Without them, it starts it soon.
+    # Slurm drops the dependencies of a job when it starts; without new ones, it would start again soon.
     _change_job("update", job, f"requeue={before}", f"dependency={dependency(slurm_jobs)}")
     return ""
 
 
 def forbid_requeue() -> None:
-    """Has Slurm fail this job, instead of queueing it again, when it loses its nodes."""
+    """Makes Slurm fail this job, instead of requeueing it, when it loses its nodes."""
     _change_job("update", f"jobid={os.environ['SLURM_JOB_ID']}", "requeue=0")
 
 
-def is_taken() -> bool:
+def is_ending() -> bool:
     """Whether Slurm reports that this allocation is ending; False if the controller does not respond."""
     fields = own_fields()
     return fields.get("JobState", "RUNNING") != "RUNNING" or is_preempted(fields)
@@ -164,13 +165,13 @@ def is_preempted(fields: Mapping[str, str]) -> bool:
     return fields.get("PreemptTime", "None") not in ("None", "N/A", "Unknown", "")
 
 
-def fields_of(answer: str) -> dict[str, str]:
+def fields_of(line: str) -> dict[str, str]:
     """The fields in a line printed by scontrol, each up to its first blank."""
-    return dict(re.findall(r"(?<!\S)(\w+)=(\S*)", answer))
+    return dict(re.findall(r"(?<!\S)(\w+)=(\S*)", line))
 
 
 def mpi_plugins() -> list[str]:
-    """What `srun --mpi=` can be told here; empty if srun does not say."""
+    """The plugins that `srun --mpi=` accepts here; empty if srun does not list them."""
     done = _run("srun", "--mpi=list")
     # Its heading is a sentence; up to Slurm 20.11, each line begins with the program and goes to stderr.
     return sorted(re.findall(r"^(?:srun: )?\s*(\w+)$", done.stdout + done.stderr, re.MULTILINE))
@@ -182,23 +183,23 @@ def _of_nodes(names: Sequence[str], field: str) -> dict[str, str]:
 
 
 def _change_job(*words: str) -> str:
-    """Has the controller change this job; returns its refusal, or what prevented the request, if any.
+    """Makes the controller change this job; returns its refusal or the failure of the request, or empty.
 
-    A job that is queued again gets SIGTERM at once, maybe before scontrol has got the answer.
+    A requeued job gets SIGTERM at once, maybe before scontrol has received the reply.
     """
     done = _run("scontrol", *words, timeout_s=ORDER_TIMEOUT_S, ignored=(signal.SIGTERM,))
     return (done.stderr.strip() or f"exit code {done.returncode}") if done.returncode else ""
 
 
 def _scontrol(*words: str, timeout_s: float | None = None) -> str:
-    """What scontrol prints: nothing if it is not installed here, or the controller is down."""
+    """The output of scontrol; empty if it is not installed here, or the controller is down."""
     return _run("scontrol", *words, timeout_s=timeout_s).stdout
 
 
 def _run(
     *words: str, timeout_s: float | None = None, ignored: Sequence[signal.Signals] = ()
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a command of Slurm's; one that cannot be run, or not in time, counts as failed with the reason."""
+    """Runs a Slurm command; one that cannot be run, or times out, has failed, with the reason in stderr."""
 
     def ignore() -> None:
         for number in ignored:
@@ -218,14 +219,14 @@ def _run(
         return subprocess.CompletedProcess(words, 1, "", str(error))
 
 
-MARGIN_S = 30.0  # how long before Slurm's limit an attempt ends that another one is to follow
-MARGIN_SHARE = 0.25  # of the time left, at most
+MARGIN_S = 30.0  # how long before Slurm's limit an attempt ends if another one is to follow
+MARGIN_SHARE = 0.25  # the maximum margin as a share of the time left
 
 
 def deadline(limits: Limits) -> Deadline:
-    """When an attempt has to end that begins now.
+    """The deadline of an attempt that begins now.
 
-    Slurm's own limit is only asked for if the job continues in another attempt or wants a warning.
+    Slurm's own limit is queried only if the job continues in another attempt or asks for a warning.
     """
     attempt_deadline = Deadline(limits)
     if limits.max_restarts is None and not limits.warn_s:

@@ -73,16 +73,16 @@ _ERRORS = {
 
 
 def end_state_of(state: str) -> EndState | None:
-    """The final state that Slurm's text stands for; None for a pending or running job.
+    """The final state in Slurm's text; None for a pending or running job.
 
-    `CANCELLED by 1000` and `CANCELLED+` are states too.
+    `CANCELLED by 1000` and `CANCELLED+` are CANCELLED.
     """
     word = state.partition(" ")[0].rstrip("+")
-    return EndState(word) if word in {each.value for each in EndState} else None
+    return EndState(word) if word in {state_value.value for state_value in EndState} else None
 
 
 def outcome_of(ending: EndState, *, reason: str = "") -> Outcome:
-    """The end of a job that left none itself; `reason` is why it had been asked to end, if it was."""
+    """The outcome of a job that recorded none itself; `reason` is why it was asked to end, if it was."""
     if reason and reason != REQUEUE:
         return stop_outcome(reason)
     code, text = _ERRORS[ending]
@@ -112,12 +112,12 @@ class RunningAttempt:
     def __init__(self, files: RunFiles, attempt: int) -> None:
         self._files, self.submission = files, attempt
         self.restarts = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
-        self.reason = ""  # why it ended, unless Slurm knows better
+        self.reason = ""  # why it ended; empty: as Slurm reports
         self._previous = files.attempts()
 
     @property
     def number(self) -> int:
-        """Its number among the run's attempts, from 1."""
+        """The number of the attempt among those of the run, from 1."""
         return len(self._previous) + 1
 
     @property
@@ -142,18 +142,18 @@ class RunningAttempt:
 
     @property
     def previous_end(self) -> str:
-        """Why the attempt before it ended, known once it has started; empty for the first."""
+        """Why the previous attempt ended, known once this one has started; empty for the first."""
         return self._files.attempts()[self.number - 2].reason if self._previous else ""
 
 
 def batch_log_text(batch_log: Path) -> str:
-    """Slurm's latest reason for cancelling the script, as it prints it; empty without one."""
+    """Slurm's latest reason for cancelling the script, in its words; empty without one."""
     reasons = _CANCELLED.findall(log_text(batch_log))
     return reasons[-1] if reasons else ""
 
 
 def logged_end(batch_log: Path) -> EndState | None:
-    """How the script ended, according to Slurm's messages in its log; None if they do not say."""
+    """The end of the script, according to Slurm's messages in its log; None if there are none."""
     return (
         EndState.OUT_OF_MEMORY
         if _MEMORY.search(log_text(batch_log))
@@ -178,7 +178,7 @@ _UNINFORMATIVE = re.compile("Exited with exit code|launch/slurm: |Terminated|cpu
 _STEP_ENDED = re.compile(r"CANCELLED AT|Job step aborted|: Killed$")
 # srun's report that tasks have ended, such as `srun: error: node2: tasks 2-3: Killed`
 _TASKS_ENDED = re.compile(r"^srun: error: \S+: tasks? (?P<tasks>[\d,-]+): (?P<how>.+)$", re.MULTILINE)
-# srun names a plugin that it does not have; of one that fails on a node, slurmstepd's log alone says more.
+# srun names a plugin that it does not have; only slurmstepd's log explains one that fails on a node.
 _MPI_FAILURE = re.compile(r"\bmpi\b|launch failed: Unspecified error", re.IGNORECASE)
 _PREFIX = re.compile(r"^(?:srun|slurmstepd\S*): (?:error: )?")
 
@@ -192,8 +192,8 @@ def oom_kills(counters: Path = Path("/proc/vmstat")) -> int:
     return int(match[1]) if match else 0
 
 
-def orphaned(outcome: Outcome, plan: Plan, ranks: Sequence[int]) -> Outcome:
-    """The outcome of processes where some lost their slurmstepd."""
+def with_orphans(outcome: Outcome, plan: Plan, ranks: Sequence[int]) -> Outcome:
+    """The outcome of processes some of which lost their slurmstepd."""
     nodes = dict.fromkeys(plan.node_of(plan.processes[rank]).id for rank in ranks)
     text = f"slurmstepd, which runs the job's processes on {', '.join(nodes)}, was killed"
     details = {"failedRank": ranks[0], "failedNode": next(iter(nodes))}
@@ -262,7 +262,7 @@ def with_mpi_plugins(outcome: Outcome, mpi: str, plugins: Callable[[], Sequence[
 def out_of_memory(outcome: Outcome, message: str) -> Outcome:
     """The outcome of a job that ran out of memory."""
     (error,) = outcome_of(EndState.OUT_OF_MEMORY).errors
-    details = [detail for each in outcome.errors for detail in each.get("details", ())]
+    details = [detail for error in outcome.errors for detail in error.get("details", ())]
     error_with_reason = {
         **error,
         "message": f"{error['message']}. {message}" if message else error["message"],
@@ -280,15 +280,15 @@ def kernel_reason(node: str) -> str:
 def _killed(outcome: Outcome, message: str, first: Collection[int]) -> Outcome:
     """The outcome if no process ended on its own, and some did not report their exit codes.
 
-    Those that srun says were killed `first`, else all silent ones, failed first: Slurm ended the others.
+    The ranks that srun reports as killed `first`, else all silent ones, failed first: Slurm ended the others.
     """
     silent = [rank.rank for rank in outcome.ranks if rank.exit_code is None]
     named = sorted(first or silent)
     is_all = len(named) in (0, len(outcome.ranks))
     nodes = {rank.rank: rank.node for rank in outcome.ranks}
     listed = ", ".join(f"{rank} on {nodes[rank]}" for rank in named)
-    who = "All processes of the job" if is_all else f"Processes of the job (rank {listed})"
-    text = f"{who} were killed before they could report how they ended: by a user, such as"
+    subject = "All processes of the job" if is_all else f"Processes of the job (rank {listed})"
+    text = f"{subject} were killed before they could report how they ended: by a user, such as"
     text += " with scancel, or because a node was short of memory"
     text = f"{text}. Slurm said: {message}" if message else text
     details = {} if is_all else {"failedRank": str(named[0]), "failedNode": nodes[named[0]]}
@@ -297,7 +297,7 @@ def _killed(outcome: Outcome, message: str, first: Collection[int]) -> Outcome:
 
 
 def _failed_first(ranks: Sequence[ProcessExit], killed: Collection[int]) -> tuple[ProcessExit, ...]:
-    """The exits of ranks, those that were killed before the others."""
+    """The exits of ranks, beginning with the killed ones."""
     first = [rank._replace(exit_code=KILLED) for rank in ranks if rank.rank in killed]
     return (*first, *(rank for rank in ranks if rank.rank not in killed))
 

@@ -31,7 +31,7 @@ _TIME = "%Y-%m-%dT%H:%M:%S"
 
 
 class SetupRecord(NamedTuple):
-    """How the setup task ended on a node with the boot time `boot`."""
+    """The result of the setup task on a node with the boot time `boot`."""
 
     exit_code: int
     time: float
@@ -74,8 +74,8 @@ class NodeSetups:
     def plan_of(self, names: Collection[str]) -> Plan:
         """The part of the task for these nodes."""
         assert self._plan, "a cluster without a task has nothing to set up"
-        chosen = [process for process in self._plan.processes if self._plan.node_of(process).id in names]
-        processes = tuple(process._replace(rank=rank) for rank, process in enumerate(chosen))
+        selected = [process for process in self._plan.processes if self._plan.node_of(process).id in names]
+        processes = tuple(process._replace(rank=rank) for rank, process in enumerate(selected))
         return run_elevated(self._plan._replace(processes=processes))
 
     def _missing(self, names: Collection[str]) -> list[str]:
@@ -88,7 +88,7 @@ class NodeSetups:
 
     @contextlib.contextmanager
     def claimed(self, names: Sequence[str]) -> Iterator[list[str]]:
-        """The nodes that this job may set up now; within the context no other job does."""
+        """The nodes that this job may set up now; within the context, no other job sets them up."""
         private_files.make_folder(self._folder)
         claimed_names = [name for name in names if self._claim(name)]
         self._claims = [self._claim_file(name) for name in claimed_names]
@@ -121,7 +121,7 @@ class NodeSetups:
         if not failures:
             return None
         name, record = failures[0]
-        return failed_with(FAILED, "; ".join(problem(*each) for each in failures), NodeId=name)
+        return failed_with(FAILED, "; ".join(problem(*failure) for failure in failures), NodeId=name)
 
     def _claim(self, name: str) -> bool:
         file = self._claim_file(name)

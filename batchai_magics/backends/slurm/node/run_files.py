@@ -68,8 +68,8 @@ def written_at(file: Path) -> float:
         return 0.0
 
 
-# Of an attempt: that it was submitted; that it runs; why it ended while its run goes on (a sentence without
-# full stop); why it is to end (`requeue`, `terminate` or a sentence); how it ended, as Slurm said first.
+# Notes on an attempt: that it was submitted; that it runs; why it ended although its run has not (a sentence
+# without period); why it is to end (`requeue`, `terminate` or a sentence); Slurm's first report of its end.
 NoteKind = Literal["submission", "begun", "left", "stop", "over"]
 NOT_REPORTED = "it exited without reporting a status: its node was lost, or its program was killed"
 ROOM, ROOM_OF_RANK = 1 << 13, 1 << 8  # bytes reserved for the record of how a run ended
@@ -83,22 +83,22 @@ class SlurmSubmission(NamedTuple):
 
 
 class ArrayTask(NamedTuple):
-    """The first attempt of a run is a task of an array: the comment of that, and the task's number."""
+    """The array of which the first attempt of a run is a task, by its comment, and the number of the task."""
 
     array: str
     task: int
 
 
 def dependency(slurm_jobs: Sequence[str]) -> str:
-    """Slurm's condition that jobs have ended, however that was: whether they succeeded, their files say."""
+    """Slurm's condition that jobs have ended, with any result: whether they succeeded is in their files."""
     return f"afterany:{':'.join(slurm_jobs)}"
 
 
 class AttemptStart(NamedTuple):
     """An attempt runs on these nodes; `restarts` counts how often Slurm has requeued it.
 
-    `unwatched` is why its conditions are no longer watched, in a sentence without its period. `ending` is
-    when its processes were told to end, and began to save; 0 before.
+    `unwatched` is why its conditions are no longer watched, a sentence without its period. `ending` is when
+    its processes were asked to end, and began to save; 0 before.
     """
 
     slurm_job: str
@@ -110,16 +110,16 @@ class AttemptStart(NamedTuple):
 
 
 class AttemptNote(NamedTuple):
-    """Why an attempt ended or is to end, or Slurm's word for its end, and since when: see `NoteKind`."""
+    """Why an attempt ended or is to end, or Slurm's state for its end, and when: see `NoteKind`."""
 
     reason: str
     time: float
 
 
 class JobBundle(NamedTuple):
-    """What a run's first node starts: the plans of the job and of its cluster's setup task (empty: none).
+    """The plans that a run's first node executes: of the job, and of its cluster's setup task (empty: none).
 
-    They are JSON with references to nodes, addresses and ports, which are known on that node alone.
+    They are JSON with references to nodes, addresses and ports, which only that node can resolve.
     """
 
     plan: str
@@ -131,7 +131,7 @@ class JobBundle(NamedTuple):
     setup_secrets: str = ""  # the file with its secrets, which may be missing
     scratch: str = ""  # the scratch folder on nodes' own disks; may contain variables of the nodes
     scratch_limit_bytes: int = 0  # how much of it is collected, per node
-    lost_s: float = 30.0  # after which a predecessor that is over, but reported no status, counts as lost
+    lost_s: float = 30.0  # after which a predecessor that has ended without a status counts as lost
 
     def to_json(self) -> str:
         """The JSON that is written to the file."""
@@ -216,7 +216,7 @@ class RunFiles(JobLayout):
         self._change_start(attempt, unwatched=reason)
 
     def note_ending(self, attempt: int) -> None:
-        """Records that the processes of an attempt were told to end."""
+        """Records that the processes of an attempt were asked to end."""
         self._change_start(attempt, ending=time.time())
 
     def _change_start(self, attempt: int, **fields: object) -> None:
@@ -229,11 +229,11 @@ class RunFiles(JobLayout):
         write_once(self._file("left", attempt, restarts), end._asdict())
 
     def attempt_end(self, attempt: int, restarts: int) -> AttemptNote | None:
-        """How an attempt ended; None while it has not, and for the run's last attempt."""
+        """Why an attempt ended; None while it runs, and for the run's last attempt."""
         return read_as(AttemptNote, self._file("left", attempt, restarts))
 
     def attempts(self) -> list[RunAttempt]:
-        """All attempts of the run, in order; one that reported no end was over when the next one started."""
+        """All attempts of the run, in order; one that reported no end ended when the next one started."""
         attempts = list[RunAttempt]()
         for attempt in range(1, self.attempt + 1):
             latest = self.attempt_start(attempt)
@@ -250,7 +250,7 @@ class RunFiles(JobLayout):
 
     @property
     def is_requeued(self) -> bool:
-        """Whether an attempt of it is over, or about to be, and the run is not."""
+        """Whether an attempt has ended or is ending, and another one follows."""
         attempt = self.attempt
         start, stop = self.attempt_start(attempt), self.stop(attempt)
         is_left = start is not None and self.attempt_end(attempt, start.restarts) is not None
@@ -263,14 +263,14 @@ class RunFiles(JobLayout):
         return bool(latest and latest.restarts > restarts) or self._file("begun", attempt + 1).exists()
 
     def last_stop(self, attempt: int) -> AttemptNote | None:
-        """The stop request for the latest attempt; after a requeue, that for the next one comes first."""
+        """The stop request for the latest attempt; after a requeue, preferably that for the next one."""
         stop = self.stop(attempt)
         return self.stop(attempt + 1) or stop if stop and stop.reason == REQUEUE else stop
 
     def ask_to_stop(self, attempt: int, stop: AttemptNote) -> int:
-        """Asks an attempt to stop; returns the number of the attempt that will, 0 if it was asked before.
+        """Asks an attempt to stop; returns the number of the attempt that will stop, 0 if asked before.
 
-        That is the next attempt, possibly being submitted, if this one was only to be requeued.
+        If this attempt is being requeued, the next one will stop, which may not be submitted yet.
         """
         if write_once(self._file("stop", attempt), stop._asdict()):
             return attempt
@@ -346,11 +346,11 @@ def array_logs(root: Path, array: str) -> Path:
 
 
 class RankMark(enum.Enum):
-    """What the program of a rank has found: an empty file for the rank, in a folder of the attempt."""
+    """An observation by the program of a rank: an empty file for the rank, in a folder of the attempt."""
 
     STARTED = "started"  # it has started
     CUT_OFF = "cut-off"  # the rank was ended rather than ending on its own
-    ORPHAN = "orphans"  # slurmstepd, which had started it, was gone, so that it ended the rank
+    ORPHAN = "orphans"  # it ended the rank, because slurmstepd, its parent, had died
     OUT_OF_MEMORY = "out-of-memory"  # the rank was killed when its node was out of memory
     UNWRITTEN = "unkept"  # output of ranks could not be written; a file for each errno instead
 
@@ -370,7 +370,7 @@ class RankMark(enum.Enum):
 
 
 def ending_mark(plan: Plan) -> Path:
-    """Exists once the ranks of an attempt are to be ended, with the time to save that they have."""
+    """The file that exists once the ranks of an attempt are to end, within the job's grace period."""
     return Path(f"{plan.exits}.ending")
 
 

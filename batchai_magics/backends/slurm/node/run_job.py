@@ -25,7 +25,7 @@ from batchai_magics.backends.slurm.node.scratch import ScratchError
 from batchai_magics.backends.slurm.node.slurm_launcher import SlurmLauncher
 from batchai_magics.launch.outcome import Outcome
 
-_LOOKS = 5  # how often a predecessor without an outcome is looked at again before it counts as lost
+_RETRIES = 5  # how often a predecessor without an outcome is checked again before it counts as lost
 _NOT_QUEUED = "Slurm did not queue the job again: {}"
 
 
@@ -46,7 +46,7 @@ def main() -> None:
         outcome = outcome or _run(files, running, signal_pipe)
     except ScratchError as error:
         outcome = failed_with("JobLaunchFailed", str(error))
-    except Exception as error:  # noqa: BLE001 whatever it was, the job must not stay "running"
+    except Exception as error:  # noqa: BLE001 after any error, the job must not stay "running"
         outcome = supervisor_failure(error)
     if outcome.is_requeued or running.is_superseded:
         running.record_end()
@@ -59,10 +59,10 @@ def main() -> None:
 
 
 def _predecessors(files: RunFiles) -> tuple[Outcome | None, list[str]]:
-    """The outcome of a job that starts after one which has failed, and the Slurm jobs of those still open.
+    """The outcome of a job one of whose predecessors has failed, and the Slurm jobs of those still open.
 
-    Some may run again, as other jobs of Slurm's or as the same ones: Slurm cannot know. One that is over and
-    has left no outcome was killed; one that was deleted had ended.
+    An open one may run again, as another Slurm job or the same one, which Slurm cannot know. One that has
+    ended without an outcome was killed; one that was deleted had ended.
     """
     open_jobs = []
     for earlier in read_predecessors(files):
@@ -77,19 +77,19 @@ def _predecessors(files: RunFiles) -> tuple[Outcome | None, list[str]]:
 def _open_job(predecessor: RunFiles, files: RunFiles) -> str:
     """The Slurm job of a predecessor that has not ended; empty if it has, was deleted, or counts as lost.
 
-    What another node has recorded may take a moment to appear here, such as an end that NFS still says is
-    missing: one that is over is waited for as long as by those who look at it.
+    The outcome recorded by another node may take a moment to appear here, for example because NFS caches
+    that it is missing: the wait for it is as long as that of clients, `lost_s`.
     """
-    for look in range(_LOOKS + 1):
+    for retry in range(_RETRIES + 1):
         if predecessor.outcome or not predecessor.root.exists():
             return ""
         submission = predecessor.submission(predecessor.attempt)
         is_open = allocation.is_open(submission.slurm_job) if submission else False
         if submission and (is_open or (is_open is None and predecessor.is_requeued)):
             return submission.slurm_job
-        if look < _LOOKS:
-            time.sleep(JobBundle.read(files.bundle).lost_s / _LOOKS)
-            with contextlib.suppress(OSError):  # a client of NFS reads a folder anew that it has changed
+        if retry < _RETRIES:
+            time.sleep(JobBundle.read(files.bundle).lost_s / _RETRIES)
+            with contextlib.suppress(OSError):  # an NFS client re-reads a folder that it has changed
                 tempfile.TemporaryFile(dir=predecessor.root).close()
     return ""
 

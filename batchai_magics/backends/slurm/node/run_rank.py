@@ -49,7 +49,7 @@ def main() -> None:
         sys.stderr.write("Slurm starts no process manager for MPI here\n")
         sys.exit(NO_PROCESS_MANAGER)
     collection = ScratchCollection(files, plan)
-    if collection.is_wanted and (problem := make_own_folder(plan, rank)):
+    if collection.is_wanted and (problem := make_scratch_folder(plan, rank)):
         sys.stderr.write(problem)
         sys.exit(os.EX_CANTCREAT)
     termination.adopt_orphans()
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def run(files: RunFiles, plan: Plan, rank: int, temporary: TemporaryFolder) -> tuple[int | None, bool]:
-    """Runs the rank: its exit code, None if it is not known, and whether it was stopped."""
+    """Runs the rank; returns its exit code, None if unknown, and whether it was stopped."""
     kills, is_stopped, warning = oom_kills(), False, RankWarning(plan)
     env, parent = os.environ | secrets_of(files, plan), os.getppid()
     signal_pipe = SignalPipe((signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1, signal.SIGCONT))
@@ -98,7 +98,7 @@ def run(files: RunFiles, plan: Plan, rank: int, temporary: TemporaryFolder) -> t
 
 
 def is_over(files: RunFiles, plan: Plan) -> bool:
-    """Whether the rank has to end: the run's program, which sends SIGCONT, says so, or it is gone."""
+    """Whether the rank has to end: the run's program requests it and sends SIGCONT, or has ended."""
     return bool(ending_mark(plan).exists() or files.outcome or has_next_attempt(plan))
 
 
@@ -114,7 +114,7 @@ class RankWarning:
 
     @property
     def poll_s(self) -> float:
-        """How often to look for the warning, and for other changes in the run's folder."""
+        """The interval for checking the warning and other changes in the run's folder."""
         return WARNING_POLL_S if self._warning else POLL_S
 
     def forward_to(self, ranks: Ranks) -> None:
@@ -127,8 +127,8 @@ class RankWarning:
 def is_signalled_late(ranks: Ranks, rank: int) -> bool:
     """Whether the signal that ended the rank reaches this program too: Slurm signals both, in any order.
 
-    Slurm ends a step with SIGTERM and then SIGKILL, which may reach the rank before this program has had
-    the first: it looks as if the rank had been killed by itself.
+    Slurm ends a step with SIGTERM and then SIGKILL, which may reach the rank before this program gets the
+    first: the rank then looks as if it alone had been killed.
     """
     end = ranks.ends.get(rank)
     deadline = time.monotonic()
@@ -140,8 +140,8 @@ def is_signalled_late(ranks: Ranks, rank: int) -> bool:
     return True
 
 
-def make_own_folder(plan: Plan, rank: int) -> str:
-    """Makes the rank's working directory on this node's own disk; returns the problem, if any."""
+def make_scratch_folder(plan: Plan, rank: int) -> str:
+    """Creates the rank's working directory on this node's own disk; returns the problem, if any."""
     node = plan.node_of(plan.processes[rank])
     try:
         private_files.make_folder(Path(node.folder))
@@ -152,7 +152,7 @@ def make_own_folder(plan: Plan, rank: int) -> str:
 
 
 def lacks_process_manager(plan: Plan) -> bool:
-    """Whether MPI ranks would silently each be rank 0 of 1."""
+    """Whether each MPI rank would silently be rank 0 of 1."""
     is_mpi = plan.launcher is LaunchMode.MPI and len(plan.processes) > 1
     return is_mpi and not any(os.environ.get(name) for name in _MANAGERS)
 

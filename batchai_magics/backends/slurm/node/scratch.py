@@ -75,7 +75,7 @@ class ScratchEntry(NamedTuple):
 
 
 class Space(NamedTuple):
-    """How many bytes may be moved, and the deadline on that clock."""
+    """How many bytes may be moved, and the deadline on `clock`."""
 
     limit_bytes: int
     deadline_s: float
@@ -83,12 +83,16 @@ class Space(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is."""
+        """Whether the deadline has passed."""
         return self.clock() > self.deadline_s
 
 
 def base(setting: str, guid: str, node: str) -> str:
-    """The scratch folder of a run; ScratchError if it names a variable that is not set on the node."""
+    """The scratch folder of a run; empty without the setting.
+
+    Raises:
+        ScratchError: The setting has a variable that is not set on the node, or is not an absolute path.
+    """
     if not setting:
         return ""
     path = os.path.expandvars(setting)
@@ -102,14 +106,14 @@ def base(setting: str, guid: str, node: str) -> str:
 def move(source: Path, target: Path, note: Path, space: Space) -> MoveResult:
     """Moves the files of a node to the run's folder, and records the result.
 
-    Waits for another program that does the same for this node, and continues where it stopped.
+    Waits for another program that moves this node's files, and continues where it stopped.
     """
     with _exclusive(source, space):
         before = MoveResult.read(note) or MoveResult()
-        rest = space._replace(limit_bytes=space.limit_bytes - before.moved_bytes)
-        moved = _move_all(source, target, rest) if source.is_dir() else MoveResult()
+        remaining = space._replace(limit_bytes=space.limit_bytes - before.moved_bytes)
+        moved = _move_all(source, target, remaining) if source.is_dir() else MoveResult()
         moved = moved._replace(moved_bytes=moved.moved_bytes + before.moved_bytes)
-        with contextlib.suppress(OSError):  # a full disk: the missing result says enough
+        with contextlib.suppress(OSError):  # a full disk: the missing result is reported
             private_files.write(note, json.dumps(moved._asdict()))
         if not moved.left:
             private_files.remove_folder(source)
@@ -121,15 +125,15 @@ def move(source: Path, target: Path, note: Path, space: Space) -> MoveResult:
 def _move_all(source: Path, target: Path, space: Space) -> MoveResult:
     private_files.make_folder(target)
     entries = sorted(_entries_below(source, target), key=lambda entry: entry.modified, reverse=True)
-    moved_bytes, left, left_bytes, reason = 0, 0, 0, ""
+    moved_bytes, left_count, left_bytes, reason = 0, 0, 0, ""
     for entry in entries:
         room = space._replace(limit_bytes=space.limit_bytes - moved_bytes)
         problem = NO_ROOM if reason == NO_ROOM else _move_entry(source, target, entry, room)
         if problem:
-            left, left_bytes, reason = left + 1, left_bytes + entry.size_bytes, problem
+            left_count, left_bytes, reason = left_count + 1, left_bytes + entry.size_bytes, problem
         else:
             moved_bytes += entry.size_bytes
-    return MoveResult(moved_bytes, left, left_bytes, reason)
+    return MoveResult(moved_bytes, left_count, left_bytes, reason)
 
 
 def _entries_below(source: Path, target: Path) -> Iterator[ScratchEntry]:
@@ -156,7 +160,7 @@ def _entries_below(source: Path, target: Path) -> Iterator[ScratchEntry]:
 
 
 def _move_entry(source: Path, target: Path, entry: ScratchEntry, space: Space) -> str:
-    """Moves one file; returns why it was left behind, if so."""
+    """Moves one file; returns why it was left behind, or empty."""
     if entry.size_bytes > space.limit_bytes:
         return LIMIT_REACHED
     if space.is_over:
@@ -178,7 +182,7 @@ def _move_entry(source: Path, target: Path, entry: ScratchEntry, space: Space) -
 
 
 def _copy(source: Path, part: Path, mode: int, space: Space) -> None:
-    """Copies a file, link or pipe; for a folder, only raises the error that it cannot be read."""
+    """Copies a file, link or pipe; raises the OSError of an unreadable folder."""
     if stat.S_ISLNK(mode):
         part.symlink_to(source.readlink())
     elif stat.S_ISFIFO(mode):
@@ -224,7 +228,7 @@ _RANKS_TIMEOUT_S = 3.0  # how long to wait for the other ranks of a node
 
 
 class ScratchCollection:
-    """Collects what a plan's nodes have on their disks; does nothing for runs without scratch folders."""
+    """Collects the files on the nodes' own disks; does nothing for runs without scratch folders."""
 
     def __init__(self, files: RunFiles, plan: Plan) -> None:
         self._files, self._plan = files, plan
@@ -234,7 +238,7 @@ class ScratchCollection:
 
     @staticmethod
     def request(files: RunFiles, *, limit_bytes: int, number: int) -> None:
-        """Tells all nodes to collect their files; `number` is the attempt's."""
+        """Writes the request to collect files, which all nodes read; `number` is the attempt's."""
         suffix = "" if number == 1 else f".attempt-{number}"
         private_files.write(_file(files), json.dumps({"limit_bytes": limit_bytes, "suffix": suffix}))
 
@@ -244,16 +248,16 @@ class ScratchCollection:
         return bool(self._request)
 
     def collect(self, seconds: float) -> list[str]:
-        """Has all nodes move their files; returns a sentence for each node that left some behind."""
+        """Makes all nodes move their files; returns a sentence for each node that left some behind."""
         if not self._request:
             return []
-        others = self._start_others(seconds)
+        program = self._start_others(seconds)
         self.collect_node(0, seconds)
-        if others:
+        if program:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                others.wait(seconds + START_TIMEOUT_S)
-            others.kill()
-            others.wait()
+                program.wait(seconds + START_TIMEOUT_S)
+            program.kill()
+            program.wait()
         return self.left_behind()
 
     def left_behind(self) -> list[str]:
@@ -277,7 +281,7 @@ class ScratchCollection:
         node = self._plan.nodes[index]
         target = self._files.workdir / f"{node.id}{self._request['suffix']}"
         space = Space(int(self._request["limit_bytes"]), time.monotonic() + seconds)
-        with contextlib.suppress(OSError):  # a full disk: the missing note says enough
+        with contextlib.suppress(OSError):  # a full disk: the missing note is reported
             move(Path(node.folder), target, self._note(index), space)
 
     def collect_after_rank(self, rank: int) -> None:

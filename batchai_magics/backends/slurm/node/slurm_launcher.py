@@ -49,11 +49,11 @@ from batchai_magics.backends.slurm.node.attempt_ends import (
     kernel_reason,
     logged_end,
     oom_kills,
-    orphaned,
     out_of_memory,
     outcome_of,
     with_kill_reason,
     with_mpi_plugins,
+    with_orphans,
 )
 from batchai_magics.backends.slurm.node.node_setups import NodeSetups
 from batchai_magics.backends.slurm.node.run_files import (
@@ -82,7 +82,8 @@ SIGNAL_DELAY_S = 1.0
 class SlurmLauncher(Launcher):
     """Starts processes on the nodes of an allocation; the first node runs this program.
 
-    Those of a single node are its children, others run below srun. `report` is the attempt's `Report`.
+    On a single node, processes are its children; on several, they run below srun. `report` is the attempt's
+    `Report`.
     """
 
     def __init__(self, files: RunFiles, running: RunningAttempt, signal_pipe: SignalPipe) -> None:
@@ -106,7 +107,7 @@ class SlurmLauncher(Launcher):
             else None
         )
         self.report = SlurmReport(files, running, self.nodes, self.plan)
-        folders = (each.folder(self.plan) for each in RankMark)
+        folders = (mark.folder(self.plan) for mark in RankMark)
         for stale in (*folders, self.files.preflight_exits, self.files.setup_exits):
             shutil.rmtree(stale, ignore_errors=True)
             private_files.make_folder(stale)
@@ -119,7 +120,7 @@ class SlurmLauncher(Launcher):
         self._write_plan()
 
     def _resolved(self, plan: Plan, nodes: Sequence[str], addresses: Sequence[str]) -> Plan:
-        """The plan of the job on these nodes, with what is this attempt's own."""
+        """The plan of the job on these nodes, with the variables and exits of this attempt."""
         plan = resolved(self._bundle, plan, self.files.root.name, nodes, addresses)
         return with_attempt_exits(plan, self.number, self.files.root)
 
@@ -131,7 +132,7 @@ class SlurmLauncher(Launcher):
     def processes(
         self, plan: Plan, env: Mapping[str, str], *, are_independent: bool = False
     ) -> PlanProcesses:
-        """The processes of a plan, yet to be started; on several nodes, a failed one ends the others."""
+        """The processes of a plan, not started yet; on several nodes, a failed one ends the others."""
         own_node = os.environ.get("SLURMD_NODENAME", plan.nodes[0].id)
         if {plan.node_of(process).id for process in plan.processes} <= {own_node}:
             return SingleNodeProcesses(plan, self.signal_pipe, env)
@@ -156,7 +157,7 @@ class SlurmLauncher(Launcher):
         return self.plan
 
     def close(self) -> None:
-        """Ends everything that was started on this node, and collects what the nodes have on their disks."""
+        """Ends everything that was started on this node, and collects the files on the nodes' own disks."""
         termination.kill()
         timeout_s = (
             COLLECT_AFTER_STOP_S if self.report.is_stopped else self.report.deadline.left_s + COLLECT_S
@@ -190,7 +191,7 @@ class SingleNodeProcesses(ChildProcesses):
         self._kills = oom_kills()
 
     def outcome(self) -> Outcome:
-        """The outcome according to the processes, and to the kernel's count of those that it killed."""
+        """The outcome that follows from the exits and from the kernel's count of OOM kills."""
         outcome = super().outcome()
         if outcome.exit_code == KILLED and oom_kills() > self._kills:
             return out_of_memory(outcome, kernel_reason(self.plan.nodes[0].id))
@@ -230,9 +231,9 @@ class SrunProcesses:
 
     @property
     def is_over(self) -> bool:
-        """Whether only parameter servers are left, or srun waits for a slurmstepd that is gone.
+        """Whether only parameter servers run, or srun waits for a slurmstepd that has died.
 
-        It ends all tasks itself when one fails.
+        srun itself ends all tasks when one fails.
         """
         return self._plan.are_workers_done({end.rank for end in self.ends}) or bool(
             RankMark.ORPHAN.numbers(self._plan)
@@ -271,8 +272,8 @@ class SrunProcesses:
     def _srun_args(self) -> list[str]:
         """The command that starts a task for each process on its node.
 
-        MPI ranks fill one node before the next: only with that distribution does Slurm tell them their
-        neighbours. All others are placed by `SLURM_HOSTFILE`.
+        MPI ranks fill one node before the next: only with that distribution does Slurm pass them the layout
+        of their node. All others are placed by `SLURM_HOSTFILE`.
         """
         nodes = [process.node for process in self._plan.processes]
         distribution = ["--distribution=arbitrary"]
@@ -294,11 +295,11 @@ class SrunProcesses:
         return self._signal_pipe.read()
 
     def warn(self, warning: EndWarning, reason: str) -> None:
-        """Announces the end in the run's folder: the program of each rank looks for it."""
+        """Announces the end in the run's folder, which the program of each rank polls."""
         warning.give(reason, ())
 
     def end(self, *, patience_s: float, grace_s: float, is_hurried: Callable[[], bool]) -> None:
-        """Has the program of each task end it, which also sees whether it is hurried, then srun itself.
+        """Makes the program of each task end it, which also reads `is_hurried`, then ends srun.
 
         A signal to srun ends the tasks at once.
         """
@@ -318,7 +319,7 @@ class SrunProcesses:
                 self._srun.wait(timeout_s)
 
     def outcome(self) -> Outcome:
-        """The outcome according to the processes."""
+        """The outcome that follows from the exits of the processes, their marks and srun's messages."""
         ended_on_their_own = {end.rank for end in self.ends} - {*RankMark.CUT_OFF.numbers(self._plan)}
         fault = self.fault
         failures = [end.ended or 0.0 for end in self.ends if end.exit_code and end.rank in ended_on_their_own]
@@ -335,7 +336,7 @@ class SrunProcesses:
         if fault.unwritable:
             return outcome
         if orphans := RankMark.ORPHAN.numbers(self._plan):
-            return orphaned(outcome, self._plan, orphans)
+            return with_orphans(outcome, self._plan, orphans)
         if self._srun and self._srun.returncode == -signal.SIGKILL and not self._was_ended:
             where = os.environ.get("SLURMD_NODENAME", self._plan.nodes[0].id)
             text = f"srun, which ran the job's processes from {where}, was killed: by a user, or as the node"
@@ -348,14 +349,14 @@ class SrunProcesses:
         return with_mpi_plugins(outcome, self._mpi, allocation.mpi_plugins) if is_mpi else outcome
 
     def close(self) -> None:
-        """Ends whatever still runs."""
+        """Ends all running processes."""
         self.end(patience_s=0.0, grace_s=LEFTOVER_S, is_hurried=lambda: False)
 
 
 class SlurmReport(Report):
-    """Brings stop requests from the job's folder and from Slurm, and writes to that folder.
+    """Reads stop requests from the job's folder and from Slurm, and writes to that folder.
 
-    `is_stopped` is whether the attempt was told to end.
+    `is_stopped` is whether the attempt was asked to end.
     """
 
     engine = "Slurm"
@@ -366,7 +367,7 @@ class SlurmReport(Report):
         self.is_stopped = False
 
     def notes(self, limits: Limits) -> Sequence[str]:
-        """The ends at which Slurm gives processes less time to save than the job does."""
+        """Notes on ends at which Slurm gives processes less time to save than the job does."""
         return allocation.short_graces(limits)
 
     def stop_request(self, *, is_signalled: bool) -> Outcome | None:
@@ -404,32 +405,32 @@ class SlurmReport(Report):
         """Whether Slurm has ended the processes: its signal reaches them and this program in any order."""
         may_be_cut_off = is_cut_off(processes)
         signals = poll_for(processes, SIGNAL_DELAY_S, lambda: may_be_cut_off)
-        return signal.SIGTERM in signals or (is_cut_off(processes) and allocation.is_taken())
+        return signal.SIGTERM in signals or (is_cut_off(processes) and allocation.is_ending())
 
     def is_hurried(self) -> bool:
         """Whether the processes are to be killed at once."""
         return self._files.kill_request.exists()
 
     def note_ending(self) -> None:
-        """Records that the processes have been told to end."""
+        """Records that the processes were asked to end."""
         if not self._running.is_superseded:
-            with contextlib.suppress(OSError):  # the end of the run says it too
+            with contextlib.suppress(OSError):  # the end of the run records it, too
                 self._files.note_ending(self._running.submission)
 
     def warn(self, text: str) -> None:
         """Records that the run is no longer watched."""
         if not self._running.is_superseded:
-            with contextlib.suppress(OSError):  # the end of the run has it too
+            with contextlib.suppress(OSError):  # the end of the run records it, too
                 self._files.note_unwatched(self._running.submission, text)
 
     def note_stop(self, reason: str) -> None:
-        """Records that the program that watches the run has it stopped."""
+        """Records that the watch program of the run requested its end."""
         self.is_stopped = True
-        with contextlib.suppress(OSError):  # it ends all the same
+        with contextlib.suppress(OSError):  # it ends without the record, too
             self._files.ask_to_stop(self._running.submission, AttemptNote(reason, time.time()))
 
     def watch_program(self) -> WatchProgram:
-        """The program that watches the job; the stacks of other nodes come through srun."""
+        """The program that watches the job; it reads the stacks of other nodes through srun."""
         # with this Python's packages: the user's expressions need RE2, some notifications apprise
         start = start_words(self._python, WATCH, programs_folder(), has_packages=True)
         dump = [self._python, stack_dumps.__file__, self._files.root.name]

@@ -229,7 +229,7 @@ def test_a_node_has_one_core_at_least(cores, count):
     ],
 )
 def test_why_a_job_waits_is_told_in_words(reason, start, words):
-    job = parse.SlurmJob("7", "PENDING", reason, start, "", "guid", asked=NOW)
+    job = parse.SlurmJob("7", "PENDING", reason, start, "", "guid", reported=NOW)
     assert parse.pending_reason(job) == words
 
 
