@@ -107,7 +107,7 @@ _EAGER = re.compile(rb"<tf\.Tensor:[^<>\n]{0,80}numpy=(?P<number>[^<>\s]{1,40})>
 _NONE = re.compile(rb"(?<![\w.])[A-Za-z_][\w./@-]{0,60}(?:[ ]?[:=][ ]?|[ ])None(?![\w.])(?:,(?=[ ]))?")
 _BRACKETED = re.compile(rb"\[([A-Za-z_ ]{1,30})\](?=[ ]?[:=][ ]?[-+.\d])")
 _ARROW = re.compile(  # `loss => 0.5`, `grad_l2 --> 0.5`
-    rb"(?:(?<=[A-Za-z_%)])|(?<=[A-Za-z]\d))[ ]?[=-]{1,2}>(?=[ ]*[-+]?\.?\d)"
+    rb"(?:(?<=[A-Za-z_%)])|(?<=[A-Za-z]\d))(?<![ ]is)[ ]?[=-]{1,2}>(?=[ ]*[-+]?\.?\d)"
 )
 _DASHED = re.compile(rb"(?<=[A-Za-z_%)])[ ]-[ ](?=[-+]?\.?\d)")
 _DASHED_PAIRS = re.compile(  # `loss - 0.5 acc - 0.9`, to the end of a line
