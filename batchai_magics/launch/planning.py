@@ -92,11 +92,8 @@ def limits(job: JobSpec) -> Limits:
     )
 
 
-def with_preparation(job: JobSpec, plan: Plan, site: JobSite) -> Plan:
-    """Add the job preparation, if it has one: one process per node with logs of its own."""
-    if not job.job_preparation:
-        return plan
-    command = job.job_preparation.command_line
+def with_preparation(command: str, plan: Plan, site: JobSite) -> Plan:
+    """Add the job preparation of this command: one process per node with logs of its own."""
     processes = []
     for index, node in enumerate(plan.nodes):
         suffix = ["-", node.id] if len(plan.nodes) > 1 else []

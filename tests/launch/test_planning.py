@@ -236,10 +236,9 @@ def test_variables_and_secrets_of_the_job_override_its_processes() -> None:
 
 def test_the_preparation_runs_once_on_every_node_with_logs_of_its_own() -> None:
     given = {"customToolkitSettings": {"commandLine": "x"}}
-    without = plan_of(1, **given)
-    assert with_preparation(spec(1, **given), without, site()) == without
-    prepared = spec(2, **given, jobPreparation={"commandLine": "prep"})
-    made = with_preparation(prepared, plan(prepared, plan_nodes(), site()), site()).preparation
+    without = plan_of(2, **given)
+    assert without.preparation is None
+    made = with_preparation("prep", without, site()).preparation
     assert made
     assert [(process.node, process.command) for process in made.processes] == [(0, "prep"), (1, "prep")]
     assert made.exits == "/prep-exits"
@@ -249,10 +248,9 @@ def test_the_preparation_runs_once_on_every_node_with_logs_of_its_own() -> None:
 
 
 def test_one_node_has_the_recorded_names_of_logs() -> None:
-    prepared = spec(1, customToolkitSettings={"commandLine": "x"}, jobPreparation={"commandLine": "prep"})
-    made = plan(prepared, plan_nodes(1), site(1))
+    made = plan(spec(1, customToolkitSettings={"commandLine": "x"}), plan_nodes(1), site(1))
     assert made.execution_logs == ("/out/stdouterr/execution.log",)
-    first = with_preparation(prepared, made, site()).preparation
+    first = with_preparation("prep", made, site()).preparation
     assert first
     assert first.output_of(first.processes[0]).stderr.path == "/out/stdouterr/stderr-job_prep.txt"
     assert plan_of(2, **{"caffe2Settings": SCRIPT}).execution_logs == (

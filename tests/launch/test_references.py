@@ -52,7 +52,7 @@ def site(addresses: Sequence[str], ports: Sequence[int] | Sequence[str]) -> JobS
 
 def both(**fields: object) -> tuple[Plan, Plan]:
     """The plan of a job with a preparation, made before its nodes are known and resolved; and made after."""
-    job = spec(2, jobPreparation={"commandLine": "prepare"}, **fields)
+    job = spec(2, **fields)
     later = references(ReferenceKind.PORT, len(PORTS))
     made = []
     for names, where in (
@@ -60,7 +60,7 @@ def both(**fields: object) -> tuple[Plan, Plan]:
         (NODES, site(ADDRESSES, PORTS)),
     ):
         planned = plan(job, nodes(names), where)
-        made.append(Plan.from_json(with_preparation(job, planned, where).to_json()).resolved(BINDINGS))
+        made.append(Plan.from_json(with_preparation("prepare", planned, where).to_json()).resolved(BINDINGS))
     return made[0], made[1]
 
 

@@ -60,7 +60,8 @@ def run_plan(id: ResourceId, spec: JobSpec, *, gpus_per_node: int, segment: str 
     )
     plan = planning.plan(spec, nodes, site)
     plan = plan._replace(containers=type(plan.containers)())  # the service runs the image
-    return planning.with_preparation(spec, plan, site)
+    preparation = spec.job_preparation
+    return planning.with_preparation(preparation.command_line, plan, site) if preparation else plan
 
 
 def _below(path: str) -> str:

@@ -372,21 +372,20 @@ class AdmittedJob:
         plan = _with_process_logs(planning.plan(spec, nodes, site), self.layout.home)
         engine = self.site.container_engine
         if engine:  # an image may have a module path of its own
-            commands = [with_module_path(process.command, self.folder.python) for process in plan.processes]
-            processes = zip(plan.processes, commands, strict=True)
-            plan = plan._replace(
-                processes=tuple(each._replace(command=text) for each, text in processes),
-                containers=plan.containers._replace(engine=engine),
-            )
+            processes = []
+            for process in plan.processes:
+                command = with_module_path(process.command, self.folder.python)
+                processes.append(process._replace(command=command))
+            containers = plan.containers._replace(engine=engine)
+            plan = plan._replace(processes=tuple(processes), containers=containers)
             image = plan.containers.image
             if image and image.shm_size and plan.launcher is LaunchMode.MPI:
                 text = "shmSize is not used: the ranks of an MPI job share the memory of the machine"
                 plan = plan._replace(notes=(text,))
-        if preparation := spec.job_preparation:
+        if spec.job_preparation:
             # the first attempt copies the uploads: a later one finds what has changed in them
-            once = {"command_line": copied_once(preparation.command_line)}
-            spec = spec.model_copy(update={"job_preparation": preparation.model_copy(update=once)})
-        plan = planning.with_preparation(spec, plan, site)
+            command = copied_once(spec.job_preparation.command_line)
+            plan = planning.with_preparation(command, plan, site)
         notes = [*plan.notes, *self.notes]
         root = PurePosixPath(self.record.more[OUTPUT_ROOT])
         if PurePosixPath(self.folder.unmounted) in (root, *root.parents):
