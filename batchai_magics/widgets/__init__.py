@@ -57,14 +57,14 @@ def show(job: Job, *, ui: str = "auto", names: Sequence[str] = ()) -> None:
         from batchai_magics.jobs.job_handle import processes_of
         from batchai_magics.jobs.job_overview import job_overview
 
-        way_back, card = f"%batchai job show -n {job.name}", job_overview(job)
-        card = replace(card, processes=processes_of(job.backend, card.job), reopen_command=way_back)
+        reopen_command, card = f"%batchai job show -n {job.name}", job_overview(job)
+        card = replace(card, processes=processes_of(job.backend, card.job), reopen_command=reopen_command)
         display.show({"text/plain": to_text(card)}, "")
         return
     from batchai_magics.widgets.job.job_output import JobCardOutput
 
     model = _job_model(job)
-    if ui == "html" or (ui == "auto" and job.is_done and not display.is_asked_by_page()):
+    if ui == "html" or (ui == "auto" and job.is_done and not display.is_requested_by_page()):
         output = JobCardOutput(job, model)
     else:
         output = _live_output(job, model, names, is_kept=ui == "widget")
@@ -104,7 +104,7 @@ def show_comparison(value: Comparison | Scaling, *, ui: str = "auto") -> None:
     from batchai_magics.widgets.core import display
 
     tier = "text" if is_text(ui) else ui
-    is_shown_live = tier == "widget" or (tier == "auto" and display.is_asked_by_page())
+    is_shown_live = tier == "widget" or (tier == "auto" and display.is_requested_by_page())
     if (value.is_running or is_shown_live) and display.has_frontend():
         from batchai_magics.widgets.comparison import comparison_output as comparisons
 
@@ -156,15 +156,15 @@ def _publisher() -> Publisher:
 
 def _job_model(job: Job) -> JobModel:
     """The model of a job that all its views share."""
-    from batchai_magics.widgets.job.job_view import followed_job
+    from batchai_magics.widgets.job.job_view import follow_job
 
-    return _publisher().model(job.id.key, lambda: followed_job(job))
+    return _publisher().model(job.id.key, lambda: follow_job(job))
 
 
 def _live_output(
     job: Job, model: JobModel, names: Sequence[str], *, is_kept: bool, id: str = ""
 ) -> LiveJobOutput:
-    """The live output of a job, in which its next run takes its place when it is run again."""
+    """The live output of a job; if the job is run again, the new run replaces it in the output."""
     from batchai_magics.widgets.core import display
     from batchai_magics.widgets.job.job_output import LiveJobOutput
 

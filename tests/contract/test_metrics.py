@@ -12,7 +12,7 @@ from batchai_magics.metrics import read_metrics
 from batchai_magics.metrics.reading.event_files import EventFileWriter, _masked_crc
 from batchai_magics.models.runs.scalar_export import ExportedRun, ScalarPoint
 from batchai_magics.models.states import ExecutionState
-from batchai_magics.widgets.job.job_view import followed_job
+from batchai_magics.widgets.job.job_view import follow_job
 from tests.contract.place import Place
 from tests.world import until
 
@@ -127,7 +127,7 @@ def test_live_and_reopened_views_tables_figures_and_exports_show_the_same_points
 
 def _viewed(job: Job) -> dict[str, dict[float, float]]:
     """The points that a view of a job shows which is open until the job has ended, by metric."""
-    model = followed_job(job)
+    model = follow_job(job)
 
     def has_ended() -> bool:
         model.poll()

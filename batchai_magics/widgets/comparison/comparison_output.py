@@ -142,7 +142,7 @@ class LiveComparison(LiveDashboard):
 
     def __init__(self, key: str, view: DashboardStream, model: FigureModel, *, clock: Clock) -> None:
         super().__init__(key, view, model, clock=clock)
-        self._has_figure_place = display.is_asked_by_page()  # else nothing keeps the view, nor its snapshot
+        self._has_figure_output = display.is_requested_by_page()  # else the figure replaces the snapshot
         self._is_final = False  # the table and the figure beside the view are the final ones
 
     @property
@@ -151,15 +151,15 @@ class LiveComparison(LiveDashboard):
         return self.model.is_over and super().is_unwatched
 
     def open(self) -> None:
-        """Shows the view, its hidden snapshot and the place of the figure beneath the running cell."""
+        """Shows the view, its hidden snapshot and an empty output for the figure beneath the running cell."""
         super().open()
-        if self._has_figure_place:
+        if self._has_figure_output:
             display.show(display.EMPTY, self.figure_id)
 
     @property
     def figure_id(self) -> str:
-        """The display id of the figure: where no page has asked for the view, the snapshot's."""
-        return f"{self.id}-figure" if self._has_figure_place else self.second_id
+        """The display id of the figure; without a page that requested the view, the snapshot's."""
+        return f"{self.id}-figure" if self._has_figure_output else self.second_id
 
     def send_next(self, limit_bytes: int) -> int:
         """Sends the next message, if one is due; returns its size in bytes."""
@@ -182,7 +182,7 @@ class LiveComparison(LiveDashboard):
             return self._freeze()
 
     def _outputs_below(self) -> dict[str, Bundle]:
-        has_figure = self._has_figure_place and self.model.is_over
+        has_figure = self._has_figure_output and self.model.is_over
         return super()._outputs_below() | ({self.figure_id: self.model.chart()} if has_figure else {})
 
     def _last_outputs(self) -> dict[str, Bundle]:

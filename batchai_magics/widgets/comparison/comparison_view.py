@@ -1,4 +1,4 @@
-"""Compared runs as they are now: their model, which all views share, and what a view is sent."""
+"""The current state of compared runs: their model, which all views share, and the stream of a view."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ class ComparisonModel(FigureModel):
             return False
 
     @property
-    def way_back(self) -> str:
+    def reopen_command(self) -> str:
         """The command that compares the runs again."""
         return f"%batchai {self.kind} {' '.join(run.name for run in self.runs)}"
 
@@ -269,13 +269,13 @@ class ComparisonModel(FigureModel):
         started_at_s = self._cpu_time()
         for index in self._changed:
             records = self._models[index].numbers.table
-            grown = replace(
+            run = replace(
                 self.runs[index],
                 records=records,
                 summary=summarize(records, preferences=self.preferences),
                 is_running=self.states[index] not in FINAL_STATES,
             )
-            self._replace_run(index, grown)
+            self._replace_run(index, run)
             self._draw(index)
         before = [run.shared for run in self.runs]
         self.runs = aligned(self.runs)  # names metrics as all runs do now
@@ -299,7 +299,7 @@ class ComparisonModel(FigureModel):
 
 
 def _follower(job: Job) -> Follower:
-    """What reads the metrics of a job, and its state."""
+    """A follower of the metrics of a job, and of its state."""
     return Follower(job.backend, job.id, [FileRef(job.id, file) for file in METRICS_FILES], job.patterns)
 
 
@@ -356,9 +356,9 @@ def _figures(metric: MetricSummary, row: Mapping[str, Any]) -> list[float | None
     Runs are ranked by the best one; of a rate, that is its mean.
     """
     is_rate = metric.name == RATE and row["images_per_sec"] is not None
-    shown = row["images_per_sec"] if is_rate else metric.headline_value
-    best = metric.best if metric.mean is None else shown
-    return [json_number(value) for value in (shown, best, row["uncertainty"] if is_rate else None)]
+    headline = row["images_per_sec"] if is_rate else metric.headline_value
+    best = metric.best if metric.mean is None else headline
+    return [json_number(value) for value in (headline, best, row["uncertainty"] if is_rate else None)]
 
 
 def json_number(value: Any) -> Any:
@@ -422,7 +422,7 @@ class ComparisonStream(DashboardStream):
 
 
 def max_points(runs: int) -> int:
-    """How many points a line of so many runs may have."""
+    """How many points each line may have if this many runs are drawn."""
     return max(MIN_POINTS, min(MAX_POINTS, POINTS // max(1, runs)))
 
 
@@ -435,17 +435,18 @@ def line_columns(lines: Overlay, names: Collection[str], limit: int) -> PageData
 
 
 def _segments(lines: Overlay, traits: MetricTraits, limit: int) -> list[list[Any]]:
-    """The first segments of a metric and the last, each with the x axes that the log tells of it."""
-    curves, told = lines.metrics[traits], {over: places[traits] for over, places in lines.logged.items()}
+    """The first segments of a metric and the last, each with the x axes that are logged for it."""
+    curves = lines.metrics[traits]
+    axes = {axis: positions[traits] for axis, positions in lines.logged.items()}
     numbers = range(len(curves))
     return [
         [
             curves[number].name,
             *_columns(curves[number].points, limit),
             {
-                over: _columns(at[number], MAX_KNOTS)
-                for over, at in told.items()
-                if any(at[number : number + 1])
+                axis: _columns(positions[number], MAX_KNOTS)
+                for axis, positions in axes.items()
+                if any(positions[number : number + 1])
             },
         ]
         for number in (*numbers[: MAX_SEGMENTS - 1], *numbers[MAX_SEGMENTS - 1 :][-1:])
@@ -455,12 +456,12 @@ def _segments(lines: Overlay, traits: MetricTraits, limit: int) -> list[list[Any
 def _columns(values: Mapping[float, float], limit: int) -> list[list[float | None]]:
     """Steps and values: of every n-th step and the last one.
 
-    As n is a power of two, points stay where they are while a line grows, and equal steps stay equal.
+    As n is a power of two, a growing line keeps its points, and equal steps stay equal.
     """
-    every, stride = sorted(values), 1
-    while len(every) > stride * limit:
+    all_steps, stride = sorted(values), 1
+    while len(all_steps) > stride * limit:
         stride *= 2
-    steps = every[::stride]
-    if steps and steps[-1] != every[-1]:
-        steps.append(every[-1])
+    steps = all_steps[::stride]
+    if steps and steps[-1] != all_steps[-1]:
+        steps.append(all_steps[-1])
     return [[json_number(step) for step in steps], [json_number(values[step]) for step in steps]]

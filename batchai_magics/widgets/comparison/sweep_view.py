@@ -1,4 +1,4 @@
-"""A sweep as it is now: its model, which all views share, and what a view is sent."""
+"""The current state of a sweep: its model, which all views share, and the stream of a view."""
 
 from __future__ import annotations
 
@@ -117,14 +117,14 @@ class SweepModel(FigureModel):
         self.seeds = SeedGroups()
         self._counts: Counter[str] = Counter()
         self._reader = _SweepReader(sweep, costs, clock, takes_steps=takes_steps)
-        self._start, self._clock = start or _in_thread, clock
+        self._start, self._clock = start or _run_in_thread, clock
         self._lock = threading.Lock()
         self._unapplied: list[SweepUpdate] = []
         self._error: Exception | None = None
         self._is_reading, self._due_at = False, clock()
 
     def read(self, *, is_whole: bool = False) -> None:
-        """Reads the current state at once, only before the first poll; `is_whole`: however long it takes."""
+        """Reads the current state, before the first poll; with `is_whole`, also the metrics of all trials."""
         is_done = False
         while not is_done:
             if update := self._reader.read():
@@ -161,7 +161,7 @@ class SweepModel(FigureModel):
     def take(self, update: SweepUpdate) -> None:
         """Applies an update."""
         self.version += 1
-        is_turned = self.update is not None and update.direction is not self.update.direction
+        is_reversed = self.update is not None and update.direction is not self.update.direction
         self.update = update
         for row in update.rows:
             old = self.trials.get(row.number)
@@ -172,10 +172,10 @@ class SweepModel(FigureModel):
             self.changed.pop(row.number, None)
             self.changed[row.number] = self.version
         self.seeds = self._seed_groups()
-        self._find_best(update.rows, is_turned=is_turned)
+        self._find_best(update.rows, is_reversed=is_reversed)
 
     def _seed_groups(self) -> SeedGroups:
-        """The trials that differ in their seed alone; those that have succeeded."""
+        """The succeeded trials in groups that differ only in their seed."""
         names = self.update.parameters if self.update else ()
         if SEED not in names:
             return SeedGroups()
@@ -189,11 +189,11 @@ class SweepModel(FigureModel):
         rises = self.sign < 0 if self.sign else None
         return seed_groups(runs, self.update.metric if self.update else "", rises=rises)
 
-    def _find_best(self, rows: Iterable[TrialRow], *, is_turned: bool) -> None:
-        """Finds the best trial: among these and the best one so far, or among all if that has changed."""
+    def _find_best(self, rows: Iterable[TrialRow], *, is_reversed: bool) -> None:
+        """Finds the best trial among these and the best so far; among all if that one's value has changed."""
         last = self.best
         is_same = last is None or self.trials[last.number].best == last.best
-        candidates = self.trials.values() if is_turned or not is_same else [*filter(None, [last]), *rows]
+        candidates = self.trials.values() if is_reversed or not is_same else [*filter(None, [last]), *rows]
         if self.seeds.reference is not None:
             trials = [*self.trials.values()]
             candidates = [trials[index] for index in self.seeds.groups[self.seeds.reference].values]
@@ -216,7 +216,7 @@ class SweepModel(FigureModel):
         return self.update is not None and self.update.state != RUNNING
 
     @property
-    def way_back(self) -> str:
+    def reopen_command(self) -> str:
         """The command that shows the sweep again."""
         return f"%batchai sweep show -n {self.name}"
 
@@ -227,17 +227,17 @@ class SweepModel(FigureModel):
 
     def facts(self) -> PageData:
         """What the view's header shows (`SweepFacts` in frontend/core/messages.d.ts)."""
-        now, best = self.update, self.best
+        update, best = self.update, self.best
         return {
             "name": self.name,
             "problem": self.problem,
-            "state": now.state if now else RUNNING,
-            "note": now.note if now else "",
-            "parameters": list(now.parameters) if now else [],
-            "metric": now.metric if now else "",
+            "state": update.state if update else RUNNING,
+            "note": update.note if update else "",
+            "parameters": list(update.parameters) if update else [],
+            "metric": update.metric if update else "",
             "sign": self.sign,
-            "metrics": [metric._asdict() for metric in now.metrics] if now else [],
-            "cost": now.cost.text if now and now.cost else "",
+            "metrics": [metric._asdict() for metric in update.metrics] if update else [],
+            "cost": update.cost.text if update and update.cost else "",
             "total": len(self.trials),
             "counts": self.counts,
             "best": best.number if best else None,
@@ -256,13 +256,14 @@ class SweepModel(FigureModel):
 
     def bundle(self) -> Bundle:
         """The best trials as a table, in HTML and text."""
-        now, metric = self.update, ""
+        update, metric = self.update, ""
         names: list[str] = []
         others: list[str] = []
         cost: list[str] = []
-        if now:
-            names, metric, others = [*now.parameters], now.metric, [other.label for other in now.metrics]
-            cost = [f"cost {now.cost.text}"] if now.cost else []
+        if update:
+            names, metric = [*update.parameters], update.metric
+            others = [other.label for other in update.metrics]
+            cost = [f"cost {update.cost.text}"] if update.cost else []
         trials = self.trials.values()  # the best ones first, those without a value last
         ranked = sorted(trials, key=lambda row: (row.best is None, self.sign * (row.best or 0.0), row.number))
         sentence = [f"{count} {state}" for state, count in self.counts.items()]
@@ -274,9 +275,9 @@ class SweepModel(FigureModel):
             rows=[self._cells(row, has_metric=bool(metric)) for row in ranked[:MAX_SAVED]],
             colours=_COLOURS,
             sentences=self.seeds.sentences(),
-            problems=[*([now.note] if now and now.note else []), *_failures(ranked)],
+            problems=[*([update.note] if update and update.note else []), *_failures(ranked)],
             omitted=f"and {card_parts.pluralize(rest, 'more trial')}" if rest > 0 else "",
-            reopen_command=self.way_back,
+            reopen_command=self.reopen_command,
         )
         return {"text/html": table_card_html(card), "text/plain": table_card_text(card)}
 
@@ -318,13 +319,13 @@ def _failures(rows: Iterable[TrialRow]) -> list[str]:
 
 
 class _SweepReader:
-    """Reads the trials that have changed; the metrics of ended ones once."""
+    """Reads the trials that have changed; the metrics of ended trials are read once."""
 
     def __init__(
         self, sweep: Sweep, costs: JobCosts, clock: Callable[[], float], *, takes_steps: bool
     ) -> None:
         self._takes_steps = takes_steps
-        self.is_complete = False  # the metrics of all trials are known, of running ones any
+        self.is_complete = False  # whether the metrics of every trial have been read at least once
         self._sweep, self._costs, self._clock = sweep, costs, clock
         self._known: dict[int, TrialRow] = {}
         self._goal: tuple[str, Direction] = "", Direction.UNKNOWN
@@ -359,12 +360,12 @@ class _SweepReader:
         return SweepUpdate(*head, rows=tuple(rows), is_over=is_over)
 
     def _read_results(self, trials: Sequence[Trial]) -> bool:
-        """Reads the metrics of some trials; whether all are known, if only from before for running ones."""
+        """Reads the metrics of some trials; returns whether those of all are known, as for `is_complete`."""
         until = self._clock() + READ_S
         due = sorted(filter(self._is_due, trials), key=lambda trial: self._read_at.get(trial.number, 0.0))
         for count, trial in enumerate(due):
             if count and self._clock() > until:
-                return all(each.is_open and each.number in self._read_at for each in due[count:])
+                return all(rest.is_open and rest.number in self._read_at for rest in due[count:])
             self._read_parts[trial.number] = self._parts_of(trial)
             self._read_at[trial.number] = self._clock()
             if not trial.is_open:
@@ -372,7 +373,7 @@ class _SweepReader:
         return True
 
     def _parts_of(self, trial: Trial) -> dict[str, Any]:
-        """What the logs of a trial tell, as fields of its row."""
+        """The fields of a trial's row that are read from its logs."""
         result, progress = self._sweep.result(trial), self._sweep.progress(trial)
         if result.metric and not self._goal[0]:
             self._goal = result.metric, result.direction
@@ -438,7 +439,7 @@ def _state(trial: Trial) -> tuple[str, int]:
     return trial.word, trial.attempts
 
 
-def _in_thread(task: Callable[[], None]) -> None:
+def _run_in_thread(task: Callable[[], None]) -> None:
     threading.Thread(target=task, daemon=True, name="batchai-sweep").start()
 
 
@@ -485,13 +486,13 @@ def show(sweep: Sweep, publisher: Publisher, open_jobs: OpenJobs, *, ui: str) ->
 def shared_model(
     sweep: Sweep, publisher: Publisher, *, takes_steps: bool = True, is_whole: bool = False
 ) -> tuple[str, SweepModel]:
-    """The model that all views of a sweep share, with its key; `is_whole`: with the numbers of all trials."""
+    """The model that all views of a sweep share, with its key; `is_whole`: with the metrics of all trials."""
 
-    def opened() -> SweepModel:
+    def make_model() -> SweepModel:
         costs = JobCosts(sweep.backend)
         model = SweepModel(sweep, costs, clock=publisher.clock, takes_steps=takes_steps)
         model.read(is_whole=is_whole)
         return model
 
     key = f"sweep {sweep.experiment.key} {sweep.name}"
-    return key, publisher.model(key, opened)
+    return key, publisher.model(key, make_model)

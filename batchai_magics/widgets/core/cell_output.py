@@ -1,4 +1,4 @@
-"""What the publisher keeps up to date: outputs beneath cells, finally frozen, and views outside of cells."""
+"""Outputs that the publisher updates: those beneath cells, finally frozen, and views outside of cells."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class KernelWidget(anywidget.AnyWidget):
 
     @property
     def is_gone(self) -> bool:
-        """Whether the page has let go of the view."""
+        """Whether nothing more is to be sent to the page."""
         return self.view.is_gone
 
     def transmit(self, message: Batch) -> None:
@@ -60,7 +60,7 @@ class KernelWidget(anywidget.AnyWidget):
         self._keep_route()
 
     def replace_outputs(self, *bundles: Bundle | None) -> int:
-        """Sends a page, if there is one, what replaces the view and the outputs below; returns the bytes.
+        """Sends a page, if any, the bundles that replace the view and the outputs below; returns the bytes.
 
         None leaves an output as it is. A page that was loaded again no longer knows the display ids of its
         outputs, so that updates of them do not reach it.
@@ -228,7 +228,7 @@ class LiveOutput(CellOutput):
         self.view, self.widget = view, KernelWidget(view, self.id)
         self._is_kept = is_kept
         self._hello_deadline = display.hello_deadline(self._clock())
-        self._refreshed_pages = 1  # pages whose snapshot is up to date: the first one had it from the cell
+        self._refreshed_pages = 1  # pages with the latest snapshot: the first one got it from the cell
 
     @property
     def is_removed(self) -> bool:
@@ -266,9 +266,9 @@ class LiveOutput(CellOutput):
         return {self.second_id: self._snapshot()}
 
     def replace(self, old: LiveOutput) -> None:
-        """Shows the view where `old`, an output of the same id, is shown; that one's view ends.
+        """Shows the view in place of `old`, an output with the same id, and closes that one.
 
-        A page that shows the old view is given time to say hello to this one.
+        A page that shows the old view has `HELLO_S` to say hello to this one.
         """
         if old.view.has_page:
             self._hello_deadline = self._clock() + display.HELLO_S
@@ -286,7 +286,7 @@ class LiveOutput(CellOutput):
 
     @property
     def _is_hello_pending(self) -> bool:
-        """Whether the page that asked for the view may still say hello."""
+        """Whether the page that requested the view may still say hello."""
         return self._clock() < self._hello_deadline
 
     def _snapshot(self) -> Bundle:

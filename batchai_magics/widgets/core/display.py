@@ -47,10 +47,10 @@ def has_frontend() -> bool:
 
 def hello_deadline(now: float) -> float:
     """The time, on the clock of `now`, until which the requesting page may say hello."""
-    return now + HELLO_S if is_asked_by_page() else now
+    return now + HELLO_S if is_requested_by_page() else now
 
 
-def is_asked_by_page() -> bool:
+def is_requested_by_page() -> bool:
     """Whether a page requested the running cell: nbclient and papermill send no cell id."""
     from IPython.core.getipython import get_ipython
 
@@ -60,7 +60,7 @@ def is_asked_by_page() -> bool:
 
 
 def snapshot_for(view_id: str, bundle: Bundle) -> Bundle:
-    """Marks a bundle as the snapshot of a live view: the view hides it, and it hides a dead view's remains.
+    """Marks a bundle as the snapshot of a live view: the view hides it, and it hides the error of a dead one.
 
     A notebook saved while the view was live refers to a model that no longer exists when it is reopened.
     JupyterLab then shows a bare error text; the style hides an output before the snapshot without elements.
@@ -68,13 +68,13 @@ def snapshot_for(view_id: str, bundle: Bundle) -> Bundle:
     if "text/html" not in bundle:
         return bundle
     mark = f'data-batchai-snapshot="{html.escape(view_id)}"'
-    lost = f".jp-OutputArea-child:has(+ .jp-OutputArea-child [{mark}]):not(:has(.jp-OutputArea-output *))"
-    style = f"<style>{lost} {{ display: none; }}</style>"
+    selector = f".jp-OutputArea-child:has(+ .jp-OutputArea-child [{mark}]):not(:has(.jp-OutputArea-output *))"
+    style = f"<style>{selector} {{ display: none; }}</style>"
     return {**bundle, "text/html": f"<div {mark}>{style}{bundle['text/html']}</div>"}
 
 
 def rebind(names: Iterable[str], old: object, new: object) -> None:
-    """Lets variables of the notebook that hold a handle of `old`'s resource hold `new`."""
+    """Assigns `new` to those variables of the notebook that hold a handle of `old`'s resource."""
     from IPython.core.getipython import get_ipython
 
     variables = getattr(get_ipython(), "user_ns", {})

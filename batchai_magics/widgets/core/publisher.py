@@ -38,7 +38,7 @@ class Publisher:
         self._frozen: list[PublishedOutput] = []
         self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._is_closed = False
-        self._has_work = False  # something has come that needs another step
+        self._has_work = False  # another step was requested
 
     def start(self) -> Publisher:
         """Starts the two threads."""
@@ -50,15 +50,15 @@ class Publisher:
     def model(self, key: str, make: Callable[[], AnyModel]) -> AnyModel:
         """Returns the model that all views of `key` share, created by `make` if there is none.
 
-        `make` may ask the backend, while other views go on.
+        `make` may wait for the backend; other views are updated meanwhile.
         """
         with self._changed:
             if poller := self._pollers.get(key):
                 poller.had_output = False  # kept until its output is added
                 return cast("AnyModel", poller.model)
-        made = ModelPoller(make())
+        new_poller = ModelPoller(make())
         with self._changed:
-            poller = self._pollers.setdefault(key, made)
+            poller = self._pollers.setdefault(key, new_poller)
             poller.had_output = False
             return cast("AnyModel", poller.model)
 
@@ -77,7 +77,7 @@ class Publisher:
     def outputs(self, key: str | None = None) -> list[PublishedOutput]:
         """The outputs that are not frozen: all, or one key's."""
         with self._changed:
-            return [s for s in self._outputs if key is None or s.key == key]
+            return [output for output in self._outputs if key is None or output.key == key]
 
     def wait_for(self, is_met: Callable[[], bool], timeout_s: float) -> bool:
         """Waits until `is_met` is true after a step, or the timeout; returns whether it is."""
@@ -89,15 +89,15 @@ class Publisher:
         now = self.clock()
         with self._changed:
             pollers, outputs, frozen = list(self._pollers.values()), list(self._outputs), list(self._frozen)
-        awake = {id(output.model) for output in outputs if not output.is_unwatched}
+        watched = {id(output.model) for output in outputs if not output.is_unwatched}
         for poller in pollers:
-            if id(poller.model) in awake or not poller.had_output:
+            if id(poller.model) in watched or not poller.had_output:
                 poller.poll(now)
         self._send(outputs)
         for output in frozen:
             # An output that sends nothing must not use up the budget.
-            if sent := _send_safely(output, output.republish):
-                self._budget.spend(sent)
+            if sent_bytes := _send_safely(output, output.republish):
+                self._budget.spend(sent_bytes)
         with self._changed:
             self._retire_outputs()
             self._changed.notify_all()
@@ -118,18 +118,18 @@ class Publisher:
         """Sends messages round-robin, until no output has any or the budget is spent."""
         waiting = outputs
         while waiting:
-            served: list[PublishedOutput] = []
+            senders: list[PublishedOutput] = []
             for output in waiting:
                 limit = self._budget.left_bytes
                 if not limit:
-                    with self._changed:  # those that have sent come last in the next step
-                        self._outputs.sort(key=lambda output: output in served)
+                    with self._changed:  # outputs that have sent come last in the next step
+                        self._outputs.sort(key=lambda output: output in senders)
                     return
-                sent = _send_safely(output, partial(output.send_next, limit))
-                if sent:
-                    self._budget.spend(sent)
-                    served.append(output)
-            waiting = served
+                sent_bytes = _send_safely(output, partial(output.send_next, limit))
+                if sent_bytes:
+                    self._budget.spend(sent_bytes)
+                    senders.append(output)
+            waiting = senders
 
     def _retire_outputs(self) -> None:
         """Moves frozen outputs aside, closes the oldest ones without a page, and drops unused models."""
@@ -150,7 +150,7 @@ class Publisher:
         }
 
     def _request_step(self) -> None:
-        """Has another step follow, also when one runs now; the lock is held."""
+        """Makes another step follow, also if one is running; the caller holds the lock."""
         self._has_work = True
         self._changed.notify_all()
 
@@ -159,7 +159,7 @@ class Publisher:
             self._has_work = False
             self.step()
             with self._changed:
-                if self._is_closed or self._has_work:  # came during the step: nothing would end the wait
+                if self._is_closed or self._has_work:  # set during the step: nothing would end the wait
                     continue
                 is_awake = any(not output.is_unwatched for output in self._outputs)
                 self._changed.wait(TICK_S if is_awake else UNWATCHED_TICK_S if self._outputs else None)

@@ -1,4 +1,4 @@
-"""A polled model, and the streams of its views: what one view is sent, and its page's messages."""
+"""A polled model, and the streams of its views: what each view is sent, and its page's messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from batchai_magics.widgets.core.pages import PAGE_TIMEOUT_S, Pages
 _log = logging.getLogger(__name__)
 
 TICK_S = 0.1  # between two steps of the publisher
-MAX_CPU_SHARE = 0.1  # of a core for polling one model: what comes at once costs less than what comes in parts
+MAX_CPU_SHARE = 0.1  # of a core for polling one model: larger batches cost less
 MAX_COST_S = 0.5  # upper limit of the resulting poll interval
 ROW_BYTES = 220  # of a row in the state
 UNKNOWN_REQUEST = "This view cannot do that."
@@ -48,7 +48,7 @@ class PolledModel(Protocol):
         """Whether there is more to read immediately."""
 
     def poll(self) -> bool:
-        """Applies what has happened since the last poll, and returns whether anything has; does not block."""
+        """Applies the changes since the last poll; returns whether there were any; does not block."""
 
     def report_problem(self, problem: str) -> None:
         """Sets the message that explains why updates have stopped; an empty text clears it."""
@@ -60,12 +60,12 @@ class PolledModel(Protocol):
 class ModelPoller:
     """Polls a model, which any number of views share; less often while nothing changes or polls cost much.
 
-    `spent` is the thread's CPU time in seconds.
+    `cpu_time` returns the thread's CPU time in seconds.
     """
 
-    def __init__(self, model: PolledModel, *, spent: Callable[[], float] = time.thread_time) -> None:
+    def __init__(self, model: PolledModel, *, cpu_time: Callable[[], float] = time.thread_time) -> None:
         self.model = model
-        self._spent = spent
+        self._cpu_time = cpu_time
         self.had_output = False  # some output has shown the model
         self._backoff = PollBackoff(TICK_S, model.max_interval_s)
         self._due_at = 0.0
@@ -74,17 +74,17 @@ class ModelPoller:
         """Polls the model if it is due."""
         if self.model.is_over or now < self._due_at:
             return
-        began = self._spent()
+        started_at_s = self._cpu_time()
         try:
             delay_s = self._poll_model()
         except Exception as error:  # noqa: BLE001  # one failing model must not stop the others
             _log.debug("what a live view shows cannot be read", exc_info=True)
             self.model.report_problem(stopped_message(error))
-            self._due_at = math.inf  # should the end fail, too
+            self._due_at = math.inf  # also if `end` fails
             with contextlib.suppress(Exception):
                 self.model.end()
             return
-        cost_s = min(MAX_COST_S, (self._spent() - began) / MAX_CPU_SHARE)
+        cost_s = min(MAX_COST_S, (self._cpu_time() - started_at_s) / MAX_CPU_SHARE)
         self._due_at = now if self.model.is_behind else now + max(delay_s, cost_s)
 
     def _poll_model(self) -> float:
@@ -158,7 +158,7 @@ class ViewStream:
     """
 
     script: ClassVar[str]
-    carrier: Carrier  # names itself here when it is made
+    carrier: Carrier  # set by the carrier's constructor
 
     def __init__(self, model: PolledModel, *, work: RunInBackground, clock: Clock) -> None:
         self._model, self._work, self._clock = model, work, clock
@@ -190,7 +190,7 @@ class ViewStream:
         """Any other message of a page but a request, in any thread."""
 
     def respond(self, content: PageData) -> Batch:
-        """The reply to a request, a message with an id; may block. A BatchAIError is told to the page."""
+        """The reply to a request, a message with an id; may block. A BatchAIError becomes a reply, too."""
         return reply_to(content, text=UNKNOWN_REQUEST)
 
     # -- the page

@@ -1,4 +1,4 @@
-"""The dashboard of a cluster: its model, which all views share, and what a view is sent."""
+"""The dashboard of a cluster: its model, which all views share, and the stream of a view."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ClusterModel(DashboardModel):
         return is_still and self.cluster.allocation_state is AllocationState.STEADY
 
     @property
-    def way_back(self) -> str:
+    def reopen_command(self) -> str:
         """The command that shows the cluster again."""
         return f"%batchai cluster show -n {self.id.name}"
 
@@ -113,7 +113,7 @@ class ClusterModel(DashboardModel):
         """A snapshot of the cluster as HTML and text."""
         if self.cluster is None:
             return {"text/plain": f"cluster {self.id.name}"}
-        card = cluster_card(self.cluster, self.nodes, datetime.now(timezone.utc), self.way_back)
+        card = cluster_card(self.cluster, self.nodes, datetime.now(timezone.utc), self.reopen_command)
         return {"text/html": to_html(card), "text/plain": table_card_text(card)}
 
 

@@ -1,4 +1,4 @@
-"""What all dashboards share: the model that polls a backend for them, and what a view is sent."""
+"""The base of all dashboards: the model, which polls a backend, and the stream of a view."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class DashboardModel(ABC):
 
     @abstractmethod
     def poll(self) -> bool:
-        """Applies what has happened since the last poll, and returns whether anything has; does not block."""
+        """Applies the changes since the last poll; returns whether there were any; does not block."""
 
     def report_problem(self, problem: str) -> None:
         """Sets the message that explains why updates have stopped; an empty text clears it."""
@@ -59,7 +59,7 @@ class DashboardModel(ABC):
 
     @property
     @abstractmethod
-    def way_back(self) -> str:
+    def reopen_command(self) -> str:
         """The command that shows it again."""
 
     @abstractmethod
@@ -80,7 +80,7 @@ class DashboardModel(ABC):
 
 
 class DashboardStream(ViewStream):
-    """What one view of a dashboard is sent: header and rows as its state, and messages.
+    """The stream of one view of a dashboard: its state is the header and the rows.
 
     With `open_jobs`, the request `open` embeds a view of some of its jobs.
     """
@@ -103,7 +103,7 @@ class DashboardStream(ViewStream):
         return {"facts": self._model.facts(), "rows": self._model.rows()}
 
     def next_message(self, limit_bytes: int) -> Batch | None:
-        """Nothing: header and rows are all there is."""
+        """None: header and rows are the whole view."""
         return None
 
     def on_hello(self, content: PageData) -> None:

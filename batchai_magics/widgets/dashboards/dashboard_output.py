@@ -119,7 +119,7 @@ def show(subject: LiveResult, publisher: Publisher, open_jobs: OpenJobs, *, ui: 
     key = subject.id.key
     if subject.selected:
         key = f"{key} {' '.join(sorted(subject.selected.names))}"
-    model = publisher.model(key, lambda: _polled(subject, publisher.clock))
+    model = publisher.model(key, lambda: _polled_model(subject, publisher.clock))
     for older in publisher.outputs(key):
         if not isinstance(older, LiveDashboard):
             older.close()  # only the newest HTML output of a resource is refreshed
@@ -138,13 +138,13 @@ def show(subject: LiveResult, publisher: Publisher, open_jobs: OpenJobs, *, ui: 
 
 def show_text(subject: LiveResult) -> None:
     """Shows the current state of a cluster or a list of jobs as text."""
-    model = _polled(subject, time.monotonic)
+    model = _polled_model(subject, time.monotonic)
     while model.is_behind:
         model.poll()
     display.show({"text/plain": model.bundle()["text/plain"]}, "")
 
 
-def _polled(subject: LiveResult, clock: Clock) -> ClusterModel | JobsModel:
+def _polled_model(subject: LiveResult, clock: Clock) -> ClusterModel | JobsModel:
     """A model with the current state of a cluster or of an experiment's jobs."""
     model: ClusterModel | JobsModel
     if subject.id.kind is Kind.CLUSTER:

@@ -1,4 +1,4 @@
-"""The dashboard of jobs, of an experiment or of all: their model, and what a view of it is sent."""
+"""The dashboard of jobs, of an experiment or of all: their model, and the stream of a view."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 MAX_READS = 8  # log files per poll
 LABELS_INTERVAL_S = 10.0  # between two reads of the labels of jobs
-EXPERIMENTS_INTERVAL_S = 10.0  # between two looks for new experiments
+EXPERIMENTS_INTERVAL_S = 10.0  # between two lists of the experiments
 MAX_PARAMETERS = 5  # of a row, of those that differ between jobs
-MadeRow = tuple[object, PageData]  # of a job, with what it was made of
+CachedRow = tuple[object, PageData]  # the values that a job's row is made of, and the row
 
 
 class JobsModel(DashboardModel):
@@ -58,7 +58,7 @@ class JobsModel(DashboardModel):
         super().__init__()
         self.backend = backend
         self.id = experiment
-        self.listed: Mapping[str, ListedJob] = {}  # the jobs, as `name_of` calls them
+        self.listed: Mapping[str, ListedJob] = {}  # the jobs by their names in the view, see `name_of`
         self._is_behind = False  # logs of ended jobs remain to be read
         self._requests = 1  # to list all jobs
         self._selected = selected
@@ -68,7 +68,7 @@ class JobsModel(DashboardModel):
         self._differing: Sequence[str] = ()  # names of parameters
         self._labelled: tuple[ListedJob, ...] = ()  # the jobs whose labels were read
         self._labels_due_at = 0.0
-        self._rows: dict[str, MadeRow] = {}  # by name
+        self._rows: dict[str, CachedRow] = {}  # by name
 
     @property
     def is_behind(self) -> bool:
@@ -87,16 +87,16 @@ class JobsModel(DashboardModel):
         return self._read_logs() or self.version > version
 
     def _list(self) -> None:
-        is_first, listed = self._due_at is None, self._listed()
+        is_first, resources = self._due_at is None, self._resources()
         self._due_at = self._clock() + self._requests * self.backend.capabilities.pace.poll_interval_s
-        chosen = self._selected.names if self._selected else None
-        known, before, listed_jobs = self.listed, self.jobs, dict[str, ListedJob]()
-        for job in listed:
-            if chosen is None or job.id.name in chosen:
+        selected = self._selected.names if self._selected else None
+        previous, previous_jobs, listed = self.listed, self.jobs, dict[str, ListedJob]()
+        for job in resources:
+            if selected is None or job.id.name in selected:
                 name = self.name_of(job.id)
-                listed_jobs[name] = _renewed(known.get(name), job)
-        self.listed = listed_jobs
-        self.version += is_first or [*known] != [*listed_jobs] or self.jobs != before
+                listed[name] = _updated(previous.get(name), job)
+        self.listed = listed
+        self.version += is_first or [*previous] != [*listed] or self.jobs != previous_jobs
 
     @property
     def jobs(self) -> tuple[JobResource, ...]:
@@ -107,12 +107,12 @@ class JobsModel(DashboardModel):
     def _visible(self) -> dict[str, ListedJob]:
         return dict(islice(self.listed.items(), self.max_rows))
 
-    def _listed(self) -> Sequence[JobResource]:
+    def _resources(self) -> Sequence[JobResource]:
         """The jobs as they are now, newest first."""
         return _jobs_in(self.backend, self.id)[::-1]
 
     def name_of(self, id: ResourceId) -> str:
-        """What the view calls a job."""
+        """The name of a job in the view."""
         return id.name
 
     def _read_labels(self) -> None:
@@ -135,8 +135,8 @@ class JobsModel(DashboardModel):
 
     def _read_logs(self) -> bool:
         """Reads the logs of a few jobs, least often read first; returns whether they had new values."""
-        begun = (listed for listed in self._visible.values() if listed.resource.execution)
-        unread = sorted((job for job in begun if not job.is_drained), key=lambda job: job.read_count)
+        started = (listed for listed in self._visible.values() if listed.resource.execution)
+        unread = sorted((job for job in started if not job.is_drained), key=lambda job: job.read_count)
         has_values = [
             job.advance(self.backend, preferences=self._preferences, clock=self._clock)
             for job in unread[:MAX_READS]
@@ -154,7 +154,7 @@ class JobsModel(DashboardModel):
         return all(job.state.is_final for job in self.jobs)
 
     @property
-    def way_back(self) -> str:
+    def reopen_command(self) -> str:
         """The command that lists the jobs again."""
         options = f" {self._selected.options}" if self._selected else ""
         return f"%batchai job list -e {self.id.name} -w {self.id.workspace}{options}"
@@ -170,28 +170,28 @@ class JobsModel(DashboardModel):
 
     def rows(self) -> list[PageData]:
         """The newest jobs (`JobRow` in frontend/core/messages.d.ts)."""
-        rows: dict[str, MadeRow] = {}
+        rows: dict[str, CachedRow] = {}
         for name, listed in self._visible.items():
             sources = (listed.resource, listed.labels, self._differing)
-            same, row = self._rows.get(name, (None, {}))
-            rows[name] = (sources, row if same == sources else _row(name, *sources))
-        self._rows = rows  # at once: several threads ask
+            cached_sources, row = self._rows.get(name, (None, {}))
+            rows[name] = (sources, row if cached_sources == sources else _row(name, *sources))
+        self._rows = rows  # replaced at once, since several threads call this
         return [row for _, row in rows.values()]
 
     def bundle(self) -> Bundle:
         """A snapshot of the jobs as HTML and text."""
         listed = [*self.listed.values()]
-        card = job_list_card(self.id.name, listed, datetime.now(timezone.utc), self.way_back)
+        card = job_list_card(self.id.name, listed, datetime.now(timezone.utc), self.reopen_command)
         return {"text/html": to_html(card, listed), "text/plain": table_card_text(card)}
 
 
-def _renewed(known: ListedJob | None, job: JobResource) -> ListedJob:
-    """A job that is listed again; what was read of an earlier run of the name does not count."""
-    if known is None or known.resource.output_path_segment != job.output_path_segment:
+def _updated(listed: ListedJob | None, job: JobResource) -> ListedJob:
+    """The listed job with its current resource; a new one for another run of the same name."""
+    if listed is None or listed.resource.output_path_segment != job.output_path_segment:
         return ListedJob(job)
-    if known.resource != job:  # else the same object keeps its row
-        known.resource = job
-    return known
+    if listed.resource != job:  # else the same object keeps its row
+        listed.resource = job
+    return listed
 
 
 def _jobs_in(backend: Backend, experiment: ResourceId) -> list[JobResource]:
@@ -218,29 +218,30 @@ class AllJobsModel(JobsModel):
         self._experiments: list[ResourceId] = []
         self._experiments_due_at = clock()
 
-    def _listed(self) -> Sequence[JobResource]:
+    def _resources(self) -> Sequence[JobResource]:
         if self._clock() >= self._experiments_due_at:
             self._experiments_due_at = self._clock() + EXPERIMENTS_INTERVAL_S
             ids: list[ResourceId] = []
             for workspace in self.backend.list(self.id.workspace_id, Kind.WORKSPACE):
                 with contextlib.suppress(NotFoundError):  # deleted meanwhile
                     if isinstance(workspace, Workspace):
-                        ids += [each.id for each in self.backend.list(workspace.id, Kind.EXPERIMENT)]
+                        experiments = self.backend.list(workspace.id, Kind.EXPERIMENT)
+                        ids += [experiment.id for experiment in experiments]
             self._experiments = [self.id, *(id for id in ids if id.key != self.id.key)]
             self._requests = len(self._experiments)
         jobs = [job for experiment in self._experiments for job in _jobs_in(self.backend, experiment)]
         return sorted(jobs, key=lambda job: job.provisioning.created, reverse=True)
 
     def name_of(self, id: ResourceId) -> str:
-        """What the view calls a job."""
+        """The name of a job in the view."""
         if id.workspace.lower() != self.id.workspace.lower():
             return f"{id.workspace}/{id.experiment}/{id.name}"
         return id.name if id.experiment.lower() == self.id.name.lower() else f"{id.experiment}/{id.name}"
 
     def id_of(self, name: str) -> ResourceId:
-        """The id of the job that `name_of` calls this. Raises SpecError if none can be called so."""
-        *places, job = name.split("/")
-        workspace, experiment = ["", "", *places][-2:]
+        """The id of the job with this name in the view; raises SpecError if the name is invalid."""
+        *parents, job = name.split("/")
+        workspace, experiment = ["", "", *parents][-2:]
         parent = replace(
             self.id,
             workspace=check_name(workspace or self.id.workspace, Kind.WORKSPACE),
@@ -254,7 +255,7 @@ class AllJobsModel(JobsModel):
 
 
 def _row(name: str, job: JobResource, labels: Labels, parameters: Sequence[str]) -> PageData:
-    own = [parameter for parameter in parameters if parameter in labels.parameters]
+    names = [parameter for parameter in parameters if parameter in labels.parameters]
     return {
         "name": name,
         **execution_of(job),
@@ -264,7 +265,7 @@ def _row(name: str, job: JobResource, labels: Labels, parameters: Sequence[str])
         "cluster": job.spec.cluster_name,
         "waiting": job.waiting,
         "tags": list(labels.tags),
-        "parameters": {name: str(labels.parameters[name]) for name in own[:MAX_PARAMETERS]},
+        "parameters": {name: str(labels.parameters[name]) for name in names[:MAX_PARAMETERS]},
     }
 
 
@@ -286,10 +287,10 @@ class JobsStream(DashboardStream):
 
     def next_message(self, limit_bytes: int) -> Batch | None:
         """The values of a few jobs for which the page is out of date."""
-        known = self._model.listed
+        jobs = self._model.listed
         versions = {
             name: (listed.resource.output_path_segment, listed.version)
-            for name, listed in known.items()
+            for name, listed in jobs.items()
             if listed.version
         }
         names = [name for name, version in versions.items() if self._sent.get(name) != version]
@@ -297,7 +298,7 @@ class JobsStream(DashboardStream):
         if not names:
             return None
         self._sent.update((name, versions[name]) for name in names)
-        return Batch({"kind": "rates", "rates": {name: _rates(known[name]) for name in names}})
+        return Batch({"kind": "rates", "rates": {name: _rates(jobs[name]) for name in names}})
 
 
 def _rates(listed: ListedJob) -> PageData:

@@ -28,7 +28,7 @@ from batchai_magics.widgets.dashboards.jobs_dashboard import AllJobsModel, JobsS
 from batchai_magics.widgets.hosts.page_server import PageConnection, PageServer
 from batchai_magics.widgets.hosts.recorder import BYTES_PER_S, MESSAGES_PER_S, record, settings_report
 from batchai_magics.widgets.hosts.recording_file import check_recording, read_recording
-from batchai_magics.widgets.job.job_view import JobStream, followed_job
+from batchai_magics.widgets.job.job_view import JobStream, follow_job
 
 __all__ = ["export_html", "open_job", "open_jobs", "open_recording", "record", "settings_report"]
 
@@ -65,7 +65,7 @@ def open_jobs(backend: Backend, home: ResourceId, *, is_read_only: bool = False)
     Jobs of the experiment `home` are called by their names alone.
     """
     views = OpenedViews(backend, home, is_read_only=is_read_only)
-    views.jobs.poll()  # raises what keeps the backend from listing jobs
+    views.jobs.poll()  # raises the error of a backend that cannot list jobs
     return views.serve("/")
 
 
@@ -134,22 +134,23 @@ class OpenedViews:
             return self._add(key, model, ComparisonStream(model, work=work, clock=clock))
         if kind == "job" and len(names) == 1:
             job = Job(self._backend, self.jobs.id_of(names[0]))
-            followed = self._publisher.model(job.id.key, lambda: followed_job(job))
+            job_model = self._publisher.model(job.id.key, lambda: follow_job(job))
             view = JobStream(
                 job,
-                followed,
+                job_model,
                 work=work,
                 open_job=lambda submitted: self.jobs.name_of(submitted.id),
                 is_read_only=self._is_read_only,
             )
-            return self._add(job.id.key, followed, view)
+            return self._add(job.id.key, job_model, view)
         if kind == "sweep" and len(names) == 1:
             id = self.jobs.id_of(names[0])
-            inside = replace(load_settings(), subscription=id.subscription, resource_group=id.group)
-            inside = replace(inside, workspace=id.workspace, experiment=id.experiment)
-            found = Sweep.find(self._backend, id.name, inside)
-            key, sweep = sweep_view.shared_model(found, self._publisher, takes_steps=not self._is_read_only)
-            return self._add(key, sweep, SweepStream(sweep, work=work, clock=clock))
+            settings = replace(load_settings(), subscription=id.subscription, resource_group=id.group)
+            settings = replace(settings, workspace=id.workspace, experiment=id.experiment)
+            sweep = Sweep.find(self._backend, id.name, settings)
+            takes_steps = not self._is_read_only
+            key, sweep_model = sweep_view.shared_model(sweep, self._publisher, takes_steps=takes_steps)
+            return self._add(key, sweep_model, SweepStream(sweep_model, work=work, clock=clock))
         raise NotFoundError(f"There is no page {address}.")
 
     def _add(self, key: str, model: PolledModel, view: ViewStream) -> PageConnection:

@@ -26,7 +26,7 @@ from batchai_magics.widgets.core.view_stream import Batch, PageData, ViewStream
 LOOPBACK = "127.0.0.1"
 MAX_MESSAGE_BYTES = 1 << 16
 NO_TOKEN = "Open the complete address that was printed, with its token."
-IDLE_TIMEOUT_S = 30.0  # without a byte, after which half a request ends, and a page that reads nothing
+IDLE_TIMEOUT_S = 30.0  # without a byte, after which an incomplete request or an unread response ends
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
@@ -61,7 +61,7 @@ widget().render({ model, el: document.getElementById("view") });
 """
 
 
-IDLE_S = 5.0  # without a message, after which an empty one shows whether the page is still there
+IDLE_S = 5.0  # without a message, after which an empty one checks that the page is still connected
 
 
 class PageConnection:
@@ -72,7 +72,7 @@ class PageConnection:
         view.carrier = self
         self.is_gone = False
         self._frames: SimpleQueue[bytes | None] = SimpleQueue()
-        self._known: PageData = {}  # the state that the page has
+        self._page_state: PageData = {}  # the state that the page has
         self.publish_state({**view.state, "is_first": True})
 
     def transmit(self, message: Batch) -> None:
@@ -80,8 +80,8 @@ class PageConnection:
         self._frames.put(frame({"content": message.content}, *message.buffers))
 
     def publish_state(self, state: PageData) -> None:
-        """Queues what the page lacks of the state; of as many rows as before, those that have changed."""
-        known, self._known = self._known, state
+        """Queues the parts of the state that have changed; of an equal number of rows, the changed rows."""
+        known, self._page_state = self._page_state, state
         new = {name: value for name, value in state.items() if name not in known or known[name] != value}
         if "rows" in new and "rows" in known and len(known["rows"]) == len(new["rows"]):
             pairs = enumerate(zip(known["rows"], new.pop("rows"), strict=True))

@@ -1,4 +1,4 @@
-"""Records what a job's view is sent, or was sent by an ended run, for a replay without the job."""
+"""Records what a job's view is sent, or would have been sent during an ended run, to replay it later."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from batchai_magics.widgets.core.flow_control import Budget
 from batchai_magics.widgets.core.publisher import Publisher
 from batchai_magics.widgets.core.view_stream import Batch, PageData
 from batchai_magics.widgets.hosts.recording_file import RecordingFile
-from batchai_magics.widgets.job.job_view import JobStream, followed_job, follower_of
+from batchai_magics.widgets.job.job_view import JobStream, follow_job, follower_of
 
 if TYPE_CHECKING:
     from batchai_magics.jobs.job_handle import Job
@@ -52,11 +52,11 @@ def record(job: Job, path: Path, *, extra: Mapping[str, Any] = {}) -> Path:
     `extra` is added to the header.
     """
     header = {"name": job.name, "batchai_magics": __version__, **extra}
-    if is_known(job):
-        _record_past(job, path, header)
+    if is_replayable(job):
+        _record_ended(job, path, header)
         return path
     mask = environment_mask()
-    model = followed_job(job, MaskedSource(follower_of(job), mask))
+    model = follow_job(job, MaskedSource(follower_of(job), mask))
     file = RecordingFile(path, header, mask=mask)
     with _discarding_on_error(file):
         budget = Budget(messages_per_s=MESSAGES_PER_S, bytes_per_s=BYTES_PER_S)
@@ -71,7 +71,7 @@ def record(job: Job, path: Path, *, extra: Mapping[str, Any] = {}) -> Path:
     return path
 
 
-def _record_past(job: Job, path: Path, header: PageData) -> None:
+def _record_ended(job: Job, path: Path, header: PageData) -> None:
     """Records an ended run as a live view would have received it, by the times of its log and telemetry."""
     mask = environment_mask()
     moments = moments_of(job, MaskedSource(follower_of(job), mask))
@@ -96,7 +96,7 @@ def _record_past(job: Job, path: Path, header: PageData) -> None:
 
 
 class _Clock:
-    """The time of what is recorded, in seconds since 1970."""
+    """The time that is being recorded, in seconds since 1970."""
 
     now = 0.0
 
@@ -157,7 +157,7 @@ class _RecordedPage:
         self._file.add_state(state)
 
     def close(self) -> None:
-        """Records the answers to what a view asks at the end."""
+        """Records the replies to the requests that a view sends at the end."""
         for kind in REPLIES:
             with suppress(BatchAIError):
                 self._file.add_reply(kind, self.view.respond({"kind": kind, "id": kind}))
@@ -245,7 +245,7 @@ class Moment(NamedTuple):
     events: list[Event]
 
 
-def is_known(job: Job) -> bool:
+def is_replayable(job: Job) -> bool:
     """Whether a run has ended and its logs are small enough to be read again."""
     resource = job.show()
     if not resource.state.is_final or resource.execution is None or resource.execution.ended is None:
@@ -288,13 +288,13 @@ def moments_of(job: Job, source: EventSource) -> Iterator[Moment]:
 
 
 def _with_times(events: Iterable[Event], start: float, end: float) -> Iterator[tuple[float, Event]]:
-    """Each event with its time, between start and end of the run; numbers are read again from the log."""
+    """The events with their times, between start and end of the run; without metrics and states."""
     for event in events:
         if isinstance(event, LogBytes):
-            for written, chunk in _parts_by_time(event.chunk, start):
+            for time_s, chunk in _parts_by_time(event.chunk, start):
                 is_first = chunk.offset == event.chunk.offset
-                single = replace(event, chunk=chunk, restarted=event.restarted and is_first)
-                yield min(end, max(start, written)), single
+                part = replace(event, chunk=chunk, restarted=event.restarted and is_first)
+                yield min(end, max(start, time_s)), part
         elif isinstance(event, UsageSampled):
             for sample in event.record.samples:
                 usage = replace(event.record, samples=(sample,))
@@ -304,12 +304,11 @@ def _with_times(events: Iterable[Event], start: float, end: float) -> Iterator[t
 
 
 def _parts_by_time(chunk: Chunk, start: float) -> Iterator[tuple[float, Chunk]]:
-    """The parts of a chunk that were written at the same time."""
-    times = [(max(chunk.offset, write.start), write.time) for write in chunk.times if write.start < chunk.end]
-    known = [(chunk.offset, start), *times]
-    for (first, written), (last, _) in pairwise([*known, (chunk.end, 0.0)]):
+    """The parts of a chunk that were written at the same time, each with that time."""
+    times = [(max(chunk.offset, t.start), t.time) for t in chunk.times if t.start < chunk.end]
+    for (first, time_s), (last, _) in pairwise([(chunk.offset, start), *times, (chunk.end, 0.0)]):
         if last > first:
-            yield written, chunk.part(first - chunk.offset, last - chunk.offset)
+            yield time_s, chunk.part(first - chunk.offset, last - chunk.offset)
 
 
 def _nodes(job: JobResource, state: NodeState) -> NodesChanged:

@@ -34,7 +34,7 @@ Clock = Callable[[], float]
 
 
 class RecordingFile:
-    """Writes a recording beside its place; `close` moves it there."""
+    """Writes a recording under a temporary name beside `path`; `close` renames it."""
 
     def __init__(self, path: Path, header: PageData, *, mask: SecretMask, clock: Clock = time.time) -> None:
         self.path = path
@@ -68,7 +68,7 @@ class RecordingFile:
         self._add({"reply": kind, "content": self._mask.data(reply.content)})
 
     def close(self) -> None:
-        """Completes the file and moves it to its place."""
+        """Completes the file and renames it to `path`."""
         try:
             if self.failure:
                 raise self.failure
@@ -82,7 +82,7 @@ class RecordingFile:
 
     def discard(self) -> None:
         """Drops what was written."""
-        with self._lock, contextlib.suppress(OSError):  # what is left to write finds no room either
+        with self._lock, contextlib.suppress(OSError):  # the rest cannot be written either
             self._file.close()
         with contextlib.suppress(OSError):
             self._raw.close()

@@ -1,4 +1,4 @@
-"""What the header of a job's live view shows: its details, progress, node counts, and which charts it has."""
+"""The data of a job's live view for its header: details, progress, node counts and the list of charts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def facts_of(model: JobModel) -> PageData:
     if job is None:
         return {}
     failures, error = [] if job.is_cancelled else job.failures, model.error
-    charts = charts_fields(model)  # without any, the option that would read something stands in their place
+    charts = charts_fields(model)  # without any, the page suggests an option that would read some
     return {
         **execution_of(job),
         "name": job.id.name,
@@ -128,12 +128,15 @@ def progress_fields(progress: Progress) -> PageData:
 
 def _before(job: JobResource) -> list[str]:
     """The outcomes of earlier attempts, and what the next one waits for."""
-    waits = job.attempts and job.waiting and f"it waits again: {job.waiting}"
-    return [*(attempt.sentence for attempt in job.attempts if attempt.reason), *([waits] if waits else [])]
+    waiting = job.attempts and job.waiting and f"it waits again: {job.waiting}"
+    return [
+        *(attempt.sentence for attempt in job.attempts if attempt.reason),
+        *([waiting] if waiting else []),
+    ]
 
 
 def execution_of(job: JobResource) -> PageData:
-    """When a job was made, began and ended, and with which exit code, as the page counts it."""
+    """When a job was created, started and ended, in milliseconds since 1970, and its exit code."""
     execution = job.execution
     ended = execution.ended if execution else None
     return {

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 LAST_LINES = 12
 
 
-def card_bundle(model: JobModel, way_back: str) -> Bundle | None:
+def card_bundle(model: JobModel, reopen_command: str) -> Bundle | None:
     """The card as HTML and text; None before the first event."""
     if model.job is None:
         return None
@@ -42,7 +42,7 @@ def card_bundle(model: JobModel, way_back: str) -> Bundle | None:
         processes=max(len(model.job.ranks), model.processes),
         metrics=metrics_of(model.numbers.table, model.preferences),
         error=model.error,
-        reopen_command=way_back,
+        reopen_command=reopen_command,
         activity=model.activity,
         is_refreshed=True,
     )
@@ -76,7 +76,7 @@ class JobCardOutput(CellOutput):
         self.job = job
 
     def open(self) -> None:
-        """Shows the card and the place of the chart beneath the running cell."""
+        """Shows the card and an empty output for the chart beneath the running cell."""
         super().open()
         display.show(EMPTY, self.second_id)
 

@@ -1,4 +1,4 @@
-"""The live view of a job: the model of a job that is followed, and what one view is sent."""
+"""The live view of a job: the model of a job that is followed, and the stream of one view."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ LOG_BYTES = 1 << 15  # per message while following
 REPLAY_BYTES = 1 << 17  # in the first message
 
 
-def followed_job(job: Job, source: EventSource | None = None) -> JobModel:
+def follow_job(job: Job, source: EventSource | None = None) -> JobModel:
     """The model of a job with its current state; it follows `source`, by default all of the job's events."""
-    shown = job.show()
+    resource = job.show()
     model = JobModel(
         source or follower_of(job),
-        processes=processes_of(job.backend, shown),
+        processes=processes_of(job.backend, resource),
         patterns=job.patterns,
         preferences=metric_preferences(patterns=job.patterns),
     )
-    model.take(StateChanged(shown))
+    model.take(StateChanged(resource))
     return model
 
 
 def follower_of(job: Job) -> Follower:
-    """What reads all events of a job."""
+    """A follower of all events of a job."""
     return Follower(job.backend, job.id, patterns=job.patterns, with_telemetry=True, stalled_s=stalled_s())
 
 
 class JobStream(ViewStream):
-    """What one view of a job is sent: what header and tabs show as its state, log and points as messages."""
+    """The stream of one view of a job: header and tabs are its state, log and points its messages."""
 
     script = "job_view"
     _model: JobModel
@@ -106,7 +106,7 @@ class JobStream(ViewStream):
         }
 
     def next_message(self, limit_bytes: int) -> Batch | None:
-        """The next batch of what the page lacks, unless it acknowledges nothing any more."""
+        """The next batch of what the page lacks, unless the page has stopped to acknowledge messages."""
         with self._lock:
             hello, self._hello = self._hello, None
         if hello is not None:
@@ -185,7 +185,7 @@ class Cursor:
             and self._sent_complete == model.is_over
             and self._sent_use == model.use.version
             and self._generation == model.numbers.generation
-            and all(self._values.get(name, 0) == len(each) for name, each in model.numbers.series.items())
+            and all(self._values.get(name, 0) == len(values) for name, values in model.numbers.series.items())
             and self._sent_status == status_of(model)
             and self._sent_open_lines == open_lines_of(model)
             and all(not self._is_stale(file, tail) for file, tail in model.tails.items())
@@ -206,7 +206,7 @@ class Cursor:
         return batch
 
     def _add_status(self, batch: Batch, model: JobModel) -> None:
-        """Adds what is small, and sent as a whole: progress, unterminated lines and resource usage."""
+        """Adds progress, unterminated lines and resource usage, each as a whole if it has changed."""
         status, lines = status_of(model), open_lines_of(model)
         if status != self._sent_status:
             self._sent_status = batch.content["status"] = status
@@ -225,13 +225,13 @@ class Cursor:
         batch.content["generation"] = self._generation
         parts = batch.content["values"] = []
         positions: tuple[bytes, ...] = ()
-        lacking = {
+        missing = {
             name: values
             for name, values in model.numbers.series.items()
             if len(values) > self._values.get(name, 0)
         }
-        share = (limit_bytes - batch.size_bytes) // (VALUE_BYTES * max(1, len(lacking)))
-        for name, values in lacking.items():
+        share = (limit_bytes - batch.size_bytes) // (VALUE_BYTES * max(1, len(missing)))
+        for name, values in missing.items():
             first = self._values.get(name, 0)
             count = min(max(1, share), len(values) - first)
             if batch.size_bytes + count * VALUE_BYTES > limit_bytes:

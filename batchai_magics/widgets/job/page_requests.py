@@ -1,6 +1,6 @@
 """Handles requests of a page: bytes, lines of a rank, search, files, last output of a failure, record.
 
-May block.
+Handlers may block.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MAX_READ_BYTES = 1 << 18
 MAX_HITS = 2000  # per reply
 MAX_SEARCHES = 4  # cached
 MAX_FILES = 1000  # per folder
-READING = (
+READ_ONLY_REQUESTS = (
     "read",
     "lines",
     "search",
@@ -54,7 +54,7 @@ READING = (
     "list",
     "failure",
     "record",
-)  # requests that change nothing
+)
 
 
 class RequestHandler:
@@ -96,7 +96,7 @@ class RequestHandler:
         kind = content.get("kind", "")
         if kind not in self._kinds:
             return reply_to(content, text=UNKNOWN_REQUEST)
-        if self._is_read_only and kind not in READING:
+        if self._is_read_only and kind not in READ_ONLY_REQUESTS:
             return reply_to(content, text="This page is read-only.")
         return self._kinds[kind](content)
 
@@ -145,7 +145,7 @@ class RequestHandler:
         search.advance(limit=1)
         offset = int(search.hits[0]) if search.hits else None
         if search.hits or search.is_complete:
-            self._searches.popitem()  # it is the newest; whoever asks again begins anew
+            self._searches.popitem()  # the newest; a repeated request starts anew
         return reply_to(content, offset=offset, complete=search.is_complete)
 
     def _list(self, content: PageData) -> Batch:
@@ -154,12 +154,12 @@ class RequestHandler:
             files = one_level(backend, self._job.id, directory, path, limit=MAX_FILES + 1)
         except NotFoundError as error:
             return reply_to(content, text=error.message, missing=True)
-        shown = in_order(files[:MAX_FILES], self._sent)
-        entries = [[file.name, file.kind.value, file.size_bytes] for file in shown]
+        ordered = in_order(files[:MAX_FILES], self._sent_files)
+        entries = [[file.name, file.kind.value, file.size_bytes] for file in ordered]
         return reply_to(content, entries=entries, more=len(files) > MAX_FILES)
 
     @cached_property
-    def _sent(self) -> frozenset[str]:
+    def _sent_files(self) -> frozenset[str]:
         """The files that were sent with the job."""
         return sent_files(self._job.backend, self._job.id)
 
@@ -193,7 +193,7 @@ class RequestHandler:
         return reply_to(content, text=text, model=self._open_job(submitted))
 
     def _profile(self, content: PageData) -> Batch:
-        """Begins a profile, unless one is being taken; all views of the job show what becomes of it."""
+        """Starts a profile unless one is running; all views of the job show its result."""
         if not self._model.is_profiling:
             self._model.note_profile(is_profiling=True)
             threading.Thread(target=self._take_profile, name="batchai-profile", daemon=True).start()
@@ -235,7 +235,7 @@ MAX_OTHERS = 8
 
 
 def failure_report(job: JobResource, read: ReadLog, files: Iterable[OutputFile]) -> PageData:
-    """What a failed job printed last: the rank that failed first, the others, or its preparation.
+    """The last output of a failed job: of the rank that failed first and the others, or of its preparation.
 
     It is `Failure` in frontend/core/messages.d.ts, or empty.
     """
@@ -294,9 +294,9 @@ def _lines_of(page: RankPage) -> list[str]:
 
 def _with_user_paths(report: PageData, paths: SourcePaths) -> PageData:
     """The report with paths in the job's copy as the user's own; the page links the cell's."""
-    shown = dict(report)
-    for name in {"lines", "before"} & shown.keys():
-        shown[name] = list(map(paths.with_user_paths, shown[name]))
-    if "others" in shown:
-        shown["others"] = [_with_user_paths(other, paths) for other in shown["others"]]
-    return shown
+    report = dict(report)
+    for name in {"lines", "before"} & report.keys():
+        report[name] = list(map(paths.with_user_paths, report[name]))
+    if "others" in report:
+        report["others"] = [_with_user_paths(other, paths) for other in report["others"]]
+    return report

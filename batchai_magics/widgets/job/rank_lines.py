@@ -1,4 +1,4 @@
-"""Lines of a shared log: attributed to ranks, read page by page, searched in time slices."""
+"""Lines of a log that ranks share: attributed to ranks, read page by page, searched in time slices."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def tail_page(read: Read) -> RankPage:
     chunk = next(_chunks_before(read, size), None)
     if chunk is None:
         return RankPage(0, 0, size)
-    starts = [chunk.offset + at for at, _ in line_bounds(chunk.data)]
+    starts = [chunk.offset + start for start, _ in line_bounds(chunk.data)]
     return RankPage(chunk.offset, chunk.end, size, chunk.data, starts)
 
 
 def is_written_by(spans: Sequence[Span], offset: int, rank: int) -> bool:
     """Whether `rank` wrote the byte at `offset`."""
-    at = bisect_right(spans, offset, key=lambda span: span.start) - 1
-    return at >= 0 and spans[at].rank == rank and offset < spans[at].end
+    index = bisect_right(spans, offset, key=lambda span: span.start) - 1
+    return index >= 0 and spans[index].rank == rank and offset < spans[index].end
 
 
 def _chunks_after(read: Read, offset: int) -> Iterator[Chunk]:
@@ -97,7 +97,7 @@ def _lines_by(chunk: Chunk, rank: int) -> tuple[bytes, list[int]]:
         if span.rank != rank or start >= end:
             continue
         data = chunk.data[start - chunk.offset : end - chunk.offset]
-        starts += (start + at for at, _ in line_bounds(data))
+        starts += (start + line_start for line_start, _ in line_bounds(data))
         lines.append(data if data.endswith(b"\n") else data + b"\n")
     return b"".join(lines), starts
 

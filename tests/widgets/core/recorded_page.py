@@ -19,7 +19,7 @@ class Page:
         monkeypatch.setattr(display, "show", self.show)
         monkeypatch.setattr(display, "update", self.update)
         monkeypatch.setattr(display, "has_frontend", lambda: self.has_kernel)
-        monkeypatch.setattr(display, "is_asked_by_page", lambda: self.is_asking)
+        monkeypatch.setattr(display, "is_requested_by_page", lambda: self.is_asking)
         monkeypatch.setattr(pages, "script", lambda *name: "export default {}")
         monkeypatch.setattr(pages, "style", lambda *name: "")
 

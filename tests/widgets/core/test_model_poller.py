@@ -56,7 +56,7 @@ def test_polls_that_cost_much_come_less_often(cost_s, count):
         return [StateChanged(resource())]
 
     source.poll = poll
-    poller = ModelPoller(JobModel(source), spent=lambda: spent_s[0])
+    poller = ModelPoller(JobModel(source), cpu_time=lambda: spent_s[0])
     assert asked_within(source, poller, [i / 10 + 0.001 * i for i in range(100)]) == count
 
 

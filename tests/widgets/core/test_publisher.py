@@ -10,7 +10,7 @@ from batchai_magics.follow import Follower
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.widgets.job.job_output import JobCardOutput
-from batchai_magics.widgets.job.job_view import followed_job
+from batchai_magics.widgets.job.job_view import follow_job
 from tests.patience import PATIENCE_S
 from tests.threads import join_all
 from tests.widgets.core.recorded_page import live, say, turns
@@ -135,7 +135,7 @@ def test_a_view_that_is_slow_to_open_keeps_no_other_waiting(publisher, backend):
     def open_slowly():
         begun.set()
         end.wait()
-        return followed_job(Job(backend, JOB))
+        return follow_job(Job(backend, JOB))
 
     def step():
         publisher.step()

@@ -109,7 +109,7 @@ def test_list_has_only_selected_jobs_and_names_the_options_that_selected_them(pl
     model = JobsModel(place, EXPERIMENT, selected=selected, clock=clock)
     model.poll()
     assert [row["name"] for row in model.rows()] == ["old"]
-    assert model.way_back.endswith(" --tag best")
+    assert model.reopen_command.endswith(" --tag best")
 
 
 def test_jobs_have_their_tags_and_the_parameters_that_differ(place, clock):
