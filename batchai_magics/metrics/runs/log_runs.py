@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from operator import itemgetter
 
-from batchai_magics.metrics.measurement import ATTEMPT, LENGTH, TOTAL, Fact, Record
+from batchai_magics.metrics.measurement import ATTEMPT, TOTAL, Fact, Record
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable
 from batchai_magics.metrics.runs.mean_rates import GLOBAL_RATES, with_ranks
 from batchai_magics.metrics.runs.timeline import Timeline
@@ -29,13 +29,12 @@ Position = tuple[float, float]  # epoch and step; 0 for what a record does not h
 PositionKind = tuple[bool, bool]  # whether it has an epoch and a step: only positions of a kind are compared
 
 
-def runs(records: Iterable[Record]) -> list[MeasurementTable]:
-    """Split the records of a log into runs; at least one, possibly empty.
+def last_run(records: Iterable[Record]) -> MeasurementTable:
+    """The records of the last run of a log, possibly none; the steps of numbers are those of the timeline.
 
     A new attempt of the job starts a run, unless it resumes after the first step of the attempt before: then
     it continues that run. A header starts a run if its rank has printed its total or, with unknown ranks,
-    if as many totals were printed as the run has ranks: buffered ranks print one after the other. The steps
-    of numbers are those of the timeline.
+    if as many totals were printed as the run has ranks: buffered ranks print one after the other.
     """
     table = MeasurementTable.of(records)
     begins, facts = [0], list[Fact]()
@@ -44,16 +43,15 @@ def runs(records: Iterable[Record]) -> list[MeasurementTable]:
             begins.append(row)
             facts.clear()
         facts.append(fact)
-    parts = [table.between(*part) for part in pairwise([*begins, table.row_count])]
-    whole = parts[:1]
-    for part in parts[1:]:
-        is_resumed = part.facts[0][1].key == ATTEMPT and continues(part, whole[-1])
-        whole[-1:] = [continued(part, whole[-1])] if is_resumed else [whole[-1], part]
-    lengths, found = list[Fact](), list[MeasurementTable]()
-    for run in whole:
-        found.append(with_ranks(Timeline(above=lengths).add(run)))
-        lengths += (fact for _, fact in run.facts if fact.key == LENGTH)
-    return found
+    run, *parts = (table.between(*part) for part in pairwise([*begins, table.row_count]))
+    above = list[Fact]()  # of the runs before
+    for part in parts:
+        if part.facts[0][1].key == ATTEMPT and continues(part, run):
+            run = continued(part, run)
+        else:
+            above += (fact for _, fact in run.facts)
+            run = part
+    return with_ranks(Timeline(above).add(run))
 
 
 def opens_run(fact: Fact, run: Sequence[Fact]) -> bool:

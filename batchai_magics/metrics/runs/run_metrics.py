@@ -15,7 +15,7 @@ from typing import NamedTuple, cast
 from batchai_magics.metrics.measurement import RATE_UNIT, TOTAL, Fact, MetricName, Record
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable, Rank, by_rank
 from batchai_magics.metrics.runs.fits import Segments, fit_names
-from batchai_magics.metrics.runs.log_runs import RunHeader, run_header, runs
+from batchai_magics.metrics.runs.log_runs import RunHeader, last_run, run_header
 from batchai_magics.metrics.runs.mean_rates import has_mean_rates, mean_rates
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import (
@@ -239,7 +239,7 @@ class RunMetrics(Mapping[str, Metric]):
     """
 
     def __init__(self, records: Iterable[Record], preferences: MetricPreferences = NO_PREFERENCES) -> None:
-        self.table = runs(records)[-1]
+        self.table = last_run(records)
         self.rates = mean_rates(self.table)
         self._preferences = preferences
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser, plot
 from batchai_magics.metrics.measurement import LENGTH, Fact, Measurement
-from batchai_magics.metrics.runs.log_runs import runs
+from batchai_magics.metrics.runs.log_runs import last_run
 from batchai_magics.metrics.runs.timeline import Timeline
 
 
@@ -214,11 +214,11 @@ def test_validation_of_each_epoch_is_placed_at_the_training_step_of_the_run():
     assert placed_one_by_one(run) == steps(*run) == [100, 100, 200, 200]
 
 
-def losses_of(text: str) -> list[list[float]]:
-    """The losses of each run of a log."""
+def losses_of(text: str) -> list[float]:
+    """The losses of the last run of a log."""
     parser = Parser()
-    found = runs(parser.feed(text.encode()) + parser.finish())
-    return [[each.value for each in run if isinstance(each, Measurement)] for run in found]
+    run = last_run(parser.feed(text.encode()) + parser.finish())
+    return [each.value for each in run if isinstance(each, Measurement)]
 
 
 def logged(*steps: int, attempt: int, key: str = "step") -> str:
@@ -229,22 +229,22 @@ def logged(*steps: int, attempt: int, key: str = "step") -> str:
 
 def test_an_attempt_that_resumes_continues_the_run_and_one_that_begins_anew_is_another():
     first = logged(1, 2, 3, attempt=1)
-    assert losses_of(first + logged(4, 5, attempt=2)) == [[1.1, 1.2, 1.3, 2.4, 2.5]]
-    assert losses_of(first + logged(1, attempt=2)) == [[1.1, 1.2, 1.3], [2.1]]
+    assert losses_of(first + logged(4, 5, attempt=2)) == [1.1, 1.2, 1.3, 2.4, 2.5]
+    assert losses_of(first + logged(1, attempt=2)) == [2.1]
 
 
 def test_steps_that_a_resumed_attempt_repeats_are_counted_once():
     text = logged(1, 2, 3, attempt=1) + logged(2, 3, attempt=2) + logged(3, 4, attempt=3)
-    assert losses_of(text) == [[1.1, 2.2, 3.3, 3.4]]
+    assert losses_of(text) == [1.1, 2.2, 3.3, 3.4]
 
 
 def test_an_attempt_that_resumes_an_epoch_continues_the_run():
     text = logged(1, 2, attempt=1, key="epoch") + logged(2, 3, attempt=2, key="epoch")
-    assert losses_of(text) == [[1.1, 2.2, 2.3]]
+    assert losses_of(text) == [1.1, 2.2, 2.3]
 
 
 def test_attempt_without_numbers_yet_keeps_earlier_ones():
-    assert losses_of(logged(1, 2, attempt=1) + logged(attempt=2)) == [[1.1, 1.2]]
+    assert losses_of(logged(1, 2, attempt=1) + logged(attempt=2)) == [1.1, 1.2]
 
 
 def test_a_chart_marks_where_an_attempt_begins():
