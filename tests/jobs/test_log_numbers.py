@@ -137,6 +137,17 @@ def test_records_stay_in_the_order_in_which_they_came(loose):
     assert (list(table), len(numbers)) == (expected, len(expected) + 12)  # what was asked for does not grow
 
 
+def test_stragglers_of_a_log_that_was_truncated_are_gone():
+    numbers = LogNumbers()
+    rates = [(step, rank, 100.0 - 60 * rank + step % 3) for step in range(1, 30) for rank in (0, 1)]
+    numbers.add(
+        Measurement("images_per_sec", rate, "images/sec", step=step, rank=rank) for step, rank, rate in rates
+    )
+    assert numbers.stragglers == (1,)
+    numbers.restart()
+    assert numbers.stragglers == ()
+
+
 def test_what_was_forgotten_is_gone():
     numbers = LogNumbers()
     numbers.add(MeasurementTable.of(step_records(1, 3)))

@@ -1,12 +1,17 @@
-"""Samples become rates, a table, and the reason why a rank is slow."""
+"""Samples become rates, a table, small curves, and the reason why a rank is slow."""
 
+import json
 import math
 from dataclasses import replace
 
 import pytest
 
 from batchai_magics.metrics.runs.resource_usage import (
+    MAX_POINTS,
+    MAX_RANKS,
     SlownessCause,
+    UsageCurve,
+    UsageCurves,
     UsageRates,
     frame,
     is_idle,
@@ -138,3 +143,56 @@ class TestIdle:
         assert not self.of({}, {"processes": 0})  # they are another user's
         assert not self.of({}, {}, notes=("what processes in containers use is not known",))
         assert not is_idle(lambda after: TelemetryRecord({}), silent_s=400.0, now=600.0)
+
+
+def curves_of(*times, ranks=2, gpus=(), busy=1):
+    """The curves, as the page has them, of ranks that compute, each more than the one before."""
+    samples = [
+        Sample(
+            time,
+            "m",
+            tuple(use(rank, cpu_s=busy * time * (rank + 1)) for rank in range(ranks)),
+            MachineUse(1.0),
+            gpus,
+        )
+        for time in times
+    ]
+    curves = UsageCurves()
+    curves.take(TelemetryRecord(dict.fromkeys(range(ranks), "n0"), tuple(samples)))
+    return json.loads(curves.to_json())
+
+
+def test_a_curve_has_few_points_however_long_it_is():
+    curve = UsageCurve()
+    for value in range(10_000):
+        curve.add(float(value))
+    assert MAX_POINTS / 2 <= len(curve.points) <= MAX_POINTS
+    assert curve.points == sorted(curve.points)
+    assert curve.last == 9999
+    assert abs(curve.points[0] - curve._width / 2) <= 1
+
+
+def test_each_rank_gpu_and_machine_has_its_curves():
+    data = curves_of(1.0, 2.0, 3.0, gpus=(GpuUse(3, 97, 5),))
+    assert [row["rank"] for row in data["ranks"]] == [0, 1]
+    assert data["ranks"][1]["curves"]["cpu_percent"] == {"points": [200, 200], "last": 200}
+    assert "gpu_memory_bytes" not in data["ranks"][0]["curves"], "a rank without a GPU has no curve for it"
+    assert data["gpus"][0]["curves"]["gpu_percent"]["last"] == 97
+    assert data["machines"][0]["machine"] == "m"
+
+
+def test_a_gpu_that_does_nothing_is_told_and_one_whose_use_is_not_known_is_not():
+    idle, unknown = curves_of(1.0, 2.0, gpus=(GpuUse(0, 0, 5), GpuUse(1, None, 5)))["gpus"]
+    assert idle["curves"]["gpu_percent"]["last"] == 0
+    assert list(unknown["curves"]) == ["gpu_memory_bytes"]
+
+
+def test_a_rank_that_computes_nothing_has_the_curves_of_the_others():
+    ranks = curves_of(1.0, 2.0, 3.0, busy=0)["ranks"]
+    assert ranks
+    assert all("cpu_percent" in row["curves"] for row in ranks)
+
+
+def test_many_ranks_are_counted_and_not_drawn():
+    data = curves_of(1.0, 2.0, ranks=MAX_RANKS + 5)
+    assert (len(data["ranks"]), data["more"]) == (MAX_RANKS, 5)
