@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from itertools import islice
+from typing import NamedTuple
 
 from batchai_magics.metrics.grammar.headings import phase_heading
 from batchai_magics.metrics.grammar.json_objects import message_span, object_reading
@@ -13,7 +14,6 @@ from batchai_magics.metrics.grammar.metric_names import (
     R_SQUARED,
     TRAIN,
     is_measure,
-    is_quality,
     is_rate,
     is_timer,
     phase_of_word,
@@ -169,10 +169,13 @@ def _read_edge(text: bytes, prefixes: Prefixes, row: int) -> ParsedLine | None:
     if told is None:
         return None
     scan = scan_line(text, prefixes)  # the heading may name its epoch: `[Epoch 0] Validation:`
-    step, epoch, phase = _best(scan, "step"), _best(scan, "epoch"), phase_of_word(told["phase"].decode())
-    spans = step and step.span, epoch and epoch.span, prefixes.rank_or_label
-    is_opening = _OPENING.fullmatch(text, row) is not None
-    return ParsedLine(LineKind.PHASE, *spans, phase=phase, is_opening=is_opening)
+    return ParsedLine(
+        LineKind.PHASE,
+        *_Place.of(scan).spans,
+        prefixes.rank_or_label,
+        phase=phase_of_word(told["phase"].decode()),
+        is_opening=_OPENING.fullmatch(text, row) is not None,
+    )
 
 
 def _read_message(text: bytes, prefixes: Prefixes) -> ParsedLine | None:
@@ -185,7 +188,7 @@ def _read_message(text: bytes, prefixes: Prefixes) -> ParsedLine | None:
     if not scan.positions and label and not is_glued:
         # `[100] loss=0.5`: its number may be a rank or, as here, the position
         scan = scan_line(text, prefixes._replace(begin=prefixes.label_begin))
-        is_counter = label[1] - label[0] > 2 and any(is_quality(each.name) for each in scan.numbers)
+        is_counter = label[1] - label[0] > 2 and scan.qualities
         is_position = scan.strong >= 2 or prefixes.has_origin or is_counter
         return _line_reading(scan, prefixes, prefixes.rank) if is_position else None
     rank = prefixes.rank_or_label
@@ -261,39 +264,69 @@ def _read_behind_name(text: bytes, prefixes: Prefixes, rank: Span | None) -> Par
     return reading if reading and reading.kind is LineKind.STEP else None
 
 
+class _Place(NamedTuple):
+    """The finest of the positions of a line."""
+
+    step: Position | None
+    epoch: Position | None
+
+    @classmethod
+    def of(cls, scan: LineScan) -> _Place:
+        """The position that the lines around this one are read with."""
+        return cls(_finest(scan, "step"), _finest(scan, "epoch"))
+
+    @property
+    def spans(self) -> tuple[Span | None, Span | None]:
+        """Where the counts of the step and of the epoch stand."""
+        return self.step and self.step.span, self.epoch and self.epoch.span
+
+    @property
+    def total(self) -> Span | None:
+        """Where it stands how far the steps go."""
+        return self.step and self.step.total
+
+
 def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> ParsedLine | None:
-    if scan.is_bar and _RULED.fullmatch(scan.text, row_begin(scan.text)):
-        scan.is_bar = False
+    """What a line gives, once its tokens are known."""
+    scan.is_bar = scan.is_bar and not _RULED.fullmatch(scan.text, row_begin(scan.text))
     is_member = _is_member(scan)
     kind = _kind(scan, is_member=is_member)
     if kind is None:
         return None
     _count_episodes(scan)
-    phase, step, epoch = scan.phase, _best(scan, "step"), _best(scan, "epoch")
-    if kind is LineKind.HEADING:
-        phase = scan.section or phase  # which may stand behind the position
-        if phase not in (None, TRAIN) and step and step.total and not epoch:
-            step = None  # a validation counts its own batches
-    total = step.total if step and kind is LineKind.STEP else None
-    return ParsedLine(
+    place = _Place.of(scan)
+    reading = ParsedLine(
         kind,
-        step and step.span,
-        epoch and epoch.span,
+        *place.spans,
         rank or scan.rank,
         _numbers(scan, kind),
-        phase,
+        scan.phase,
         prefixes.begin,
         is_bar=scan.is_bar,
         is_plain=_is_plain(scan),
-        is_result=kind is LineKind.LOOSE and states_results(scan.text, prefixes.begin),
         is_dict=scan.text[prefixes.begin : prefixes.begin + 2] == b"{'",
         is_member=is_member,
         is_whole=all(scan.digits_of(each).isdigit() for each in scan.numbers),
         is_assigned=0 < scan.assigned == len(scan.numbers),
         is_wrapped=is_member and _is_wrapped(scan),
-        is_list=kind is LineKind.HEADING and _ALONE.fullmatch(scan.text, scan.begin, scan.end) is not None,
         is_self_terminating=scan.is_bar and scan.text.rstrip().endswith(b"]"),
-        total=total if total and is_count(scan.text[slice(*total)]) else None,
+    )
+    if kind is LineKind.HEADING:
+        return _as_heading(reading, scan, place)
+    if kind is LineKind.LOOSE:
+        return reading._replace(is_result=states_results(scan.text, prefixes.begin))
+    is_counted = kind is LineKind.STEP and place.total and is_count(scan.text[slice(*place.total)])
+    return reading._replace(total=place.total) if is_counted else reading
+
+
+def _as_heading(reading: ParsedLine, scan: LineScan, place: _Place) -> ParsedLine:
+    """The reading of a heading, whose phase may stand behind its position."""
+    phase = scan.section or reading.phase
+    counts_own_batches = phase not in (None, TRAIN) and place.total and not place.epoch  # as a validation
+    return reading._replace(
+        step=None if counts_own_batches else reading.step,
+        phase=phase,
+        is_list=_ALONE.fullmatch(scan.text, scan.begin, scan.end) is not None,
     )
 
 
@@ -313,23 +346,33 @@ def _numbers(scan: LineScan, kind: LineKind) -> tuple[NamedNumber, ...]:
     return tuple(NamedNumber("total", "", None, *span) for span in islice(lengths, 1))
 
 
-def _tells_settings(scan: LineScan) -> bool:
-    """Whether a line holds settings, as a dict, as a schedule, or as environment variables.
-
-    `{'epoch': 100, 'batch_size': 64, 'lr': 0.1}`, `epoch 10 -> lr 0.01`, `EPOCH=3 LR=0.1 LOSS_SCALE=1024`.
-    """
-    names = [each.name for each in scan.numbers]
-    qualities = [each for each in scan.numbers if is_quality(each.name)]
-    is_timed = any(is_timer(name) or is_rate(name) for name in names)
-    if names and not is_timed and _ENVIRONMENT.fullmatch(scan.text, scan.begin, scan.end):
-        return all("_" in each.name and scan.digits_of(each).isdigit() for each in qualities)
-    if qualities:
+def _is_environment(scan: LineScan) -> bool:
+    """Whether a line holds environment variables: `EPOCH=3 LR=0.1 LOSS_SCALE=1024`."""
+    if not scan.numbers or not _ENVIRONMENT.fullmatch(scan.text, scan.begin, scan.end):
         return False
-    is_repeated = len({*names}) < len(names) and sum(each.noun == "epoch" for each in scan.positions) > 1
-    if is_repeated or any(_RATE_SET.match(scan.text, each.end) for each in scan.positions):
-        return True
-    is_dict = scan.text[scan.begin : scan.begin + 2] == b"{'"
-    return is_dict and bool(scan.positions) and scan.excluded > 0 and not any(map(is_rate, names))
+    is_timed = any(is_timer(each.name) or is_rate(each.name) for each in scan.numbers)
+    return not is_timed and all(
+        "_" in each.name and scan.digits_of(each).isdigit() for each in scan.qualities
+    )
+
+
+def _is_schedule(scan: LineScan) -> bool:
+    """Whether a line says what is set from which epoch on: `epoch 10 -> lr 0.01`."""
+    is_repeated = len({each.name for each in scan.numbers}) < len(scan.numbers)
+    are_epochs = sum(each.noun == "epoch" for each in scan.positions) > 1
+    is_rate_set = any(_RATE_SET.match(scan.text, each.end) for each in scan.positions)
+    return not scan.qualities and ((is_repeated and are_epochs) or is_rate_set)
+
+
+def _is_configuration(scan: LineScan) -> bool:
+    """Whether a line is a dict of settings: `{'epoch': 100, 'batch_size': 64, 'lr': 0.1}`."""
+    if scan.text[scan.begin : scan.begin + 2] != b"{'" or scan.qualities:
+        return False
+    return bool(scan.positions) and scan.excluded > 0 and not any(is_rate(each.name) for each in scan.numbers)
+
+
+_SETTINGS = (_is_environment, _is_schedule, _is_configuration)
+"""What tells that the numbers of a line are settings."""
 
 
 def _count_episodes(scan: LineScan) -> None:
@@ -343,7 +386,7 @@ def _count_episodes(scan: LineScan) -> None:
 
 def _kind(scan: LineScan, *, is_member: bool) -> LineKind | None:
     """What a line is for those around it."""
-    if _tells_settings(scan):
+    if any(are_settings(scan) for are_settings in _SETTINGS):
         return None
     if is_member:
         return LineKind.LOOSE
@@ -351,29 +394,37 @@ def _kind(scan: LineScan, *, is_member: bool) -> LineKind | None:
         return _kind_of_position(scan)
     if scan.positions:
         return LineKind.STEP
-    return LineKind.LOOSE if any(is_quality(each.name) for each in scan.numbers) else None
+    return LineKind.LOOSE if scan.qualities else None
 
 
 def _kind_of_position(scan: LineScan) -> LineKind | None:
     """What a line is that has a position and no metrics."""
     if scan.early_words or not scan.positions:
         return None
-    is_of_epoch = scan.positions[0].kind == "epoch"
-    is_comment = is_of_epoch and scan.words <= _MOST_COMMENT_WORDS  # `Epoch 0 in 2.3 sec`
-    is_comment = is_comment and _EPOCH_BEGINS.match(scan.text, scan.begin) is not None
-    is_tagged = scan.text[scan.begin : scan.begin + 1] == b"[" and scan.words == scan.lone_words == 1
-    has_text = scan.words > 0 and not (is_comment or is_tagged)
+    has_text = _has_text(scan)
     are_timers = bool(scan.numbers) and all(is_timer(each.name) for each in scan.numbers)
-    if are_timers and (is_of_epoch or not has_text):
+    if are_timers and (scan.positions[0].kind == "epoch" or not has_text):
         return LineKind.HEADING
-    are_counts = not any(  # whole and of no measure: `[Epoch: 0, numImages: 1600]`
-        is_quality(each.name) or each.unit or not scan.digits_of(each).isdigit() for each in scan.numbers
-    )
-    if has_text or not are_counts:
+    if has_text or not _are_counts(scan):
         return None
     if scan.is_bar:
         return LineKind.BAR
     return LineKind.HEADING if _is_heading(scan) else None
+
+
+def _has_text(scan: LineScan) -> bool:
+    """Whether words beside a position are neither its tag nor a comment on an epoch: `Epoch 0 in 2.3 sec`."""
+    is_tagged = scan.text[scan.begin : scan.begin + 1] == b"[" and scan.words == scan.lone_words == 1
+    is_short = scan.positions[0].kind == "epoch" and scan.words <= _MOST_COMMENT_WORDS
+    is_comment = is_short and _EPOCH_BEGINS.match(scan.text, scan.begin) is not None
+    return scan.words > 0 and not (is_comment or is_tagged)
+
+
+def _are_counts(scan: LineScan) -> bool:
+    """Whether all numbers are whole and of no measure: `[Epoch: 0, numImages: 1600]`."""
+    return not scan.qualities and all(
+        not each.unit and scan.digits_of(each).isdigit() for each in scan.numbers
+    )
 
 
 def _is_member(scan: LineScan) -> bool:
@@ -421,18 +472,18 @@ def _is_heading(scan: LineScan) -> bool:
 
 def _is_plain(scan: LineScan) -> bool:
     """Whether the numbers are of a phase and of a quality, as in `Validation loss: 0.5`."""
-    qualities = [is_quality(each.name) for each in scan.numbers]
-    if any("_of_" in each.name or "_for_" in each.name for each in scan.numbers):
+    qualities = scan.qualities
+    if not qualities or any("_of_" in each.name or "_for_" in each.name for each in scan.numbers):
         return False  # `Test Accuracy of airplane: 71%`
     if _AVERAGED.match(scan.text, scan.begin):
-        return any(qualities) and all(is_measure(each.name) or is_timer(each.name) for each in scan.numbers)
+        return all(is_measure(each.name) or is_timer(each.name) for each in scan.numbers)
     are_of_phase = all(each.phase or each.name.startswith(("av", "ema_")) for each in scan.numbers)
     if not (scan.phase or are_of_phase):
         return False
-    is_mixed = _EVALUATED.match(scan.text, scan.begin) or any(is_rate(each.name) for each in scan.numbers)
-    others = [each.name for each, is_one in zip(scan.numbers, qualities, strict=True) if not is_one]
-    are_beside = all(is_timer(name) or _COUNT_NAME.fullmatch(name) for name in others)
-    return any(qualities) and (bool(is_mixed) or are_beside)
+    if _EVALUATED.match(scan.text, scan.begin) or any(is_rate(each.name) for each in scan.numbers):
+        return True
+    others = [each.name for each in scan.numbers if each not in qualities]
+    return all(is_timer(name) or _COUNT_NAME.fullmatch(name) for name in others)
 
 
 def _is_metrics(scan: LineScan) -> bool:
@@ -478,7 +529,7 @@ def _is_all_assigned(scan: LineScan) -> bool:
     return is_worded and not scan.words and not is_timed and 0 < scan.assigned == len(scan.numbers)
 
 
-def _best(scan: LineScan, kind: str) -> Position | None:
+def _finest(scan: LineScan, kind: str) -> Position | None:
     """The finest position of a kind; of several that are as fine, the one of most steps, else the first."""
 
     def rank(position: Position) -> tuple[int, int]:

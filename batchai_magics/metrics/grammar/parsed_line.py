@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
+from batchai_magics.metrics.grammar.metric_names import is_quality
 from batchai_magics.metrics.grammar.position_grammar import Position
 
 Span = tuple[int, int]
@@ -117,6 +118,11 @@ class LineScan:
             self.section = phase
         else:
             self.phase = phase
+
+    @property
+    def qualities(self) -> list[NamedNumber]:
+        """The numbers that say how well a model does."""
+        return [each for each in self.numbers if is_quality(each.name)]
 
     @property
     def words(self) -> int:

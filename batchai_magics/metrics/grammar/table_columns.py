@@ -78,29 +78,42 @@ def columns_of(text: bytes, *, is_placed: bool = False) -> Columns | None:
     if not _MAY_BE_HEADER.match(text) or _NO_HEADER.search(text):
         return None
     text = without_frame(BAR_START.split(text, maxsplit=1)[0].removesuffix(b"\\"))
+    columns = _named_columns(text)
+    if columns is None:
+        return None
+    if own := _program_columns(columns, text):
+        return own
+    if _is_of_training(columns):
+        return columns
+    return _placed_columns(columns) if is_placed else None
+
+
+def _named_columns(text: bytes) -> Columns | None:
+    """The columns that a line names, whatever they are; None if it has other cells than names."""
     separator = _separator_of(text)
     cells = cells_of(text, separator)
-    names = [cell for _, cell in cells]
+    names = [name for _, name in cells]
     if not (2 <= len(names) <= _MAX_COLUMNS and all(map(_NAME.fullmatch, names))):
         return None
     if separator == b"," and not all(map(_PLAIN_NAME.fullmatch, names)):
         return None
-    columns = _named(cells, separator)
+    return _named(cells, separator)
+
+
+def _program_columns(columns: Columns, text: bytes) -> Columns | None:
+    """The columns of a table that only one program prints."""
     for header, table in _HEADERS:
-        own = _named(words_of_row(text), separator) if table.is_of_words else columns
+        own = _named(words_of_row(text), columns.separator) if table.is_of_words else columns
         if header.fullmatch("|".join(own.names)):
             return own._replace(phase=table.phase, table=table)
-    if _is_of_training(columns):
-        return columns
-    if is_placed and (separator == b"|" or columns.names[0].lower() in SPLITS):
-        return _placed(columns)
-    is_wide = not separator and len(names) >= _MANY_COLUMNS
-    is_told = is_placed and is_wide and any(map(is_measured, columns.names))
-    return columns._replace(is_placed=True) if is_told else None
+    return None
 
 
-def _placed(columns: Columns) -> Columns | None:
-    """The columns of a table below its position: measures alone or by phase, or phases by measure."""
+def _placed_columns(columns: Columns) -> Columns | None:
+    """The columns of a table below its position: many, or measures alone or by phase, or phases of each."""
+    if columns.separator != b"|" and columns.names[0].lower() not in SPLITS:
+        is_wide = not columns.separator and len(columns.names) >= _MANY_COLUMNS
+        return columns._replace(is_placed=True) if is_wide and any(map(is_measured, columns.names)) else None
     if any(map(_HAS_NUMBER.search, columns.names)):
         return None
     first, *others = columns.names

@@ -304,24 +304,32 @@ class LineContext:
         return numbers, False
 
     def _enter_heading(self, reading: ParsedLine, step: int | None, epoch: float | None, line: int) -> None:
-        phase = None if reading.phase == TRAIN else reading.phase
-        if reading.phase is None and epoch == self.epoch is not None and line - self.phase_line == 1:
-            phase = self.phase  # `Validation:`, then `[Epoch: 0, numImages: 400]`
-        if step is not None or phase != self.phase:
-            self.phase_step = step
+        """Begin the block below a heading, which tells a phase, a position or both."""
         has_position = (self.step, self.epoch) != (None, None) and not self.is_list
         is_of_block = has_position and line - self._last_heading_line <= _MAX_GAP
-        self.phase, self.phase_line, self.is_phase_new = phase, line, True
+        self._begin_phase(self._phase_below(reading, epoch, line), line, step)
         self.may_open_settings = reading.is_opening and not (self.is_known or is_of_block)
         self.step_line = -(1 << 30)
-        is_reopened = reading.kind is LineKind.PHASE and reading.phase in (None, TRAIN)
-        is_reopened = is_reopened and (is_of_block or not reading.is_opening)
-        if step is not None or epoch is not None or is_reopened:
+        is_training = reading.kind is LineKind.PHASE and reading.phase in (None, TRAIN)
+        goes_on = is_training and (is_of_block or not reading.is_opening)  # the block above
+        if goes_on or (step, epoch) != (None, None):
             self.heading_line, self.is_list = line, reading.is_list
         if epoch is not None:
             self.epoch, self.step = epoch, step
         elif step is not None:
             self.step = step
+
+    def _phase_below(self, reading: ParsedLine, epoch: float | None, line: int) -> str | None:
+        """The phase of the lines below a heading; None for training."""
+        if reading.phase is None and epoch == self.epoch is not None and line - self.phase_line == 1:
+            return self.phase  # `Validation:`, then `[Epoch: 0, numImages: 400]`
+        return None if reading.phase == TRAIN else reading.phase
+
+    def _begin_phase(self, phase: str | None, line: int, step: int | None) -> None:
+        """Begin the lines of a phase below its heading on a line, which may tell their step."""
+        if step is not None or phase != self.phase:
+            self.phase_step = step
+        self.phase, self.phase_line, self.is_phase_new = phase, line, True
 
     def _enter_bar(self, step: int | None, epoch: float | None, numbers: Values) -> None:
         """Note the count of the outermost bar; those drawn meanwhile have other lengths."""
