@@ -33,7 +33,6 @@ OURS |= {"plan", "secret_masking"}  # modules that travel beside the programs of
 
 # Declared and not imported: what a person wants beside the package, or what is run and not imported.
 NOT_IMPORTED = {
-    "ipywidgets": "a widget of anywidget is one of its own; which of them do is said here",
     "mpich": "the MPI library that the programs of jobs load",
 }
 

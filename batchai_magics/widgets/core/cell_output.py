@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import anywidget
 import traitlets
+from ipywidgets import Layout, Widget  # type: ignore[import-untyped]  # it has no types
 
 from batchai_magics.widgets.core import display, pages
 from batchai_magics.widgets.core.display import Bundle, bundle_bytes
@@ -21,7 +22,33 @@ REFRESH_INTERVAL_S = 2.0  # between updates where no page shows a live view
 WaitFor = Callable[[Callable[[], bool]], bool]  # waits for a condition; returns whether it was met
 
 
-class KernelWidget(anywidget.AnyWidget):
+class _PageRouted(Widget):  # type: ignore[misc]  # as above
+    """A model whose messages from a page arrive over the subshell that the page chose.
+
+    ipykernel 7.4 routes them to the event loop that published last. For the publisher's thread that is the
+    main loop, which receives nothing while a cell runs; for the reply to a page, a subshell that is gone when
+    the page is closed, so that messages of the next page are lost.
+    """
+
+    def open(self) -> None:
+        """Opens the comm."""
+        super().open()
+        self._forget_route()
+
+    def _send(self, msg: PageData, buffers: list[bytes] | None = None) -> None:
+        super()._send(msg, buffers)
+        self._forget_route()
+
+    def _forget_route(self) -> None:
+        if self.comm is not None:
+            self.comm.__dict__.pop("_reply_subshell_id", None)
+
+
+class _PageRoutedLayout(_PageRouted, Layout):  # type: ignore[misc]  # as above
+    """The layout of a view."""
+
+
+class KernelWidget(_PageRouted, anywidget.AnyWidget):
     """The model of a view, which an ES module draws; the parts of the view's state are its traits."""
 
     _esm = traitlets.Unicode().tag(sync=True)
@@ -37,10 +64,10 @@ class KernelWidget(anywidget.AnyWidget):
             _css=pages.style(view.script),
             _anywidget_id=f"{__name__}.{view.script}",  # a page keeps one style sheet for each id
             view_id=view_id or uuid.uuid4().hex,
+            layout=_PageRoutedLayout(),
             **view.state,
         )
         self.on_msg(lambda _widget, content, _buffers: view.receive(content))
-        self._keep_route()
 
     @property
     def is_gone(self) -> bool:
@@ -50,14 +77,12 @@ class KernelWidget(anywidget.AnyWidget):
     def transmit(self, message: Batch) -> None:
         """Sends a message to the page."""
         self.send(message.content, message.buffers)
-        self._keep_route()
 
     def publish_state(self, state: PageData) -> None:
         """Replaces the state that the page has, by name."""
         with self.hold_sync():
             for name, value in state.items():
                 setattr(self, name, value)
-        self._keep_route()
 
     def replace_outputs(self, *bundles: Bundle | None) -> int:
         """Sends a page, if any, the bundles that replace the view and the outputs below; returns the bytes.
@@ -69,14 +94,6 @@ class KernelWidget(anywidget.AnyWidget):
             return 0
         self.transmit(Batch({"kind": "outputs", "model_id": self.model_id, "outputs": list(bundles)}))
         return sum(map(bundle_bytes, filter(None, bundles)))
-
-    def _keep_route(self) -> None:
-        """Restores the routing of the page's messages to the subshell that it chose; called after each send.
-
-        ipykernel 7.4 routes them to the event loop that published last. For the publisher's thread that is
-        the main loop, which receives nothing while a cell runs.
-        """
-        self.comm.__dict__.pop("_reply_subshell_id", None)
 
     def close(self) -> None:
         """Closes the widget and its layout's widget, which would stay open."""
