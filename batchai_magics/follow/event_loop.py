@@ -39,7 +39,7 @@ MIN_END_DELAY_S = 0.02  # the same of `endings`, which reads no logs
 MAX_DELAY_S = 0.5  # poll interval without changes
 BACKOFF_FACTOR = 1.3
 END_BACKOFF_FACTOR = 1.1  # the same of `endings`
-READ_INTERVAL_S = 1.0  # of `changes`
+READ_INTERVAL_S = 1.0  # poll interval of `changes`
 MAX_RETRY_DELAY_S = 5.0  # longest delay between attempts to reach an unreachable backend
 News = TypeVar("News")
 
@@ -80,11 +80,11 @@ def events(
         if backoff.is_lost or not follower.is_behind:
             stop.wait(delay_s)
 
-    for polled in _polls(lambda: [] if stop.is_set() else follower.poll(wait_s=max_wait_s), backoff, pause):
-        if not isinstance(polled, UnreachableError):
-            yield [ConnectionRestored(id), *polled] if backoff.was_lost else polled
+    for result in _polls(lambda: [] if stop.is_set() else follower.poll(wait_s=max_wait_s), backoff, pause):
+        if not isinstance(result, UnreachableError):
+            yield [ConnectionRestored(id), *result] if backoff.was_lost else result
         else:
-            yield [ConnectionLost(id, polled.message)] if backoff.failure_count == 1 else []
+            yield [ConnectionLost(id, result.message)] if backoff.failure_count == 1 else []
         if follower.is_over or stop.is_set():
             return
 
@@ -107,8 +107,8 @@ def endings(
         snapshot = poller.poll()
         if snapshot is None:
             return []
-        found = [(id, snapshot.of(id)) for id in open_jobs.values()]
-        return [id for id, job in found if not isinstance(job, JobResource) or job.state.is_final]
+        states = [(id, snapshot.of(id)) for id in open_jobs.values()]
+        return [id for id, job in states if not isinstance(job, JobResource) or job.state.is_final]
 
     backoff = PollBackoff.of(backend, MIN_END_DELAY_S, END_BACKOFF_FACTOR)
     for ended in _polls(poll, backoff, wait) if open_jobs else ():
@@ -123,10 +123,10 @@ def endings(
 def changes(
     backend: Backend, read: Callable[[], News], *, wait: Callable[[float], object] = time.sleep
 ) -> Iterator[News]:
-    """Yield what `read` returns now and whenever it has changed; never ends.
+    """Yield the result of `read` now and whenever it has changed; never ends.
 
-    It is read once a second, or as seldom as the backend's pace asks for. A backend that does not respond
-    any more is asked again.
+    `read` is called once a second, or less often if the backend's pace requires that. If the backend stops
+    responding, the call is retried.
     """
     previous: list[News] = []
 
@@ -139,9 +139,9 @@ def changes(
         return current
 
     pause_s = max(READ_INTERVAL_S, backend.capabilities.pace.poll_interval_s)
-    for polled in _polls(poll, PollBackoff(pause_s, pause_s), wait):
-        if not isinstance(polled, UnreachableError):
-            yield from polled
+    for result in _polls(poll, PollBackoff(pause_s, pause_s), wait):
+        if not isinstance(result, UnreachableError):
+            yield from result
 
 
 def _polls(
@@ -180,7 +180,7 @@ class PollBackoff:
     def of(
         cls, backend: Backend, shortest_s: float = MIN_DELAY_S, factor: float = BACKOFF_FACTOR
     ) -> PollBackoff:
-        """The back-off of a backend, which is not asked more often than it states."""
+        """The back-off of a backend, which is not polled more often than its pace allows."""
         poll_interval_s = backend.capabilities.pace.poll_interval_s
         return cls(max(shortest_s, poll_interval_s), max(MAX_DELAY_S, poll_interval_s), factor)
 
@@ -243,9 +243,8 @@ class Follower:
             return []
         self._due_at = self.clock() + self.backend.capabilities.pace.poll_interval_s
         snapshot = self._poll_status()
-        job = snapshot.of(self.id) or self.backend.show(
-            self.id
-        )  # raises the appropriate error if it was deleted
+        # `show` raises the appropriate error if the job was deleted
+        job = snapshot.of(self.id) or self.backend.show(self.id)
         assert isinstance(job, JobResource)
         self._add_events(self._state(job))
         self._add_events(self._nodes(snapshot, job))
@@ -260,7 +259,7 @@ class Follower:
         return events
 
     def _add_events(self, events: Iterable[Event]) -> None:
-        """Keep events until they are returned, so that none is lost if a later request fails."""
+        """Keep events, each as it comes, so that none is lost if a later request fails."""
         for event in events:
             self._pending.append(event)
 

@@ -20,15 +20,15 @@ from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.job_error import elapsed_text, raised_in, traceback_sign
 from batchai_magics.records.rank_stacks import SAMPLE_PAUSE_S, RankStacks, standstill_finding
 
-MAX_NODES = 32  # whose ranks are asked without a request
+MAX_NODES = 32  # in larger jobs, ranks are asked for their stacks only on request
 
 
 def hang_signs(
     backend: Backend, job: JobResource, limit_s: float, *, now: float | None = None
 ) -> tuple[str, ...]:
-    """What a running job may suffer from, in sentences; empty for any other job.
+    """Signs that a running job hangs, in sentences; empty for any other job.
 
-    It may print nothing for `limit_s` (0: forever).
+    `limit_s` is how long it may print nothing (0: forever).
     """
     if not job.is_running or job.execution is None:
         return ()
@@ -60,7 +60,7 @@ def is_idle(backend: Backend, job: JobResource, *, silent_s: float, now: float) 
 
 
 def _last_write(backend: Backend, job: JobResource) -> float:
-    """When the job printed something last, or began."""
+    """The time of the job's last output, or of its start."""
     assert job.execution is not None
     times = [job.execution.started.timestamp()]
     for name in (OUT, ERR):
@@ -68,17 +68,17 @@ def _last_write(backend: Backend, job: JobResource) -> float:
         size = backend.read(file, 0, 0).size
         chunk = backend.read(file, max(0, size - 1), 1)
         times += [written.time for written in chunk.times]
-        if chunk.data and not chunk.times:  # when is not known: nothing can be said
+        if chunk.data and not chunk.times:  # the time is unknown: assume now, so that nothing is reported
             return time.time()
     return max(times)
 
 
 class StandstillPoller:
-    """Notices that a running job has printed nothing for a while, and asks its ranks where they are.
+    """Detects that a running job has printed nothing for a while, and collects the stacks of its ranks.
 
-    It reports so once, until the job prints again; of a job that works, nothing. The ranks are asked in a
-    thread, which takes seconds. `limit_s` is how long a job may print nothing (0: forever); `clock` gives the
-    time in seconds since 1970.
+    A standstill is reported once, until the job prints again; a job that works is not reported. Stacks are
+    collected in a thread, which takes seconds. `limit_s` is how long a job may print nothing (0: forever);
+    `clock` returns seconds since 1970.
     """
 
     pause_s = SAMPLE_PAUSE_S
@@ -96,12 +96,12 @@ class StandstillPoller:
         self._standstills: deque[Standstill] = deque()  # by the threads that ask the ranks
 
     def printed(self, chunk: Chunk) -> None:
-        """Takes note of new output."""
+        """Records the time of new output."""
         self._printed_at = chunk.times[-1].time if chunk.times else self._clock()
         self._is_reported = False
 
     def poll(self, job: JobResource) -> list[Standstill]:
-        """The report of a standstill, once the ranks have been asked."""
+        """The report of a standstill, once the stacks have been collected."""
         if not self._limit_s or job.state is not ExecutionState.RUNNING or job.execution is None:
             return []
         since = max(self._printed_at, job.execution.started.timestamp())

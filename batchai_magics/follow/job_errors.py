@@ -1,4 +1,4 @@
-"""Why a job failed, from its state and the ends of its logs; what may help; its code as the user knows it."""
+"""Why a job failed, from its state and the ends of its logs; hints; and its code under the user's paths."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from batchai_magics.records.job_error import (
 from batchai_magics.records.record_files import SUBMISSION
 from batchai_magics.records.submission import Submission
 
-READ_LINES = 200  # of a log's end, in which the traceback is searched
+READ_LINES = 200  # lines at the end of a log in which a traceback is searched
 WINDOW_BYTES = 1 << 16  # per read
 MAX_SCAN_BYTES = 1 << 22  # of the end of a log that other processes write too
 
 ReadLog = Callable[[str, int, int], Chunk]  # file, offset, limit; with secrets redacted
 
 _SCRIPT_PATH = re.compile(r"\$(?:\{AZ_BATCHAI_INPUT_SCRIPT\}|AZ_BATCHAI_INPUT_SCRIPT)/([\w.-]+\.py)\b")
-_RUN = re.compile(r"(?:-t\d+)?(?:-\d+)?$")  # of a trial, and of what ran again
+_RUN = re.compile(r"(?:-t\d+)?(?:-\d+)?$")  # the number of a trial, and of a repeated run
 _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
 _NO_PACKAGE = "ImportError: attempted relative import with no known parent package"
 _SCRIPT_PLACE = re.compile(r"(?P<path>\w+(?:/\w+)+)\.py:\d+")
-_HINTS = {  # by what the exception has
+_HINTS = {  # expression for the exception → hint
     r"Duplicate GPU detected|CUDA error: invalid device ordinal": (
         "start one process per GPU (--processes N); gloo lets processes share a GPU, NCCL does not"
     ),
@@ -49,7 +49,7 @@ _HINTS = {  # by what the exception has
 }
 _PREPARATION_FAILED = "JobPreparationFailed"
 PREPARATION_LOG = "job_prep"  # in the names of its logs
-_PACKAGES = {  # of modules that are named otherwise
+_PACKAGES = {  # module → package, where the names differ
     "Bio": "biopython",
     "PIL": "pillow",
     "attr": "attrs",
@@ -80,13 +80,13 @@ def last_output(read: ReadLog, file: str, *, rank: int | None = None) -> LastOut
 
 
 def last_lines(read: ReadLog, file: str, count: int, *, rank: int | None = None) -> tuple[str, ...]:
-    """The last `count` lines within the last 64 KiB of a log, of a rank within the last 4 MiB.
+    """The last `count` lines within the last 64 KiB of a log, or of a rank within the last 4 MiB.
 
-    Where it is not known which rank wrote what, all lines count.
+    If the log does not record which rank wrote which bytes, lines of all ranks count.
     """
     size = 0
-    while (found := read(file, size, 1).size) > size:
-        size = found
+    while (end := read(file, size, 1).size) > size:
+        size = end
     start, data = size, b""
     while start > 0 and data.count(b"\n") <= count and size - start < MAX_SCAN_BYTES:
         begin = max(0, start - WINDOW_BYTES)
@@ -102,7 +102,7 @@ def last_lines(read: ReadLog, file: str, count: int, *, rank: int | None = None)
 
 
 def error_of(backend: Backend, job: JobResource) -> JobError | None:
-    """Why a job failed; None for one that did not, or was cancelled or stopped."""
+    """Why a job failed; None for a job that did not fail, or was cancelled or stopped."""
     if not job.has_failed:
         return None
 
@@ -111,22 +111,22 @@ def error_of(backend: Backend, job: JobResource) -> JobError | None:
 
     error = _error(job, redacted_logs(backend, job.id), files, paths_of(job))
     remedies: Mapping[str, str] = {}
-    if backend.records and missing_in(error.exception):  # the submission may have recorded one of use
-        with contextlib.suppress(BatchAIError, KeyError, ValueError):  # it has no record
+    if backend.records and missing_in(error.exception):  # the submission may have recorded a remedy
+        with contextlib.suppress(BatchAIError, KeyError, ValueError):  # there is no valid record
             record = backend.records.read(job.id, (SUBMISSION,))[SUBMISSION]
             remedies = Submission.from_text(record).remedies
     return error._replace(hints=hints_of(job, error, remedies)).bounded()
 
 
 def error_without_logs(job: JobResource) -> JobError | None:
-    """Why a job failed as far as that is known without its logs; None for one that did not."""
+    """Why a job failed, as far as that is known without its logs; None for a job that did not fail."""
     if not job.has_failed:
         return None
     return _error(job, lambda *_: Chunk(b"", 0, 0, True), list, NO_PATHS)
 
 
 def cause_of(backend: Backend, job: JobResource) -> str:
-    """Why a job failed, in one line, as far as its logs can be read; empty for one that did not."""
+    """Why a job failed, in one line, as far as its logs can be read; empty for a job that did not fail."""
     try:
         error = error_of(backend, job)
     except BatchAIError:
@@ -155,8 +155,8 @@ def _error(
         process = FailedProcess(failed.rank, node_name(failed.node), failed.exit_code, failed.meaning)
         outputs = [last_output(read, name, rank=failed.rank) for name in (ERR, OUT)]
         error = error_of_process(process, outputs, paths)
-        if full := dict(errors).get(DISK_FULL):  # the lost output may have said so
-            error = error._replace(reason=f"{error.reason}. {full}")
+        if disk_full := dict(errors).get(DISK_FULL):  # the message may have been in the lost output
+            error = error._replace(reason=f"{error.reason}. {disk_full}")
     elif exit_code is not None and _PREPARATION_FAILED in dict(errors):
         node, output = next(_preparation_outputs(read, files()), ("", None))
         error = error_of_preparation(node, exit_code, output, "preparation")
@@ -177,14 +177,15 @@ def _preparation_outputs(read: ReadLog, files: Iterable[str]) -> Iterator[tuple[
 
 
 def paths_of(job: JobResource) -> SourcePaths:
-    """How places in a job's code are shown."""
+    """The translation of paths in a job's code to the user's own."""
     return source_paths(job.spec, job.id.name, job.output_path_segment.rpartition("/")[2])
 
 
 def source_paths(spec: JobSpec, name: str, run: str = "") -> SourcePaths:
-    """How places in the code of a job of this name are shown; `run` is the name of its run's folder."""
-    sent = next((directory.path for directory in spec.input_directories or () if directory.id == SCRIPT), "")
-    return SourcePaths(sent.rstrip("/").rpartition("/")[2], run, script_name(spec, name))
+    """The translation of paths in the code of a job of this name; `run` is the name of its run's folder."""
+    inputs = spec.input_directories or ()
+    folder = next((directory.path for directory in inputs if directory.id == SCRIPT), "")
+    return SourcePaths(folder.rstrip("/").rpartition("/")[2], run, script_name(spec, name))
 
 
 def script_name(spec: JobSpec, job: str) -> str:
@@ -192,14 +193,14 @@ def script_name(spec: JobSpec, job: str) -> str:
     if spec.job_preparation and is_of_folder(spec.job_preparation.command_line):
         return ""
     paths = _SCRIPT_PATH.findall(spec.settings.model_dump_json())
-    own = {f"{name}{ending}.py" for name in (job, _RUN.sub("", job)) for ending in ("", OF_CELL)}
-    return next((name for name in paths if name in own), "")
+    script_names = {f"{name}{ending}.py" for name in (job, _RUN.sub("", job)) for ending in ("", OF_CELL)}
+    return next((name for name in paths if name in script_names), "")
 
 
 def hints_of(job: JobResource, error: JobError, remedies: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """What may help after this failure; `remedies` are for names and modules that the script may lack."""
-    if own := remedy_for(error.exception, remedies or {}):  # a module of the user is not to be installed
-        return (own,)
+    """Hints for this failure; `remedies` are hints for names and modules that the script may lack."""
+    if remedy := remedy_for(error.exception, remedies or {}):  # first: a module of the user is not installed
+        return (remedy,)
     if hint := _relative_import_hint(error):
         return (hint,)
     if match := _MISSING_MODULE.match(error.exception):
@@ -212,7 +213,7 @@ def hints_of(job: JobResource, error: JobError, remedies: Mapping[str, str] | No
 
 
 def _relative_import_hint(error: JobError) -> str:
-    """What helps if a script of a package was started by its path; empty for any other failure."""
+    """The hint for a script of a package that was started by its path; empty for any other failure."""
     script = _SCRIPT_PLACE.fullmatch(error.place)
     if script is None or not error.exception.startswith(_NO_PACKAGE):
         return ""

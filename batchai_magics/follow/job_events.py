@@ -58,19 +58,19 @@ class QueuePoller:
         self._last: QueueChanged | None = None
 
     def poll(self, job: JobResource) -> list[QueueChanged]:
-        """The changed position, if the job is queued without a reason of its own and a poll is due."""
+        """The changed position, if the job waits for nodes and a poll is due."""
         if not job.waits_for_nodes or self._clock() < self._due_at:
             return []
         began = self._spent()
-        seen = queue_position(self._backend, job)
+        position = queue_position(self._backend, job)
         cost_s = min(MAX_POLL_S, (self._spent() - began) / MAX_CPU_SHARE)
         self._due_at = self._clock() + max(
             QUEUE_POLL_S, self._backend.capabilities.pace.poll_interval_s, cost_s
         )
-        if seen == self._last:
+        if position == self._last:
             return []
-        self._last = seen
-        return [seen]
+        self._last = position
+        return [position]
 
 
 def queue_position(backend: Backend, job: JobResource) -> QueueChanged:
@@ -84,10 +84,10 @@ def queue_position(backend: Backend, job: JobResource) -> QueueChanged:
     return QueueChanged(job.id, _other_jobs(job.id, on_nodes), _other_jobs(job.id, before))
 
 
-def _other_jobs(own: ResourceId, jobs: Iterable[ResourceId]) -> tuple[str, ...]:
+def _other_jobs(job_id: ResourceId, jobs: Iterable[ResourceId]) -> tuple[str, ...]:
     """The names of other jobs; this one may have got its nodes since its state was read."""
-    others = (job for job in jobs if job.key != own.key)
-    names = (job.name if job.parent == own.parent else f"{job.experiment}/{job.name}" for job in others)
+    others = (job for job in jobs if job.key != job_id.key)
+    names = (job.name if job.parent == job_id.parent else f"{job.experiment}/{job.name}" for job in others)
     return tuple(dict.fromkeys(names))
 
 
@@ -153,7 +153,7 @@ class LogBytes:
 
 @dataclass(frozen=True)
 class LogFault:
-    """A finished log differs from what was written; `fault` says how. Precedes the final state."""
+    """A finished log differs from what the job wrote, as `fault` explains. Precedes the final state."""
 
     file: FileRef
     fault: str
@@ -174,11 +174,11 @@ class Standstill:
     job: ResourceId
     since: float  # the time of its last output, or of its start, in seconds since 1970
     limit_s: float  # how long a job may print nothing
-    finding: str = ""  # where its ranks are, in a sentence; empty if that is not known
+    finding: str = ""  # where its ranks are, in a sentence; empty if unknown
 
     @property
     def sentence(self) -> str:
-        """What is known, in one or two sentences."""
+        """The standstill and its finding, in one or two sentences."""
         return f"Nothing was printed for {duration_text(self.limit_s)}. {self.finding}".rstrip()
 
 
@@ -193,7 +193,7 @@ class MetricsAdded:
 
 @dataclass(frozen=True)
 class MetricMismatched:
-    """A `--metric` matched what is not a number, for the first time; `notice` says what and where."""
+    """A `--metric` matched text that is not a number, for the first time; `notice` names text and line."""
 
     job: ResourceId
     notice: str

@@ -19,8 +19,8 @@ MAX_CHUNKS = 16  # of one file per poll
 class LogFollower:
     """The position in a job's logs: of `files`, by default of all of its logs.
 
-    `patterns` are user-defined metrics, regular expressions by name. Of a log that is there already, only the
-    last `tail_bytes` are read, by default all of it.
+    `patterns` are user-defined metrics, regular expressions by name. Of the existing content of a log, only
+    the last `tail_bytes` are read, by default everything.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class LogFollower:
         self._digests: dict[FileRef, hashlib._Hash] = {}
 
     def read(self, wait_s: float = 0.0) -> Iterator[Event]:
-        """The events of what was written since the last read; the backend may wait `wait_s` for some."""
+        """The events of bytes written since the last read; the backend may wait `wait_s` for some."""
         self.is_behind = False
         self.is_drained = self.files is not None
         if self.files is None:
@@ -72,7 +72,7 @@ class LogFollower:
             positions = {file.path: mark.offset for file, mark in self._marks.items()}
             chunks = self.backend.tail(self.id, positions, CHUNK_BYTES, wait_s=wait_s)
             self._metric_streams.has_trainer_files |= TRAINER_LOG in chunks
-            # The trainers' log comes last: what is printed counts.
+            # The trainers' log comes last: printed numbers take precedence.
             for path, chunk in sorted(chunks.items(), key=lambda log: log[0] == TRAINER_LOG):
                 yield from self._chunk_events(FileRef(self.id, path), chunk)
             if all(chunk.end >= chunk.size for chunk in chunks.values()):
@@ -103,7 +103,7 @@ class LogFollower:
             self._digests[file] = hashlib.sha256()
         self._digests[file].update(chunk.data)
         if chunk.data or restarted:
-            if self.files is not None or file.path != TRAINER_LOG:  # nobody wants to read it as a log
+            if self.files is not None or file.path != TRAINER_LOG:  # it is no log for users, unless requested
                 yield LogBytes(file, chunk.redacted, restarted)
             yield from self._metrics(file, chunk.redacted, restarted)
 

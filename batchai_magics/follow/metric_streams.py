@@ -1,7 +1,7 @@
 """Parses the metrics of a job from stdout, stderr and the files of its trainer, which belong to one run.
 
-Transformers prints a dict without its step on stdout and draws a bar with the step on stderr, so each is
-read with what the other tells.
+Transformers prints a dict without its step on stdout and draws a bar with the step on stderr, so the files
+are read together.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _HOLD_S = 1.0  # for the bar of a number: an unfinished line is written late, an
 
 
 class _DelayedNumbers(NamedTuple):
-    """Numbers whose step the other stream tells."""
+    """Numbers whose step is in the other stream."""
 
     time: float
     records: list[Measurement]
@@ -42,7 +42,7 @@ class _DelayedNumbers(NamedTuple):
 
 
 class _FileParser:
-    """The parser of a file, and what its bars have shown."""
+    """The parser of a file, and the counts of its bars."""
 
     def __init__(self, patterns: Mapping[str, str]) -> None:
         self.parser = Parser(patterns)
@@ -50,10 +50,10 @@ class _FileParser:
         self._keys: deque[object] = deque(maxlen=_MAX_KEYS)
         self._known: set[object] = set()
         self.names: set[str] = set()  # of metrics
-        self._tables: deque[MeasurementTable] = deque()  # the last ones whose keys no one has asked for
+        self._tables: deque[MeasurementTable] = deque()  # the last ones, whose keys are not in `_known` yet
 
     def collect_bars(self) -> None:
-        """Take what bars have shown from the parser."""
+        """Take the counts of bars from the parser."""
         self.bars += self.parser.take_bar_counts()
         if len(self.bars) > _MAX_BARS:
             del self.bars[: _MAX_BARS // 2]
@@ -75,24 +75,24 @@ class _FileParser:
     def has(self, key: object) -> bool:
         """Whether the stream has this number."""
         while self._tables:
-            for _, own in _with_keys(self._tables.popleft()):
-                self.remember(own)
+            for _, number_key in _with_keys(self._tables.popleft()):
+                self.remember(number_key)
         return key in self._known
 
     def bars_at(self, time: float) -> Sequence[BarCount]:
-        """What the bar showed around this time; if nothing, what it showed before."""
+        """The counts of the bar around this time; without any, the last count before."""
         first = bisect_left(self.bars, time - _REDRAW_S, key=_time)
         end = bisect_right(self.bars, time + _REDRAW_S, key=_time)
         return self.bars[first:end] or self.bars[max(0, first - 1) : first]
 
 
 class MetricStreams:
-    """The parsers of a job's stdout and stderr, and of what its trainer logs to files.
+    """The parsers of a job's stdout and stderr, and of the files of its trainer.
 
     1. Each file has its own parser, so that lines of one do not change the meaning of another's.
     2. A number that both files have counts once; so does a name and step that a file of the trainer has.
-    3. Numbers without a step, whose bar may be in the other file, come at a later `flush`: when what the bar
-       showed around their time has been read, or a second has passed.
+    3. Numbers without a step, whose bar may be in the other file, are returned by a later `flush`: when the
+       bar around their time has been read, or a second has passed.
     """
 
     def __init__(self, patterns: Mapping[str, str], *, clock: Callable[[], float] = monotonic) -> None:
@@ -133,12 +133,12 @@ class MetricStreams:
 
         ready = [*takewhile(is_ready, self._delayed)]
         self._delayed = self._delayed[len(ready) :]
-        found = [(late.records, self._bar_counts(late)) for late in ready if late.records]
-        for _, counts in found:
+        waiting = [(late.records, self._bar_counts(late)) for late in ready if late.records]
+        for _, counts in waiting:
             if counts:
                 self._steps.learn(*counts)
         placed = list[Record]()
-        for records, counts in found:
+        for records, counts in waiting:
             step = self._steps.likeliest(*counts) if counts else None
             placed += [record._replace(step=step) for record in records]
         return tuple(placed)
@@ -161,14 +161,14 @@ class MetricStreams:
         """The records that the other file does not have."""
         if file == TRAINER_LOG:
             return self._numbers.new_logged(records)
-        own, others = self._streams[file], self._other_streams(file)
+        stream, others = self._streams[file], self._other_streams(file)
         new = list[Record]()
         for record, key in _with_keys(records):
             if key is not None and any(other.has(key) for other in others):
                 continue
-            own.remember(key)
+            stream.remember(key)
             if isinstance(record, Measurement):
-                own.names.add(record.name)
+                stream.names.add(record.name)
             new.append(record)
         return self._numbers.new_printed(new)
 
@@ -182,19 +182,19 @@ class MetricStreams:
         if not unplaced:
             return tuple(records)
         since = self._clock()
-        delayed = {(each.rank, each.epoch): _DelayedNumbers(each.time, [], since) for each in unplaced}
-        rest: list[Record] = []
+        delayed = {(late.rank, late.epoch): _DelayedNumbers(late.time, [], since) for late in unplaced}
+        undelayed: list[Record] = []
         for record in records:
             numbers = delayed.get((record.rank, record.epoch)) if isinstance(record, Measurement) else None
             if isinstance(record, Measurement) and numbers and record.step is None:
                 numbers.records.append(record)
             else:
-                rest.append(record)
+                undelayed.append(record)
         self._delayed += delayed.values()
-        return tuple(rest)
+        return tuple(undelayed)
 
     def _bar_counts(self, late: _DelayedNumbers) -> tuple[list[int], float, float | None] | None:
-        """What bars showed around the time of some numbers, the nearest last; their total; the epoch."""
+        """The counts of bars around the time of some numbers, the nearest last; their total; the epoch."""
         bars = [bar for stream in self._streams.values() for bar in stream.bars_at(late.time)]
         if not bars:
             return None
@@ -220,9 +220,9 @@ def _time(bar: BarCount) -> float:
 
 
 def _with_keys(records: Iterable[Record]) -> Iterator[tuple[Record, object]]:
-    """Each record with what another print of it has, too; None for those without a position.
+    """Each record with a key that another print of it shares; None for those without a position.
 
-    Another print of a mean rate has all numbers of its line: those of two processes may have some in common.
+    The key of a mean rate includes all numbers of its line: those of two processes may have some in common.
     """
     every = tuple(records)
     lines = filter(is_mean_rate, lines_of(every))

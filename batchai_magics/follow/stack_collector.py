@@ -34,7 +34,7 @@ MIN_S, MAX_S = 1.0, 600.0
 SIGNAL_HZ = 10.0  # how often ranks are sampled without py-spy
 TIMEOUT_S = 60.0  # for a node to answer
 FOLDER = "profiles"  # among the artifacts
-_CONCURRENT, _TICK_S = 64, 1.0  # nodes that are asked at a time
+_CONCURRENT, _TICK_S = 64, 1.0  # nodes that are asked concurrently, and how often a wait is interrupted
 MAX_FILE = 4 << 20  # characters of a file of samples
 _PIECE = 1 << 16  # characters of a file that one command can carry, compressed
 _WRITER = """
@@ -53,7 +53,7 @@ _Reply = TypeVar("_Reply")
 
 
 def stacks_of(backend: Backend, job: JobResource) -> RankStacks:
-    """Asks every Python rank of a running job where it is; the stacks are kept in the run's record too.
+    """Collects the stacks of all Python ranks of a running job; also appends them to the run's record.
 
     Raises:
         ConflictError: The job does not run.
@@ -79,13 +79,13 @@ def profile_of(
     timeout_s: float = TIMEOUT_S,
     max_file: int = MAX_FILE,
 ) -> RunProfile:
-    """Samples the stacks of all ranks of a running job; the job goes on undisturbed.
+    """Samples the stacks of all ranks of a running job, without interrupting it.
 
-    Where py-spy is on the nodes, it takes the samples; else the processes write their stacks at a signal,
-    `rate_hz` times a second. The samples are kept among the run's artifacts.
+    If py-spy is installed on the nodes, it takes the samples; else the processes write their stacks on a
+    signal, `rate_hz` times a second. The samples are saved among the run's artifacts.
 
     Raises:
-        UsageError: That is too short or too long.
+        UsageError: `seconds` is too short or too long.
         ConflictError: The job does not run.
         CapabilityError: The backend runs no commands on nodes, or no node could be sampled.
     """
@@ -121,7 +121,7 @@ def profile_of(
 
 
 def _ask_nodes(ask: Callable[[Node, Event], _Reply], nodes: Sequence[Node], concurrent: int) -> list[_Reply]:
-    """What nodes answer; Ctrl-C or an error sets the event, at which those that are being asked end."""
+    """The replies of nodes; Ctrl-C or an error sets the event, on which running calls end."""
     is_over = Event()
     with ThreadPoolExecutor(max(1, min(concurrent, len(nodes)))) as threads:
         try:
@@ -140,7 +140,7 @@ def _with_files(
     timeout_s: float,
     max_file: int,
 ) -> RunProfile:
-    """The profile with its files, which a node that answered writes to its ranks' folder of artifacts."""
+    """The profile with its files, which one of its nodes writes to the ranks' folder of artifacts."""
     folders = ((node, parse_json(line)["folder"]) for node, printed in lines.items() for line in printed)
     node, artifacts = next(((node, folder) for node, folder in folders if folder), ("", ""))
     name = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{uuid.uuid4().hex[:4]}"
@@ -162,7 +162,7 @@ def _with_files(
 
 
 def _text_within_limit(text_of: Callable[[RunProfile], str], profile: RunProfile, max_file: int) -> str:
-    """The text of a file; if it would be too large, with fewer stacks of each rank, the most frequent."""
+    """The text of a file; if it is too large, with fewer stacks of each rank, the most frequent ones."""
     text, count = text_of(profile), stack_dumps.MAX_STACKS
     while len(text) > max_file and count > 1:
         count //= 4
@@ -171,7 +171,7 @@ def _text_within_limit(text_of: Callable[[RunProfile], str], profile: RunProfile
 
 
 def _write(backend: Backend, job: JobResource, node: str, path: str, text: str, *, deadline: float) -> bool:
-    """Writes a file on a node; whether that was done in time."""
+    """Writes a file on a node; returns False if it was not complete before the deadline."""
     folder, _, name = path.rpartition("/")
     pieces = [text[at : at + _PIECE].encode() for at in range(0, len(text), _PIECE)]
     for number, piece in enumerate(pieces, 1):
@@ -187,16 +187,16 @@ def _write(backend: Backend, job: JobResource, node: str, path: str, text: str, 
     return True
 
 
-def _running_nodes(backend: Backend, job: JobResource, what: str) -> Sequence[Node]:
+def _running_nodes(backend: Backend, job: JobResource, action: str) -> Sequence[Node]:
     """The nodes of a job that runs.
 
     Raises:
-        ConflictError: It does not; `what` is what it cannot do then.
+        ConflictError: It does not run; `action` ends the message: `only a running job has stacks`.
         CapabilityError: The backend runs no commands on nodes.
     """
     NODE_COMMANDS.of(backend)
     if job.state is not ExecutionState.RUNNING:
-        message = f"job {job.id.name} is not running ({job.word}); only a running job {what}"
+        message = f"job {job.id.name} is not running ({job.word}); only a running job {action}"
         raise ConflictError(message, code="JobNotRunning")
     return backend.nodes(job.id)
 
@@ -209,7 +209,7 @@ def _lines_of_node(
     timeout_s: float = TIMEOUT_S,
     is_over: Event,
 ) -> Iterator[bytes]:
-    """What `stack_dumps` prints about the ranks of a node, in complete lines.
+    """The output of `stack_dumps` about the ranks of a node, in complete lines.
 
     Raises:
         NotFoundError: The job has ended.
@@ -218,9 +218,9 @@ def _lines_of_node(
     guid = job.output_path_segment.rpartition("/")[2]
     program = Path(stack_dumps.__file__).read_text(encoding="utf-8")
     words = [guid, node.id, *map(str, sampling)]
-    rest = b""
+    incomplete = b""
     for part in _output_of(backend, job, node.id, program, *words, timeout_s=timeout_s, is_over=is_over):
-        *complete, rest = (rest + part).split(b"\n")
+        *complete, incomplete = (incomplete + part).split(b"\n")
         yield from (line for line in complete if line.startswith(b"{"))
 
 
@@ -233,7 +233,7 @@ def _output_of(
     timeout_s: float = TIMEOUT_S,
     is_over: Event | None = None,
 ) -> Iterator[bytes]:
-    """What a program in Python prints on a node of a running job, with these arguments.
+    """The output of a Python program on a node of a running job, with these arguments.
 
     Raises:
         NotFoundError: The job has ended.

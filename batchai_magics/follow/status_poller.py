@@ -84,7 +84,7 @@ class _SharedPolls:
                     return self._last
                 if poller.seen == self._number and age_s < pace.poll_interval_s:
                     return None
-            ids = {key: id for each in self._pollers for key, id in each.ids.items()}
+            ids = {key: id for waiting_poller in self._pollers for key, id in waiting_poller.ids.items()}
             poller.backend.reconcile()
             since = self._last if self._polled == ids.keys() else None
             self._last = poller.backend.status(list(ids.values()), since=since)

@@ -1,4 +1,4 @@
-"""Why a job is queued: what its backend says, or the jobs and nodes that it waits for."""
+"""Why a job is queued: the reason of its backend, or the jobs and nodes that it waits for."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from batchai_magics.models.resources import Cluster, JobResource
 from batchai_magics.models.states import NodeState
 
 MAX_NAMES = 3
-MAX_JOBS = 20  # whose place in the queue is read for a list; the first ones are next
+MAX_JOBS = 20  # of a list, whose queue positions are read
 
 
 class QueueState:
-    """What the events of a job say about the queue and the cluster that it waits in."""
+    """The state of a job's queue and cluster, according to its events."""
 
     def __init__(self) -> None:
         self._queue: QueueChanged | None = None
         self._cluster: NodeStateCounts | None = None
 
     def take(self, event: Event) -> None:
-        """Takes in an event; most are of no interest."""
+        """Updates the state by an event; most events are ignored."""
         if isinstance(event, QueueChanged):
             self._queue = event
         elif isinstance(event, NodesChanged):
             self._cluster = event.cluster
 
     def reason(self, job: JobResource) -> str:
-        """Why the job is queued, without a period; empty if that is not known, or it is not."""
+        """Why the job is queued, without a period; empty if that is unknown, or it is not queued."""
         if not job.waits_for_nodes:
             return job.waiting
         return "; ".join(_reasons(job, self._queue, self._cluster))
 
 
 def with_wait_reasons(backend: Backend, jobs: Iterable[JobResource]) -> list[JobResource]:
-    """The jobs, the first `MAX_JOBS` of the queued ones with the reason why they are."""
-    shown, left = [], MAX_JOBS
+    """The jobs; the first `MAX_JOBS` queued ones have the reason why they wait."""
+    shown, remaining = [], MAX_JOBS
     for job in jobs:
-        is_read = job.waits_for_nodes and left > 0
+        is_read = job.waits_for_nodes and remaining > 0
         shown.append(with_wait_reason(backend, job) if is_read else job)
-        left -= is_read
+        remaining -= is_read
     return shown
 
 

@@ -28,18 +28,18 @@ _ARE_VALID: Mapping[str, Callable[[object], bool]] = {
 }
 
 
-def check_argument(call: str, name: str, value: object, wanted: str = TEXT, *, hint: str = "") -> None:
-    """Checks an argument of a method (`call`), which must be what the message says (`wanted`).
+def check_argument(call: str, name: str, value: object, expected: str = TEXT, *, hint: str = "") -> None:
+    """Checks that an argument of a method (`call`) is `expected`, one of the constants above.
 
     Raises:
         UsageError: It is not.
     """
-    if not _ARE_VALID[wanted](value):
-        raise argument_error(call, name, value, wanted, hint=hint)
+    if not _ARE_VALID[expected](value):
+        raise argument_error(call, name, value, expected, hint=hint)
 
 
-def argument_error(call: str, name: str, value: Any, wanted: str, *, hint: str = "") -> UsageError:
-    """The UsageError for an argument of a method (`call`) that is not what it must be (`wanted`)."""
+def argument_error(call: str, name: str, value: Any, expected: str, *, hint: str = "") -> UsageError:
+    """The UsageError for an argument of a method (`call`) that is not `expected`."""
     text = repr(value)
     shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
-    return UsageError(f"{call}: {name} must be {wanted}, not {shown} ({type(value).__name__})", hint=hint)
+    return UsageError(f"{call}: {name} must be {expected}, not {shown} ({type(value).__name__})", hint=hint)

@@ -44,7 +44,7 @@ _CLOSING_S = 5.0
 
 @dataclass(frozen=True)
 class GitOutput:
-    """What `git` printed; `problem` says why there is nothing: it is missing, failed, or was too slow."""
+    """The output of `git`; `problem` explains why there is none: it is missing, failed, or was too slow."""
 
     data: bytes = b""
     problem: str = ""
@@ -75,7 +75,7 @@ class GitProcess:
     def output(
         self, timeout_s: float, *, accepted: Collection[int] = (0,), most: int = 64 << 20
     ) -> GitOutput:
-        """What it prints, at most the first bytes; kills a process that does not end in time.
+        """The output of the process, at most its first bytes; kills a process that does not end in time.
 
         Args:
             timeout_s: How long it may take from now on.
@@ -101,17 +101,17 @@ class GitProcess:
             if child.wait() in accepted:
                 return GitOutput(output)
             self._errors.seek(0)
-            said = self._errors.read(_BLOCK).decode("utf-8", "replace").strip().partition("\n")[0]
-            return GitOutput(problem=f"git failed: {said.removeprefix('fatal: ')[:_MAX_PROBLEM]}")
+            message = self._errors.read(_BLOCK).decode("utf-8", "replace").strip().partition("\n")[0]
+            return GitOutput(problem=f"git failed: {message.removeprefix('fatal: ')[:_MAX_PROBLEM]}")
 
     def kill(self) -> None:
-        """Ends it, if its output is not wanted after all; a waiting call of `output` returns a problem."""
+        """Ends the process; a waiting call of `output` returns a problem."""
         if self._child:
             self._child.kill()
 
 
 def _read(stream: IO[bytes], most: int, blocks: list[bytes]) -> None:
-    """Reads to the end, or past `most` bytes; a thread does so where pipes have no timeout (Windows)."""
+    """Reads to the end, or past `most` bytes; runs in a thread, since pipes have no timeout on Windows."""
     size = 0
     while size <= most and (block := os.read(stream.fileno(), _BLOCK)):
         blocks.append(block)
@@ -120,15 +120,15 @@ def _read(stream: IO[bytes], most: int, blocks: list[bytes]) -> None:
 
 @dataclass(frozen=True)
 class RepositorySettings:
-    """What a repository's configuration says."""
+    """The settings in a repository's configuration."""
 
     without_filters: tuple[str, ...] = ()  # options that switch off its filters, to compare contents
     remote: str = ""  # the URL of `origin`, perhaps with credentials; empty without one
-    problem: str = ""  # why these options are not known, or do not suffice
+    problem: str = ""  # why these options are unknown, or do not suffice
 
     @classmethod
     def read(cls, folder: Path) -> RepositorySettings:
-        """Those of the repository that a folder is in."""
+        """Reads the settings of the repository that a folder is in."""
         process = GitProcess(folder, _SETTINGS)
         output = process.output(_SETTINGS_TIMEOUT_S, accepted=(0, 1), most=_MAX_SETTINGS)
         if output.problem:
@@ -163,6 +163,6 @@ def git_folder(work_tree: Path) -> Path:
     dot_git = work_tree / ".git"
     if not dot_git.is_file():
         return dot_git
-    own = work_tree / read_text(dot_git).removeprefix("gitdir:").strip()
-    common = own / "commondir"
-    return own / read_text(common).strip() if common.is_file() else own
+    worktree_folder = work_tree / read_text(dot_git).removeprefix("gitdir:").strip()
+    common = worktree_folder / "commondir"
+    return worktree_folder / read_text(common).strip() if common.is_file() else worktree_folder

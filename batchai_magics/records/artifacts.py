@@ -1,9 +1,9 @@
-"""What a run saved under a name: files with their steps, sizes and digests, as ranks record them.
+"""The artifacts of a run: saved files with their steps, sizes and digests, as ranks record them.
 
-Each rank appends lines to a file of its own. The copy of a file is made beside them, as a part; then a line
-that names the part says what it will be, the part is renamed to its place, and a second line says what it is.
-A line with a part counts once there is no such part: whenever a kill comes, the old file or the new one is
-there, and listed. What is not a line of JSON was cut off by a kill.
+Each rank appends lines to its own file. A saved file is first copied to a part beside it; then a line that
+names the part describes the artifact, the part is renamed to its final path, and a second line describes the
+artifact again. A line with a part counts once the part no longer exists: whenever the process is killed,
+either the old file or the new one exists and is listed. A line that is not JSON was cut off by a kill.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Artifact:
     name: str  # the name that it was saved under
     path: str  # its path in `directory_id`
     size_bytes: int
-    step: int | None = None  # the step that it belongs to, if that was given
-    sha256: str = ""  # the SHA-256 of its bytes; empty for a file of `./outputs`, which nobody saved
+    step: int | None = None  # the step that it belongs to, if any
+    sha256: str = ""  # the SHA-256 of its bytes; empty for a file of `./outputs`
     saved: datetime | None = None  # when it was saved, in UTC
     rank: int | None = None  # the rank that saved it; None where it is unknown
     attempt: int = 1  # the attempt that saved it
@@ -49,14 +49,14 @@ class Artifact:
 def artifacts_in(files: Mapping[str, bytes]) -> list[Artifact]:
     """The artifacts in the record files of a run, in the order in which they were saved.
 
-    Of a part, only the name counts.
+    Only the names of parts matter, not their contents.
     """
     artifacts: dict[str, Artifact] = {}
     lines = [line for name, data in files.items() if not name.endswith(PART) for line in _lines(data)]
     pending = {name.rpartition("/")[2] for name in files if name.endswith(PART)}
     pending |= {line["part"] for line in lines if line.get("discarded")}
-    kept = [line for line in lines if line.keys() >= _TYPES.keys() and line.get("part") not in pending]
-    for line in sorted(kept, key=lambda line: float(line["time"])):
+    complete = [line for line in lines if line.keys() >= _TYPES.keys() and line.get("part") not in pending]
+    for line in sorted(complete, key=lambda line: float(line["time"])):
         artifacts.pop(line["path"], None)
         artifacts[line["path"]] = Artifact(
             name=line["name"],
@@ -72,9 +72,9 @@ def artifacts_in(files: Mapping[str, bytes]) -> list[Artifact]:
 
 
 def _lines(data: bytes) -> Iterator[dict[str, Any]]:
-    """The complete lines of a record file; what is no record was cut off, or written by something else.
+    """The records in the complete lines of a record file; other lines were cut off or are foreign.
 
-    The fields of a record have the types, as far as they are there.
+    The fields of a record that exist have the types of `_TYPES`.
     """
     for text in data.split(b"\n")[:-1]:
         with contextlib.suppress(ValueError):

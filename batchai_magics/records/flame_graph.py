@@ -60,7 +60,7 @@ def speedscope(profile: RunProfile) -> str:
 
 @dataclass
 class _FlameFrame:
-    """A function below others, with the seconds that all ranks were in it, by activity."""
+    """A function in a call path, with the seconds that all ranks spent in it, by activity."""
 
     name: str
     seconds: dict[Activity, float] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class _FlameFrame:
         return 1 + max((box.depth for box in self.inner.values()), default=0)
 
     def add(self, names: Sequence[str], activity: Activity, seconds: float) -> None:
-        """Adds a stack, from the function below this one."""
+        """Adds a stack, from the function called by this one."""
         self.seconds[activity] = self.seconds.get(activity, 0.0) + seconds
         if names:
             self.inner.setdefault(names[0], _FlameFrame(names[0])).add(names[1:], activity, seconds)
@@ -86,7 +86,7 @@ class _FlameFrame:
 def flame_graph(profile: RunProfile) -> str:
     """The samples of all ranks as an SVG: callers above, as wide as their time, coloured by activity.
 
-    It needs no script: a box that the pointer rests on tells its function and share.
+    It needs no script: the tooltip of a box names its function and share.
     """
     root = _FlameFrame(profile.job)
     for rank in profile.sampled:
@@ -95,9 +95,9 @@ def flame_graph(profile: RunProfile) -> str:
             root.add(names, sample.activity, sample.count / rank.count * rank.seconds)
     height = _TOP + root.depth * _ROW + 8
     legend = (
-        f'<rect x="{8 + at * 130}" y="26" width="12" height="12" fill="{color}"/>'
-        f'<text x="{24 + at * 130}" y="36">{activity.value}</text>'
-        for at, (activity, color) in enumerate(_COLORS.items())
+        f'<rect x="{8 + index * 130}" y="26" width="12" height="12" fill="{color}"/>'
+        f'<text x="{24 + index * 130}" y="36">{activity.value}</text>'
+        for index, (activity, color) in enumerate(_COLORS.items())
     )
     return "\n".join(
         [
@@ -117,20 +117,20 @@ def _drawn(box: _FlameFrame, *, x: float, y: float, scale: float, total: float) 
     width = box.total * scale
     if width < _MIN_WIDTH:
         return
-    activity = max(box.seconds, key=lambda each: box.seconds[each])
+    activity = max(box.seconds, key=lambda activity: box.seconds[activity])
     share = f"{box.name}: {box.total / total:.1%} of the time, {box.total:.2f} s"
     yield (
         f'<g><title>{_safe(share)}</title><rect x="{x:.1f}" y="{y}" width="{max(width - 0.5, 0.3):.1f}"'
         f' height="{_ROW - 1}" fill="{_COLORS[activity]}"/>'
         f'<text x="{x + 3:.1f}" y="{y + _ROW - 5}">{_safe(box.name, width - 6)}</text></g>'
     )
-    for each in box.inner.values():
-        yield from _drawn(each, x=x, y=y + _ROW, scale=scale, total=total)
-        x += each.total * scale
+    for inner in box.inner.values():
+        yield from _drawn(inner, x=x, y=y + _ROW, scale=scale, total=total)
+        x += inner.total * scale
 
 
 def _safe(text: str, width: float = float("inf")) -> str:
-    """A text that XML may hold, as much of it as fits."""
+    """A text escaped for XML, cut to a width in pixels."""
     clean = "".join(char if char.isprintable() else "?" for char in text)
     if len(clean) * _CHAR > width:
         clean = f"{clean[: max(0, int(width / _CHAR) - 1)]}…" if width > 3 * _CHAR else ""

@@ -12,7 +12,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
 MAX_BYTES = 16 << 20  # of a response
-TOTAL_TIMEOUTS = 2  # the whole exchange takes at most so many timeouts, however slowly bytes come
+TOTAL_TIMEOUTS = 2  # the limit of the whole exchange, as a multiple of the timeout
 _MOST_OF_ERROR = 1 << 16  # bytes
 
 
@@ -35,7 +35,7 @@ def send(url: str, data: bytes | None, headers: Mapping[str, str], *, timeout_s:
     def exchange() -> None:
         try:
             future.set_result(_exchange(url, data, headers, timeout_s))
-        except BaseException as error:  # noqa: BLE001 raised by whoever waits for it
+        except BaseException as error:  # noqa: BLE001 raised in the waiting thread
             future.set_exception(error)
 
     threading.Thread(target=exchange, daemon=True).start()  # a slow response cannot be interrupted

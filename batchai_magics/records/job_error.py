@@ -1,4 +1,4 @@
-"""Why a job failed: the process, the place in the user's code, the exception and the last lines."""
+"""Why a job failed: the process, the location in the user's code, the exception and the last lines."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ class RaisedError(NamedTuple):
 
 
 def is_library(file: str) -> bool:
-    """Whether a file of Python code is an installed package, Python's own or what starts a script."""
+    """Whether a file of Python code belongs to an installed package, to Python, or to a script's starter."""
     return _LIBRARY.search(file) is not None
 
 
 def raised_in(lines: Sequence[str]) -> RaisedError | None:
-    """The exception of the last traceback in these lines, and the innermost place that is no library's.
+    """The exception of the last traceback in these lines, and its innermost location outside of libraries.
 
-    What Python ignores or raises in another thread counts only without another one. What stands before all
-    lines of a traceback, such as `[rank0]: `, is left out.
+    Exceptions that Python ignores or raises in another thread count only if there are no others. A prefix of
+    all lines of a traceback, such as `[rank0]: `, is removed.
     """
-    starts = [(at, match["prefix"]) for at, line in enumerate(lines) if (match := _START.match(line))]
+    starts = [(index, match["prefix"]) for index, line in enumerate(lines) if (match := _START.match(line))]
     fatal = [start for start in starts if not (start[0] and _IGNORED.search(lines[start[0] - 1]))]
-    for at, prefix in reversed(fatal or starts):
-        if error := _raised([line.removeprefix(prefix) for line in lines[at + 1 :]]):
+    for index, prefix in reversed(fatal or starts):
+        if error := _raised([line.removeprefix(prefix) for line in lines[index + 1 :]]):
             return error
     return None if starts else _syntax_error(lines)
 
@@ -60,31 +60,31 @@ def raised_in(lines: Sequence[str]) -> RaisedError | None:
 def _raised(lines: Sequence[str]) -> RaisedError | None:
     """The exception below the frames of a traceback."""
     frames: list[tuple[str, int]] = []
-    for at, line in enumerate(lines):
+    for index, line in enumerate(lines):
         if match := _FRAME.match(line):
             frames.append((match["file"], int(match["line"])))
         elif frames and line[:1].strip():
             user_frames = [frame for frame in frames if not is_library(frame[0])] or frames
-            return RaisedError(_message(lines[at:])[:MAX_TEXT], *user_frames[-1])
+            return RaisedError(_message(lines[index:])[:MAX_TEXT], *user_frames[-1])
     return None
 
 
 def _message(lines: Sequence[str]) -> str:
-    """An exception in one line: what follows a colon, or NCCL's last error, is on a later line."""
-    first, *others = [line.strip() for line in lines[:_MESSAGE_LINES] if line.strip()]
-    if _LAST_ERROR in others[:-1]:
-        return f"{first}: {others[others.index(_LAST_ERROR) + 1]}"
-    return f"{first} {others[0]}" if others and first.endswith(":") else first
+    """An exception in one line; the text after a colon, or NCCL's last error, is on a later line."""
+    first, *other_lines = [line.strip() for line in lines[:_MESSAGE_LINES] if line.strip()]
+    if _LAST_ERROR in other_lines[:-1]:
+        return f"{first}: {other_lines[other_lines.index(_LAST_ERROR) + 1]}"
+    return f"{first} {other_lines[0]}" if other_lines and first.endswith(":") else first
 
 
 def _syntax_error(lines: Sequence[str]) -> RaisedError | None:
     """The error of a script that Python cannot read, which has no heading."""
-    ends = [at for at, line in enumerate(lines) if _UNREADABLE.match(line)]
+    ends = [index for index, line in enumerate(lines) if _UNREADABLE.match(line)]
     return _raised(lines[max(0, ends[-1] - 4) : ends[-1] + 1]) if ends else None
 
 
 class SourcePaths(NamedTuple):
-    """How places in a job's copy of the user's files are shown: as the user's own."""
+    """Translates paths in a job's copy of the user's files into the user's own paths."""
 
     folder: str = ""  # the name of the folder with the copy that was sent; empty without one
     run: str = ""  # the name of the run's folder, in which working directories are
@@ -98,7 +98,7 @@ class SourcePaths(NamedTuple):
 
     @property
     def copies(self) -> str:
-        """What precedes the user's own paths, as an expression of Python and JavaScript; maybe empty."""
+        """A regular expression (Python, JavaScript) for the prefix of the user's own paths; maybe empty."""
         folders = [re.escape(self.folder)] * bool(self.folder)
         folders += [rf"{re.escape(self.run)}/workdir/[^/\"'\n]+"] * bool(self.run)
         copy = f"(?:{'|'.join(folders)})/"
@@ -138,7 +138,7 @@ NO_PATHS = SourcePaths()
 
 
 def traceback_sign(raised: RaisedError, paths: SourcePaths) -> str:
-    """That a job goes on although an exception was printed."""
+    """The sentence for a job that continues although an exception was printed."""
     return f"stderr has a traceback, and the job goes on: {paths.location(raised)}: {raised.exception}"
 
 
@@ -178,12 +178,12 @@ class JobError(NamedTuple):
     @property
     def cause(self) -> str:
         """The failure without job and time: `rank 2, cell line 11: KeyError: 'labels'`."""
-        who = "" if self.rank is None else f"rank {self.rank}"
-        where = ", ".join(filter(None, (who, self.place)))
+        rank = "" if self.rank is None else f"rank {self.rank}"
+        where = ", ".join(filter(None, (rank, self.place)))
         return f"{where}: {self.reason}" if where else self.reason
 
     def to_data(self) -> dict[str, Any]:
-        """The error as JSON, without what is not known."""
+        """The error as JSON, without unknown fields."""
         fields = {
             "message": self.sentence,
             "rank": self.rank,
@@ -199,19 +199,19 @@ class JobError(NamedTuple):
 
     def bounded(self) -> JobError:
         """The error with as many last lines as there is room for."""
-        made = self._replace(
+        error = self._replace(
             reason=cut(self.reason),
             exception=cut(self.exception),
             place=cut(self.place),
             lines=tuple(map(cut, self.lines)),
             hints=tuple(map(cut, self.hints[:MAX_HINTS])),
         )
-        while made.lines:
-            text = json.dumps(made.to_data(), ensure_ascii=False)
+        while error.lines:
+            text = json.dumps(error.to_data(), ensure_ascii=False)
             if len(text.encode(errors="replace")) <= MAX_BYTES:
                 break
-            made = made._replace(lines=made.lines[1:])
-        return made
+            error = error._replace(lines=error.lines[1:])
+        return error
 
     def __str__(self) -> str:
         return "\n".join([self.sentence, *(f"  {line}" for line in self.lines), *self.hints])
@@ -232,12 +232,12 @@ class FailedProcess(NamedTuple):
 def error_of_process(
     process: FailedProcess, outputs: Sequence[LastOutput], paths: SourcePaths = NO_PATHS
 ) -> JobError:
-    """Why a process failed, of the last output on stderr, then on stdout; the job is left open."""
-    raised = [(output, error) for output in outputs if (error := raised_in(output.lines))]
+    """Why a process failed, from its last output on stderr, then on stdout; without the job's name."""
+    raised = [(output, exception) for output in outputs if (exception := raised_in(output.lines))]
     output = (
         raised[0][0] if raised else next((candidate for candidate in outputs if candidate.last_line), None)
     )
-    made = JobError(
+    error = JobError(
         job="",
         reason=_exit_reason(process, output),
         rank=process.rank,
@@ -247,13 +247,13 @@ def error_of_process(
         lines=_shown_lines(output, paths),
     )
     if not raised:
-        return made
-    exception = paths.with_user_paths(raised[0][1].exception)
-    return made._replace(reason=exception, exception=exception, place=paths.location(raised[0][1]))
+        return error
+    text = paths.with_user_paths(raised[0][1].exception)
+    return error._replace(reason=text, exception=text, place=paths.location(raised[0][1]))
 
 
 def _exit_reason(process: FailedProcess, output: LastOutput | None) -> str:
-    """How a process without an exception ended, with its last line if that tells of an error."""
+    """Why a process without an exception failed: its exit code, and its last line if that is an error."""
     text, last = f"exit code {process.exit_code}", output.last_line if output else ""
     line = _SHELL.sub("", last) if _ERROR_WORDS.search(last) else ""
     if process.meaning and not (line and process.exit_code in NOT_STARTED):
@@ -261,13 +261,13 @@ def _exit_reason(process: FailedProcess, output: LastOutput | None) -> str:
     return f"{text}: {line}" if line else text
 
 
-def error_of_preparation(node: str, exit_code: int | None, output: LastOutput | None, what: str) -> JobError:
-    """Why `what` failed on a node, a setup task or the preparation of a job; the job is left open."""
+def error_of_preparation(node: str, exit_code: int | None, output: LastOutput | None, step: str) -> JobError:
+    """Why a `step`, a setup task or preparation, failed on a node; without the job's name."""
     last = output.last_line if output else ""
-    place = f"{what} on {node}" if node else what
+    place = f"{step} on {node}" if node else step
     reason = last or ("no exit code" if exit_code is None else f"exit code {exit_code}")
-    made = JobError("", reason, node=node, exit_code=exit_code, place=place)
-    return made._replace(log=output.file if output else "", lines=_shown_lines(output, NO_PATHS))
+    error = JobError("", reason, node=node, exit_code=exit_code, place=place)
+    return error._replace(log=output.file if output else "", lines=_shown_lines(output, NO_PATHS))
 
 
 def _shown_lines(output: LastOutput | None, paths: SourcePaths) -> tuple[str, ...]:

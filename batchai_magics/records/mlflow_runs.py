@@ -57,7 +57,7 @@ class MlflowRun:
     ) -> None:
         self._api = _RestApi(uri, env, pauses_s)
         self._run, self._id = run, ""
-        self._unsent, self._sent = dict(run.parameters), set[str]()  # parameters, and names of those
+        self._unsent, self._sent = dict(run.parameters), set[str]()  # parameters, and names of sent ones
 
     def add_parameters(self, parameters: Mapping[str, str]) -> None:
         """Keeps parameters for the next request; MLflow never changes one that it has."""
@@ -87,10 +87,10 @@ class MlflowRun:
         self._api.post("runs/update", {"run_id": id, "status": status, "end_time": _millis(ended)})
 
     def _started(self) -> str:
-        """The id of the run, which is created unless it was exported before; its tags are sent."""
+        """The id of the run, which is created unless it was exported before; sends its tags."""
         name = self._run.experiment
-        if found := self._api.get("experiments/get-by-name", {"experiment_name": name}):
-            experiment = str(found["experiment"]["experiment_id"])
+        if existing := self._api.get("experiments/get-by-name", {"experiment_name": name}):
+            experiment = str(existing["experiment"]["experiment_id"])
         else:
             experiment = str(self._api.post("experiments/create", {"name": name})["experiment_id"])
         query = f"tags.`{GUID_TAG}` = '{self._run.guid}'"
@@ -121,7 +121,7 @@ class MlflowRun:
 
 
 class _RestApi:
-    """Sends requests with credentials; repeats those that create nothing if their connection is closed."""
+    """Sends requests with credentials; retries those that create nothing if their connection is closed."""
 
     def __init__(self, uri: str, env: Mapping[str, str], pauses_s: Sequence[float]) -> None:
         self._pauses_s = pauses_s
@@ -189,8 +189,8 @@ def _items(values: Mapping[str, str], max_chars: int) -> Iterator[dict[str, str]
 
 
 def _batches(items: Iterable[T], size: int) -> Iterator[Sequence[T]]:
-    rest = iter(items)
-    while batch := list(islice(rest, size)):
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
         yield batch
 
 

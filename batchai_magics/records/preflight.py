@@ -1,4 +1,4 @@
-"""What a preflight measured of a job's nodes and of pairs of them, and which nodes are bad or slow. Pure.
+"""The measurements of a preflight, of nodes and pairs of them, and which nodes are bad or slow. Pure.
 
 A measured value is compared with the median of all nodes; the facts of a node are compared with the most
 common ones.
@@ -30,7 +30,7 @@ class FindingKind(enum.Enum):
 
 
 class Finding(NamedTuple):
-    """What is wrong with a node, as a phrase."""
+    """A problem of a node, as a phrase."""
 
     node: str
     kind: FindingKind
@@ -43,7 +43,7 @@ class Finding(NamedTuple):
 
 
 class GpuHealth(NamedTuple):
-    """The state of one GPU. `ecc_errors` were not corrected; `is_slowed` is by heat or a lack of power."""
+    """The state of one GPU: its uncorrected `ecc_errors`; `is_slowed` by heat or a lack of power."""
 
     number: int
     memory_bytes: int
@@ -54,7 +54,7 @@ class GpuHealth(NamedTuple):
 
 
 class NodeCheck(NamedTuple):
-    """What was measured on a node; rates are in bytes per second, None if they were not measured.
+    """The measurements of a node; rates are in bytes per second, None if they were not measured.
 
     `problem` is why the node could not be checked, `machine` the name of its host. The clock is compared
     with the first node's.
@@ -85,7 +85,7 @@ class NodeCheck(NamedTuple):
 
 
 class PairCheck(NamedTuple):
-    """What two nodes measured together; `allreduce_s` is for 4 MiB, `rate` in bytes per second."""
+    """The measurements of two nodes together; `allreduce_s` is for 4 MiB, `rate` in bytes per second."""
 
     first: str
     second: str
@@ -174,7 +174,7 @@ class PreflightReport(NamedTuple):
 
 
 def _rated(nodes: Sequence[NodeCheck], pairs: Iterable[PairCheck]) -> list[NodeCheck]:
-    """The nodes with the rate to the best of at least two others: one slow partner makes no slow node."""
+    """The nodes with their best rate to at least two others, so that one slow partner does not count."""
     known, min_partners, rated = list(pairs), min(2, max(1, len(nodes) - 1)), []
     for node in nodes:
         rates = [pair.rate for pair in known if pair.rate and node.node in pair[:2]]
@@ -183,7 +183,7 @@ def _rated(nodes: Sequence[NodeCheck], pairs: Iterable[PairCheck]) -> list[NodeC
 
 
 def _own_problems(node: NodeCheck) -> Iterator[str]:
-    """What is wrong with a node whatever the others are like."""
+    """The problems of a node that do not depend on the others."""
     offset_s = node.clock_offset_s or 0.0
     if abs(offset_s) > MAX_CLOCK_S:
         yield f"its clock is {abs(offset_s):.1f} s {'ahead' if offset_s > 0 else 'behind'}"
@@ -201,14 +201,14 @@ def _own_problems(node: NodeCheck) -> Iterator[str]:
 
 
 def _differences(node: NodeCheck, nodes: Sequence[NodeCheck]) -> Iterator[str]:
-    """What a node has that most others have not, or the reverse; a majority is needed."""
-    pythons = _majority(other.python for other in nodes)
+    """Differences of a node from the majority of the others, if there is one."""
+    pythons = _majority(peer.python for peer in nodes)
     if pythons is not None and node.python != pythons:
         yield f"it has Python {node.python or '(unknown)'}, the others {pythons}"
-    gpu_count = _majority(len(other.gpus) for other in nodes)
+    gpu_count = _majority(len(peer.gpus) for peer in nodes)
     if gpu_count is not None and len(node.gpus) != gpu_count:
         yield f"it has {len(node.gpus)} GPU(s), the others {gpu_count}"
-    memory = [other.memory_bytes for other in nodes if other.memory_bytes]
+    memory = [peer.memory_bytes for peer in nodes if peer.memory_bytes]
     if node.memory_bytes and node.memory_bytes < LESS_MEMORY_SHARE * median(memory):
         yield f"it has {size_text(node.memory_bytes)} of memory, the others {size_text(median(memory))}"
     if different := list(_different_packages(node, nodes)):
@@ -217,15 +217,16 @@ def _differences(node: NodeCheck, nodes: Sequence[NodeCheck]) -> Iterator[str]:
 
 
 def _different_packages(node: NodeCheck, nodes: Sequence[NodeCheck]) -> Iterator[str]:
-    names = sorted({name for other in nodes for name in other.packages})
+    names = sorted({name for peer in nodes for name in peer.packages})
     for name in names:
-        own, common = node.packages.get(name, ""), _majority(other.packages.get(name, "") for other in nodes)
-        if common is not None and own != common:
-            yield f"{name} {own or 'missing'} (the others: {common or 'none'})"
+        version = node.packages.get(name, "")
+        common = _majority(peer.packages.get(name, "") for peer in nodes)
+        if common is not None and version != common:
+            yield f"{name} {version or 'missing'} (the others: {common or 'none'})"
 
 
 def _majority(values: Iterable[Any]) -> Any:
-    """What more than half of the nodes have; None if there is no such value."""
+    """The value that more than half of the nodes have; None if there is none."""
     counted = Counter(values)
     value, count = counted.most_common(1)[0] if counted else (None, 0)
     return value if 2 * count > counted.total() else None
@@ -233,9 +234,9 @@ def _majority(values: Iterable[Any]) -> Any:
 
 def _lonely(node: NodeCheck, pairs: Sequence[PairCheck]) -> Iterator[str]:
     """The problem of a node that could exchange data with no other one, while others could."""
-    own = [pair for pair in pairs if node.node in pair[:2]]
-    if own and all(pair.problem for pair in own) and any(not pair.problem for pair in pairs):
-        yield f"it could exchange data with no other node: {own[0].problem}"
+    own_pairs = [pair for pair in pairs if node.node in pair[:2]]
+    if own_pairs and all(pair.problem for pair in own_pairs) and any(not pair.problem for pair in pairs):
+        yield f"it could exchange data with no other node: {own_pairs[0].problem}"
 
 
 _RATES = (
@@ -248,24 +249,24 @@ _RATES = (
 
 def _slowness(node: NodeCheck, nodes: Sequence[NodeCheck]) -> Iterator[str]:
     for field, words, share in _RATES:
-        rates = [rate for other in nodes if (rate := getattr(other, field))]
-        own = getattr(node, field)
-        if own and own < share * median(rates):
-            yield f"{words} {size_text(own)}/s, the median is {size_text(median(rates))}/s"
+        rates = [rate for peer in nodes if (rate := getattr(peer, field))]
+        node_rate = getattr(node, field)
+        if node_rate and node_rate < share * median(rates):
+            yield f"{words} {size_text(node_rate)}/s, the median is {size_text(median(rates))}/s"
 
 
 def pairs_to_repeat(nodes: Sequence[NodeCheck], pairs: Iterable[PairCheck]) -> set[tuple[str, str]]:
-    """The best pair of each node whose exchanges are slow, so that it is measured once more."""
+    """The best pair of each node whose exchanges are slow, to be measured again."""
     known = [pair for pair in pairs if pair.rate]
     rated = [node._replace(processor_rate=None, memory_rate=None, disk_rate=None) for node in nodes]
     slow = slow_nodes(_rated([node for node in rated if not node.problem], known))
-    own = {name: [pair for pair in known if name in pair[:2]] for name in slow}
-    best = (max(each, key=lambda pair: pair.rate or 0.0) for each in own.values())
+    pairs_by_node = {name: [pair for pair in known if name in pair[:2]] for name in slow}
+    best = (max(node_pairs, key=lambda pair: pair.rate or 0.0) for node_pairs in pairs_by_node.values())
     return {(pair.first, pair.second) for pair in best}
 
 
 def slow_nodes(nodes: Sequence[NodeCheck]) -> set[str]:
-    """The nodes whose measured rates are low, so that they are measured once more."""
+    """The nodes whose measured rates are low, to be measured again."""
     return {node.node for node in nodes if any(_slowness(node, nodes))}
 
 

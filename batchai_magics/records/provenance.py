@@ -1,4 +1,4 @@
-"""The provenance of a run: what was submitted, and the hardware and software of its machines."""
+"""The provenance of a run: its submission, and the hardware and software of its machines."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ _MAX_NAMES = 10  # of uploaded files
 
 @dataclass(frozen=True, repr=False)
 class Provenance:
-    """What ran, where and with which inputs; `submission` is None if the run has no record of it.
+    """The code, machines and inputs of a run; `submission` is None if the run has no record of it.
 
-    Printed, it is a summary; `submission.code.text`, `submission.git.diff` and `machines[0].packages` have
-    everything.
+    Its `repr` is a summary; `submission.code.text`, `submission.git.diff` and `machines[0].packages` are
+    complete.
     """
 
     run: str
@@ -153,8 +153,8 @@ def _submitted(record: Submission) -> Iterator[tuple[str, str]]:
         "; ".join(f"{name} = {variable_text(variable)}" for name, variable in record.variables.items()),
     )
     names = list(map(upload_name, record.uploads))
-    left = len(names) - _MAX_NAMES
-    yield "uploads", ", ".join([*names[:_MAX_NAMES], *([f"and {left} more"] if left > 0 else [])])
+    more_count = len(names) - _MAX_NAMES
+    yield "uploads", ", ".join([*names[:_MAX_NAMES], *([f"and {more_count} more"] if more_count > 0 else [])])
     yield "environment", " ".join(f"{name}={value}" for name, value in record.environment.items())
     yield "secrets", ", ".join(record.secrets)
     yield "image", record.image

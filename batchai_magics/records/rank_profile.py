@@ -1,4 +1,4 @@
-"""Where the time of a job's ranks goes, from sampled stacks: shares by activity, and lines of code."""
+"""How the ranks of a job spend their time, from sampled stacks: shares by activity, and lines of code."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from batchai_magics.untrusted_files import parse_json
 
 DIFFERS = 0.15  # how much larger a share is where a rank differs from the others
 _NONE = "(?!)"  # matches nothing
-HUNG_S = 2.0  # without an answer or stopped, of a rank that has samples too
-TOP_LINES, MIN_SHARE = 3, 0.01  # of the lines that are shown for a rank
+HUNG_S = 2.0  # time stopped or without an answer from which a rank with samples counts as hung
+TOP_LINES, MIN_SHARE = 3, 0.01  # the number and smallest share of the lines that are shown for a rank
 _OF_KERNEL = re.compile(r"/ipykernel_\d+/\d+\.py$")  # the file that a notebook's kernel names for a cell
 
 
 class Activity(Enum):
-    """What a rank does at a time."""
+    """The activity of a rank in a sample."""
 
     INPUT = "input"  # it loads or prepares data
     COMMUNICATION = "communication"  # a collective operation or a message, with the time that it waits there
@@ -35,7 +35,7 @@ class Activity(Enum):
 
 
 class _Signs(NamedTuple):
-    """Expressions by which an activity is recognised; those for functions match whole names."""
+    """Regular expressions that recognise an activity; those for functions match whole names."""
 
     libraries: str  # in paths of libraries' files
     files: str  # names of the job's own files; matched whole
@@ -86,7 +86,7 @@ _SIGNS = {
         r"\bsleep\(|\.(?:wait|join|acquire|accept|recv|poll|select|result|communicate)\(|\binput\(",
     ),
 }
-_SPENT = {  # what a rank does, and what may help
+_SPENT = {  # a phrase for each activity, and advice
     Activity.INPUT: (
         "wait{s} {share} of the time for {its} data loader",
         "More loader workers, prefetching or faster storage may help",
@@ -116,9 +116,9 @@ _SEVERAL = {"s": "", "its": "their", "they_wait": "they wait", "was": "were"}
 
 @dataclass(frozen=True)
 class StackSample:
-    """A stack of a rank, innermost function first, and how often it was seen.
+    """A stack of a rank, innermost function first, and how often it was sampled.
 
-    `place` is where the job's own code was, such as `train.py:33`.
+    `place` is the location in the job's own code, such as `train.py:33`.
     """
 
     frames: tuple[Frame, ...]
@@ -129,11 +129,11 @@ class StackSample:
 
 @dataclass(frozen=True)
 class RankProfile:
-    """What a rank did within `seconds`; no samples if it runs no Python that can be sampled.
+    """The samples of a rank within `seconds`; none if it has no Python that can be sampled.
 
-    `way` is how it was sampled: by `py-spy`, or by a `signal` that has it write its stack. Of these seconds,
-    it was stopped, by a signal or a debugger, for `stopped_s`, and had not answered for the last `silent_s`,
-    as one that hangs in the kernel. It `is_unfinished` if py-spy did not finish. `other_count` samples had
+    `way` is how it was sampled: by `py-spy`, or by a `signal` on which it writes its stack. Of these seconds,
+    it was stopped, by a signal or a debugger, for `stopped_s`, and did not answer for the last `silent_s`, as
+    a process that hangs in the kernel. It `is_unfinished` if py-spy did not finish. `other_count` samples had
     rarer stacks, which are left out.
     """
 
@@ -149,7 +149,7 @@ class RankProfile:
 
     @property
     def is_hung(self) -> bool:
-        """Whether it was stopped or did not answer for so long that it differs from a rank that works."""
+        """Whether it was stopped or did not answer for at least `HUNG_S`, or all the time."""
         hung_s = max(self.stopped_s, self.silent_s)
         return hung_s >= HUNG_S or (hung_s > 0 and not self.count)
 
@@ -172,13 +172,13 @@ class RankProfile:
         for sample in self.samples:
             if sample.place and activity in (None, sample.activity):
                 counts[sample.place] += sample.count
-        shares = ((place, count / self.count) for place, count in counts.most_common(TOP_LINES))
-        return [(place, share) for place, share in shares if share >= MIN_SHARE]
+        shares = ((location, count / self.count) for location, count in counts.most_common(TOP_LINES))
+        return [(location, share) for location, share in shares if share >= MIN_SHARE]
 
 
 @dataclass(frozen=True)
 class RunProfile:
-    """Where the time of a job's ranks went."""
+    """The profiles of a job's ranks."""
 
     job: str
     ranks: tuple[RankProfile, ...]  # its ranks, in order
@@ -196,7 +196,7 @@ class RunProfile:
     ) -> RunProfile:
         """Reads the lines of `stack_dumps`; paths in the job's copy become the user's own.
 
-        `mask` replaces what looks like a secret in a stack.
+        `mask` replaces text that looks like a secret in a stack.
         """
         ranks = (parse(line, paths, mask) for line in lines)
         return cls(job, tuple(sorted(ranks, key=lambda rank: rank.rank)))
@@ -208,9 +208,9 @@ class RunProfile:
 
     @cached_property
     def difference(self) -> tuple[Activity, tuple[RankProfile, ...]] | None:
-        """In what at most half of the ranks spend clearly more of their time than the others, and which.
+        """The activity on which at most half of the ranks clearly spend more time, and these ranks.
 
-        Communication does not count: there, the others wait for them.
+        Communication does not count: in it, the others wait for them.
         """
         differences: list[tuple[float, Activity, tuple[RankProfile, ...]]] = []
         for activity in Activity:
@@ -223,14 +223,14 @@ class RunProfile:
 
     @property
     def different(self) -> tuple[int, ...]:
-        """The ranks that differ from the others in what they do, or since they hung or were stopped."""
+        """The ranks that differ from the others in their activities, or that hung or were stopped."""
         hung = [rank for rank in self.ranks if rank.is_hung]
         hung = hung if 2 * len(hung) <= len(self.ranks) else []
         busy = self.difference[1] if self.difference else ()
         return tuple(sorted({rank.rank for rank in (*hung, *busy)}))
 
     def of_most_frequent(self, count: int) -> RunProfile:
-        """The same with that many stacks of each rank."""
+        """The profile with the `count` most frequent stacks of each rank."""
         ranks = (
             replace(rank, samples=tuple(nlargest(count, rank.samples, key=lambda sample: sample.count)))
             for rank in self.ranks
@@ -239,7 +239,7 @@ class RunProfile:
 
     @cached_property
     def sentence(self) -> str:
-        """What to look at first, and what may help."""
+        """The main finding, and advice."""
         if not self.ranks:
             return f"No process of {self.job} was found."
         faults = "; ".join(self._faults)
@@ -249,7 +249,7 @@ class RunProfile:
             activity, ranks = self.difference
             others = self._others_text(activity, ranks)
         else:
-            activity = max(Activity, key=lambda each: sum(rank.shares[each] for rank in self.sampled))
+            activity = max(Activity, key=lambda activity: sum(rank.shares[activity] for rank in self.sampled))
             ranks, others = tuple(self.sampled), ""
         is_one = len(ranks) == 1 or not self.difference
         who = (
@@ -263,12 +263,12 @@ class RunProfile:
         share = _percent(sum(rank.shares[activity] for rank in ranks) / len(ranks))
         forms = _ONE if is_one else _SEVERAL
         words, advice = spent.format(share=share, **forms), advice.format(**forms)
-        place = next((f", at {place}" for place, _ in ranks[0].lines(activity)), "")
+        where = next((f", at {location}" for location, _ in ranks[0].lines(activity)), "")
         first = f"{faults[0].upper()}{faults[1:]}. " if faults else ""
-        return f"{first}{who} {words}{place}{others}. {advice}."
+        return f"{first}{who} {words}{where}{others}. {advice}."
 
     def __str__(self) -> str:
-        """The sentence, the shares of each rank, and what is to be known about them."""
+        """The sentence, the shares of each rank, and remarks on them."""
         text = "\n".join([self.sentence, "", *_aligned([self.titles, *self.rows]), "", *self.remarks])
         return "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)
 
@@ -287,24 +287,24 @@ class RunProfile:
                 str(rank.rank),
                 rank.node,
                 *(_percent(rank.shares[activity]) if rank.count else "" for activity in Activity),
-                ", ".join(f"{place} {_percent(share)}" for place, share in rank.lines()),
+                ", ".join(f"{location} {_percent(share)}" for location, share in rank.lines()),
             )
             for rank in self.ranks
         ]
 
     @cached_property
     def remarks(self) -> list[str]:
-        """How the samples were taken, where they are, and what is missing."""
+        """How the samples were taken, where they are saved, and what is missing."""
         count = sum(rank.count for rank in self.ranks)
         seconds = max((rank.seconds for rank in self.ranks), default=0.0)
         ways = Counter(rank.way for rank in self.sampled)
         how = "; py-spy on the nodes would sample more often" if ways["signal"] else ""
         by = " and ".join(sorted(ways))
-        taken = [f"{count:,} samples in {seconds:.0f} s, by {by}{how}."] if count else []
-        kept = [f"Kept with the run: {', '.join(self.files)}"] if self.files else []
+        sampling = [f"{count:,} samples in {seconds:.0f} s, by {by}{how}."] if count else []
+        saved = [f"Kept with the run: {', '.join(self.files)}"] if self.files else []
         other = sum(rank.other_count for rank in self.ranks)
         rare = [f"{other:,} more had rarer stacks, which are left out."] if other else []
-        return [*taken, *rare, *self.notes, *kept]
+        return [*sampling, *rare, *self.notes, *saved]
 
     def to_data(self) -> dict[str, object]:
         """The profile as JSON."""
@@ -322,7 +322,9 @@ class RunProfile:
                     "samples": rank.count,
                     "seconds": round(rank.seconds, 1),
                     "shares": {activity.value: round(share, 4) for activity, share in rank.shares.items()},
-                    "lines": [{"place": place, "share": round(share, 4)} for place, share in rank.lines()],
+                    "lines": [
+                        {"place": location, "share": round(share, 4)} for location, share in rank.lines()
+                    ],
                 }
                 for rank in self.ranks
             ],
@@ -332,11 +334,11 @@ class RunProfile:
         return median_low([rank.shares[activity] for rank in self.sampled] or [0.0])
 
     def _others_text(self, activity: Activity, ranks: Sequence[RankProfile]) -> str:
-        """What the others do, and that they wait for these ranks in communication, where they do."""
-        others = [rank.shares[Activity.COMMUNICATION] for rank in self.sampled if rank not in ranks]
-        waits = sum(others) / len(others)
+        """The share of the other ranks, and whether they wait for these ranks in communication."""
+        other_shares = [rank.shares[Activity.COMMUNICATION] for rank in self.sampled if rank not in ranks]
+        waits = sum(other_shares) / len(other_shares)
         more = waits - max(rank.shares[Activity.COMMUNICATION] for rank in ranks)
-        is_one = len(others) == 1
+        is_one = len(other_shares) == 1
         text = f", the other{'s' * (not is_one)} {_percent(self._median_share(activity))}"
         if more < DIFFERS:
             return text
@@ -344,7 +346,7 @@ class RunProfile:
 
     @property
     def _faults(self) -> list[str]:
-        """Which ranks have no samples, or hung for a part of the time; those that hung come first."""
+        """The ranks without samples, and those that hung for a part of the time; the latter first."""
         ranks_by_fault: dict[str, list[int]] = {}
         for rank in sorted(self.ranks, key=lambda rank: not rank.is_hung):
             if rank.is_hung or not rank.count:
@@ -377,20 +379,21 @@ def parse(line: str | bytes, paths: SourcePaths, mask: Callable[[str], str]) -> 
 
 
 def activity_of(frames: Sequence[Frame], code: Mapping[str, str], *, is_idle: bool | None) -> Activity:
-    """What a process does in a stack.
+    """The activity of a process in a stack.
 
-    Loading of data and checkpoints are whatever runs below their functions. Otherwise the innermost function
-    of the job's own code counts, and those of libraries that it has called.
+    Everything called by functions that load data or save checkpoints counts as that. Otherwise the innermost
+    function of the job's own code counts, and the library functions that it has called.
 
     Args:
         frames: Its functions, the innermost first.
         code: Lines of code, by `FILE:LINE`.
         is_idle: Whether the processor did not run it; None if that is not known.
     """
-    own = own_frame(frames)
-    inner = frames[: frames.index(own) + 1] if own else ()
+    user_frame = own_frame(frames)
+    inner = frames[: frames.index(user_frame) + 1] if user_frame else ()
     for activity in (Activity.CHECKPOINT, Activity.INPUT):
-        if any(_is_in(activity, frame) for frame in frames) or (own and _is_at(activity, own, code)):
+        is_at_user_line = user_frame is not None and _is_at(activity, user_frame, code)
+        if is_at_user_line or any(_is_in(activity, frame) for frame in frames):
             return activity
     for frame in inner:
         for activity in (Activity.COMMUNICATION, Activity.COMPUTATION):
@@ -433,7 +436,7 @@ def _location_text(frame: Frame | None, paths: SourcePaths) -> str:
 
 
 def _fault(rank: RankProfile) -> str:
-    """Why a rank has no samples, or too few; it follows its name, with forms for one or several ranks."""
+    """Why a rank has no or too few samples: a predicate, with forms for one or several ranks."""
     if rank.is_unfinished and not rank.count:
         return "{was} not sampled: py-spy did not finish"
     if rank.is_hung and rank.stopped_s >= rank.silent_s / 2:

@@ -1,4 +1,4 @@
-"""The Python stacks of a job's ranks, and which rank is somewhere else than the others."""
+"""The Python stacks of a job's ranks, and which ranks differ from the others."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from batchai_magics.untrusted_files import parse_json
 
 _FRAME = re.compile(r'^  File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<function>.*)$')
 _CURRENT = "Current thread"
-SAMPLE_PAUSE_S = 2.0  # between two samples: a rank that is elsewhere then does not hang
-# what starts a job's script, and is of no interest
+SAMPLE_PAUSE_S = 2.0  # between two samples: a rank whose stack has changed does not hang
+# files that start a job's script, whose frames are left out
 _LAUNCHERS = ("run_script.py", "run_cell.py", "run_function.py")
 
 
 class Frame(NamedTuple):
-    """A function that a process is in."""
+    """A function that a process executes, and its current line."""
 
     file: str
     line: int
@@ -34,10 +34,10 @@ class Frame(NamedTuple):
 
 @dataclass(frozen=True)
 class RankStack:
-    """The stack of a rank, innermost function first; no frames if it runs no Python that can be asked.
+    """The stack of a rank, innermost function first; no frames if it has no Python that writes its stacks.
 
-    `text` is what faulthandler wrote: all threads of the process. One that `is_stopped`, by a signal or a
-    debugger, has none.
+    `text` is faulthandler's output, with all threads of the process; it is empty if the process `is_stopped`,
+    by a signal or a debugger.
     """
 
     rank: int
@@ -69,14 +69,14 @@ class RankStacks:
     def groups(self) -> tuple[tuple[RankStack, ...], ...]:
         """Ranks whose own code is in the same function, or if all are, at the same line; the smallest first.
 
-        What libraries do below that line, and who called the function, makes no difference.
+        Library frames below that line and the callers of the function are ignored.
         """
         lines = [rank.user_frame or rank.is_stopped for rank in self.ranks]
         functions = [(line.file, line.function) if isinstance(line, Frame) else line for line in lines]
         keys: Sequence[object] = functions if len(set(functions)) > 1 else lines
         counts = Counter(keys)
         return tuple(
-            tuple(rank for rank, own in zip(self.ranks, keys, strict=True) if own == key)
+            tuple(rank for rank, rank_key in zip(self.ranks, keys, strict=True) if rank_key == key)
             for key in sorted(counts, key=lambda key: counts[key])
         )
 
@@ -87,24 +87,24 @@ class RankStacks:
 
     @property
     def different(self) -> tuple[int, ...]:
-        """The ranks that are not where more than half of all are; empty if there is no such place."""
-        *others, most = self.groups or ((),)
+        """The ranks outside of the group with more than half of all ranks; empty without such a group."""
+        *smaller_groups, most = self.groups or ((),)
         is_most = len(most) * 2 > len(self.ranks)
-        return tuple(sorted(rank.rank for group in others for rank in group)) if is_most else ()
+        return tuple(sorted(rank.rank for group in smaller_groups for rank in group)) if is_most else ()
 
     @property
     def sentence(self) -> str:
-        """What the stacks say, in one sentence."""
+        """The summary of the stacks, in one sentence."""
         if not self.ranks:
             return f"No process of {self.job} was found."
-        places = []
+        clauses = []
         for group in self.groups:
-            place, verb = group[0].user_frame, "is" if len(group) == 1 else "are"
-            where = f"{verb} in {place}" if place else f"run{'s' * (len(group) == 1)} no Python to ask"
+            frame, verb = group[0].user_frame, "is" if len(group) == 1 else "are"
+            where = f"{verb} in {frame}" if frame else f"run{'s' * (len(group) == 1)} no Python to ask"
             if group[0].is_stopped:
                 where = f"{verb} stopped (by a signal or a debugger)"
-            places.append(f"{named_ranks(group)} {where}")
-        parts = "; ".join(places)
+            clauses.append(f"{named_ranks(group)} {where}")
+        parts = "; ".join(clauses)
         if len(self.groups) == 1:
             return f"{parts[0].upper()}{parts[1:]}."
         if not self.different:
@@ -159,10 +159,10 @@ def duration_text(seconds: float) -> str:
 def standstill_finding(
     sample: Callable[[], RankStacks], *, is_idle: bool, pause_s: float = SAMPLE_PAUSE_S
 ) -> str | None:
-    """Where the ranks of a job that prints nothing are, empty if that is not known; None if the job works.
+    """Where the ranks of a silent job are, empty if that is unknown; None if the job works.
 
-    It works unless its processors are idle or its ranks are in the same places in two samples. `sample` asks
-    them, and gives no ranks if they cannot be asked.
+    A job works unless its processors are idle or its stacks are equal in two samples. `sample` collects the
+    stacks; it returns no ranks if that is impossible.
     """
     stacks = sample()
     if is_idle:
@@ -181,7 +181,7 @@ def parse(line: str | bytes, paths: SourcePaths = NO_PATHS) -> RankStack:
 
 
 def frames_of(text: str) -> tuple[Frame, ...]:
-    """The frames of the thread that took the signal, the main one, without what started the script."""
+    """The frames of the thread that took the signal, the main one, without those that start the script."""
     _, _, current = text.rpartition(_CURRENT)
     block = current.partition("\n\n")[0].splitlines()[1:]
     matches = (_FRAME.match(line) for line in block)
@@ -193,8 +193,8 @@ def frames_of(text: str) -> tuple[Frame, ...]:
 
 def own_frame(frames: Sequence[Frame]) -> Frame | None:
     """The innermost function of the job's own code, or else of all; None without any."""
-    own = (frame for frame in frames if not is_library(frame.file))
-    return next(own, frames[0] if frames else None)
+    user_frames = (frame for frame in frames if not is_library(frame.file))
+    return next(user_frames, frames[0] if frames else None)
 
 
 def named_ranks(ranks: Iterable[RankStack | int]) -> str:

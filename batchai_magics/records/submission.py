@@ -1,4 +1,4 @@
-"""What the submitter of a run knows: its code, arguments, variables, git state and environment."""
+"""The record of a submission: code, arguments, variables, git state and environment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_DIFF = 256 << 10  # characters of the uncommitted diff
 
 
 class Code(NamedTuple):
-    """What was submitted: a `cell`, a `file`, or the `description` of a job; `is_cut` if too long."""
+    """The submitted code: a `cell`, a `file`, or the `description` of a job; `is_cut` if too long."""
 
     kind: str
     name: str
@@ -30,11 +30,11 @@ class Variable(NamedTuple):
     shape: tuple[int, ...] = ()
     dtype: str = ""
     size_bytes: int = 0  # as it was sent
-    digest: str = ""  # of what was sent
+    digest: str = ""  # of the bytes sent
 
 
 class GitState(NamedTuple):
-    """The working tree that the job was submitted from; `problem` says what is not known."""
+    """The working tree that the job was submitted from; `problem` explains what is unknown."""
 
     commit: str = ""
     branch: str = ""
@@ -61,7 +61,7 @@ class Submission(NamedTuple):
     python: str = ""  # of the submitter
     package: str = ""  # version of batchai_magics there
     resubmitted: str = ""  # the run whose submission this repeats
-    remedies: Mapping[str, str] = {}  # what the script may lack (`module x`), and what to write then
+    remedies: Mapping[str, str] = {}  # name or module that the script may lack (`module x`) → hint
 
     def to_text(self) -> str:
         """The text of the file `submission.json`."""
@@ -92,7 +92,7 @@ class Submission(NamedTuple):
 
 
 def made(kind: Any, data: Mapping[str, Any]) -> Any:
-    """A named tuple from the fields that it knows; lists become tuples."""
+    """A named tuple of this type from its known fields; lists become tuples."""
     known = {name: value for name, value in data.items() if name in kind._fields}
     return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in known.items()})
 

@@ -102,14 +102,14 @@ class AzureMLBackend(Backend):
         self._creation.check(job)
 
     def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:
-        """Keeps a job's files until it is created; there is nothing to create: clusters are the user's."""
+        """Keeps a job's files until it is created; creates nothing, as clusters belong to the user."""
         self._check_workspace(needs.job)
         self._creation.keep(needs.files)
         listed = {item.id.name: item for item in self.jobs.list(needs.job.parent)}
         return [listed[name] for name in run_names(list(listed), needs.job.name)[-MAX_RUNS:]]
 
     def show(self, id: ResourceId) -> Resource:
-        """The current resource; an experiment is there as soon as it is named."""
+        """The current resource; an experiment of any name exists."""
         self._check_workspace(id)
         if id.kind is Kind.JOB:
             return self.jobs.show(id)
@@ -134,8 +134,8 @@ class AzureMLBackend(Backend):
         if page is None or page.size is None:
             return Listing(resources[start:])
         end = start + page.size
-        following = replace(page, after=_token(*entries[end - 1])) if end < len(entries) else None
-        return Listing(resources[start:end], following)
+        next_page = replace(page, after=_token(*entries[end - 1])) if end < len(entries) else None
+        return Listing(resources[start:end], next_page)
 
     def _list(self, parent: ResourceId, kind: Kind) -> Sequence[tuple[datetime, Resource]]:
         """The resources of a kind, each with the time that it is listed by."""
@@ -159,9 +159,9 @@ class AzureMLBackend(Backend):
         self, ids: Collection[ResourceId], *, since: StatusSnapshot | None = None, wait_s: float = 0.0
     ) -> StatusSnapshot:
         """The state of jobs and clusters within the last seconds, one request each."""
-        own = [id for id in ids if id.workspace_id.key == self._workspace.key]
+        ids_here = [id for id in ids if id.workspace_id.key == self._workspace.key]
         return StatusSnapshot(
-            {id.key: resource for id in own if (resource := self._recent_resource(id)) is not None}
+            {id.key: resource for id in ids_here if (resource := self._recent_resource(id)) is not None}
         )
 
     def _recent_resource(self, id: ResourceId) -> Resource | None:
@@ -173,7 +173,7 @@ class AzureMLBackend(Backend):
             return None
 
     def jobs_ahead_of(self, job: Resource) -> Sequence[ResourceId]:
-        """None: the service does not tell the order of its queue."""
+        """Empty: the service does not report the order of its queue."""
         return ()
 
     def _update(self, id: ResourceId, patch: Patch) -> Resource:
@@ -248,7 +248,7 @@ class AzureMLBackend(Backend):
         self.connection.close()
 
     def _wait_reason(self, job: AzureJob) -> str:
-        """Why a job is queued: what the service says, and for nodes also what its cluster and quota say."""
+        """Why a job is queued: by its status or, if it waits for nodes, by its cluster and quota."""
         if job.status not in _AWAITING_NODES:
             return WAITING.get(job.status, "")
         cluster = self._recent_resource(ResourceId.parse(job.spec.cluster.id))
@@ -280,7 +280,7 @@ def _token(created: datetime, resource: Resource) -> str:
 
 
 def _start(entries: Sequence[tuple[datetime, Resource]], token: str) -> int:
-    """Where the page of a token starts: where its resource was, if that was deleted meanwhile."""
+    """The index where the page of a token starts; if its resource was deleted, by its creation time."""
     match = _TOKEN.fullmatch(token)
     if not match:
         raise api_errors.unknown_page(token)

@@ -50,7 +50,7 @@ _UNSUPPORTED = {
     "virtual_machine_configuration": "The nodes have the service's image, and jobs run in their own.",
     "node_setup": "There is no preparation of nodes: put mounts and preparation into the job.",
 }
-_SIZES_S, _USAGES_S = 3600.0, 60.0  # how long what was read is used
+_SIZES_S, _USAGES_S = 3600.0, 60.0  # cache TTLs
 KIND = "AmlCompute"
 _CLUSTER_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{2,31}")
 ADMIN = "azureuser"  # of a cluster on which nobody can log in
@@ -68,14 +68,14 @@ class Clusters:
 
     def create(self, id: ResourceId, spec: Spec) -> Cluster:
         """Creates an AmlCompute, or returns an identical one."""
-        wanted = cast("ClusterSpec", spec)
+        cluster_spec = cast("ClusterSpec", spec)
         if is_serverless(id):
             return self._serverless(id)
         for attribute, why in _UNSUPPORTED.items():
-            if getattr(wanted, attribute) is not None:
-                name = type(wanted).model_fields[attribute].alias
+            if getattr(cluster_spec, attribute) is not None:
+                name = type(cluster_spec).model_fields[attribute].alias
                 raise unsupported(f"properties.{name}", NAME, f"{why} Nothing was sent.")
-        _check_scale(wanted.scale_settings)
+        _check_scale(cluster_spec.scale_settings)
         try:
             existing = self.show(id)
         except NotFoundError:
@@ -83,11 +83,11 @@ class Clusters:
                 text = f"{id.name!r} is no name of a cluster on Azure Machine Learning"
                 fix = "3 to 32 letters, digits and hyphens, beginning with a letter"
                 raise SpecError([Problem("name", text, fix)], what=ClusterSpec.what) from None
-            self.location.known_size(wanted.vm_size)
-            body = cluster_body(wanted, self._connection.workspace.location)
+            self.location.known_size(cluster_spec.vm_size)
+            body = cluster_body(cluster_spec, self._connection.workspace.location)
             data = self._connection.create(self._connection.request("PUT", _path(id), body))
             return parse_cluster(data, id)
-        different = differences(wanted, existing.spec)
+        different = differences(cluster_spec, existing.spec)
         if different:
             error = api_errors.already_exists(id)
             text = f"{error.message} It has {'; '.join(different)}."
@@ -119,10 +119,10 @@ class Clusters:
         """Changes the scale of a cluster."""
         if is_serverless(id):
             raise _no_serverless("the nodes of serverless jobs come and go with them")
-        wanted = cast("ClusterPatch", patch).scale_settings
-        _check_scale(wanted)
+        new_scale = cast("ClusterPatch", patch).scale_settings
+        _check_scale(new_scale)
         self.show(id)  # raises NotFoundError with our message
-        scale = scale_body(wanted)
+        scale = scale_body(new_scale)
         body = {"properties": {"properties": {"scaleSettings": scale}}}
         self._connection.send(self._connection.request("PATCH", _path(id), body))
         return self.show(id)
@@ -156,8 +156,8 @@ class Clusters:
             items = self._node_items(cluster)
         except NotFoundError:  # the cluster was deleted
             return ()
-        own = (item for item in items if str(item.get("runId") or "") == run)
-        return [parse_node(item, job) for item in own]
+        items_of_run = (item for item in items if str(item.get("runId") or "") == run)
+        return [parse_node(item, job) for item in items_of_run]
 
     def _node_items(self, id: ResourceId) -> Sequence[Mapping[str, Any]]:
         items: list[Mapping[str, Any]] = []
@@ -179,7 +179,7 @@ class Clusters:
         return self._jobs.get(run, read) if run else None
 
     def _serverless(self, id: ResourceId) -> Cluster:
-        """What stands for the compute of jobs without a cluster: it has as many nodes as they need."""
+        """The stand-in cluster of jobs on serverless compute, which has as many nodes as they need."""
         scale = AutoScale(minimum_node_count=0, maximum_node_count=_MOST_SERVERLESS_NODES)
         spec = ClusterSpec(
             vm_size=self._connection.settings.size,
@@ -187,12 +187,12 @@ class Clusters:
             user_account_settings=UserAccountSettings(admin_user_name=ADMIN),
         )
         always = datetime.fromtimestamp(0, timezone.utc)
-        made = Provisioning(always, always)
-        return Cluster(id, spec, made, AllocationState.STEADY, always, NodeStateCounts())
+        provisioning = Provisioning(always, always)
+        return Cluster(id, spec, provisioning, AllocationState.STEADY, always, NodeStateCounts())
 
 
 def is_serverless(cluster: ResourceId) -> bool:
-    """Whether a cluster's name stands for compute that the service makes for each job."""
+    """Whether a cluster's name stands for compute that the service creates for each job."""
     return cluster.name.lower() in SERVERLESS
 
 
@@ -203,8 +203,9 @@ def _path(id: ResourceId) -> str:
 def _check_scale(scale: ScaleSettings | None) -> None:
     """Checks how many nodes a cluster may have.
 
-    Raises CapabilityError if running jobs are to be ended: the service's nodes leave when they idle,
-    SpecError if the cluster could never have a node.
+    Raises:
+        CapabilityError: Running jobs are to be ended; the service only removes idle nodes.
+        SpecError: The cluster could never have a node.
     """
     if scale is None:
         return
@@ -237,9 +238,10 @@ class LocationFacts:
         return next((size for size in self._sizes() if size.name.lower() == name.lower()), None)
 
     def known_size(self, name: str) -> SizeFacts:
-        """A VM size; of those that Batch AI knew, for somebody who may not read the service's list.
+        """A VM size; one of Batch AI's if the user may not read the service's list.
 
-        Raises NotFoundError if the location does not have it.
+        Raises:
+            NotFoundError: The location does not have it.
         """
         try:
             size_facts = self.size(name)
@@ -259,7 +261,7 @@ class LocationFacts:
         return size_facts
 
     def usages(self, location: str = "") -> Sequence[Mapping[str, Any]]:
-        """The usage of each quota, as it is now; by default of the workspace's location."""
+        """The current usage of each quota; by default of the workspace's location."""
         return [*self._connection.items(self._connection.location_request("usages", location))]
 
     def recent_usages(self) -> Sequence[Mapping[str, Any]]:
@@ -292,11 +294,11 @@ class SizeFacts:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> SizeFacts:
-        """Reads an item of `vmSizes`; ServiceError if a field is missing or invalid."""
+        """Reads an item of `vmSizes`; raises ServiceError if a field is missing or invalid."""
         size = ResponseObject.of(data, "the VM size")
-        listed = size.object("estimatedVMPrices")
-        is_hourly = listed.text("unitOfMeasure", "OneHour").lower() == _HOUR
-        values = [ResponseObject.of(item, "the price") for item in listed.items("values") if is_hourly]
+        price_list = size.object("estimatedVMPrices")
+        is_hourly = price_list.text("unitOfMeasure", "OneHour").lower() == _HOUR
+        values = [ResponseObject.of(item, "the price") for item in price_list.items("values") if is_hourly]
         return cls(
             name=size.text("name"),
             family=size.text("family", ""),
@@ -307,11 +309,11 @@ class SizeFacts:
                 for value in values
                 if value.text("osType", "Linux").lower() == "linux"
             },
-            currency=listed.text("billingCurrency", "USD"),
+            currency=price_list.text("billingCurrency", "USD"),
         )
 
     def price(self, *, is_spot: bool) -> float | None:
-        """The price of one node for an hour; None if the service does not tell it."""
+        """The price of one node for an hour; None if the service does not report it."""
         tiers = _SPOT_TIERS if is_spot else _DEDICATED_TIERS
         return next((self.prices[tier] for tier in tiers if self.prices.get(tier)), None)
 
@@ -326,7 +328,7 @@ _PROVISIONING = {state.value: state for state in ProvisioningState}
 
 def cluster_body(spec: ClusterSpec, location: str) -> dict[str, Any]:
     """The body that creates a cluster, with the credentials of its administrator."""
-    own: dict[str, Any] = {
+    compute: dict[str, Any] = {
         "osType": "Linux",
         "vmSize": spec.vm_size,
         "vmPriority": _PRIORITIES[spec.vm_priority],
@@ -335,13 +337,13 @@ def cluster_body(spec: ClusterSpec, location: str) -> dict[str, Any]:
     }
     user = spec.user_account_settings
     password = user.admin_user_password.get_secret_value() if user.admin_user_password else None
-    given = {"adminUserPassword": password, "adminUserSshPublicKey": user.admin_user_ssh_public_key}
-    secrets = {name: text for name, text in given.items() if text}
+    optional = {"adminUserPassword": password, "adminUserSshPublicKey": user.admin_user_ssh_public_key}
+    secrets = {name: text for name, text in optional.items() if text}
     if secrets:
-        own["userAccountCredentials"] = {"adminUserName": user.admin_user_name, **secrets}
+        compute["userAccountCredentials"] = {"adminUserName": user.admin_user_name, **secrets}
     if spec.subnet:
-        own["subnet"] = {"id": spec.subnet.id}
-    properties = {"computeType": KIND, "disableLocalAuth": not secrets, "properties": own}
+        compute["subnet"] = {"id": spec.subnet.id}
+    properties = {"computeType": KIND, "disableLocalAuth": not secrets, "properties": compute}
     return {"location": location, "properties": properties}
 
 
@@ -359,23 +361,23 @@ def scale_body(scale: ScaleSettings | None) -> dict[str, Any]:
 
 
 def is_cluster(data: Mapping[str, Any]) -> bool:
-    """Whether a compute is a cluster, and no compute instance or attached machine."""
+    """Whether a compute is a cluster, not a compute instance or attached machine."""
     return (data.get("properties") or {}).get("computeType") == KIND
 
 
 def parse_cluster(data: Mapping[str, Any], id: ResourceId) -> Cluster:
-    """The cluster of a response; ServiceError if a field is missing or invalid."""
-    answer = ResponseObject.of(data, "the compute")
-    compute = answer.object("properties")
-    own = compute.object("properties")
+    """The cluster of a response; raises ServiceError if a field is missing or invalid."""
+    response = ResponseObject.of(data, "the compute")
+    compute = response.object("properties")
+    inner = compute.object("properties")
     unknown = datetime.fromtimestamp(0, timezone.utc)
-    created = compute.time("createdOn", answer.object("systemData").time("createdAt", unknown))
+    created = compute.time("createdOn", response.object("systemData").time("createdAt", unknown))
     word = compute.text("provisioningState", "Succeeded").lower()
     state = _PROVISIONING.get(word, ProvisioningState.FAILED)
     provisioning = Provisioning(created, compute.time("modifiedOn", created), state)
-    priority = own.text("vmPriority", "Dedicated").lower()
-    account = own.object("userAccountCredentials")
-    subnet, scale = own.object("subnet"), own.object("scaleSettings")
+    priority = inner.text("vmPriority", "Dedicated").lower()
+    account = inner.object("userAccountCredentials")
+    subnet, scale = inner.object("subnet"), inner.object("scaleSettings")
     fewest, most = scale.number("minNodeCount", 0), scale.number("maxNodeCount", 0)
     settings = ScaleSettings(auto_scale=AutoScale(minimum_node_count=fewest, maximum_node_count=most))
     if fewest == most:
@@ -383,33 +385,33 @@ def parse_cluster(data: Mapping[str, Any], id: ResourceId) -> Cluster:
     return Cluster(
         id=id,
         spec=ClusterSpec(
-            vm_size=own.text("vmSize"),
+            vm_size=inner.text("vmSize"),
             vm_priority=VmPriority(priority),
             scale_settings=settings,
             user_account_settings=UserAccountSettings(admin_user_name=account.text("adminUserName", ADMIN)),
             subnet=ResourceRef(id=subnet.text("id")) if subnet.has("id") else None,
         ),
         provisioning=provisioning,
-        allocation_state=own.choice("allocationState", AllocationState, AllocationState.STEADY),
-        allocation_changed=own.time("allocationStateTransitionTime", provisioning.changed),
-        node_states=own.object("nodeStateCounts").model(NodeStateCounts),
-        errors=tuple(_errors(compute, own)),
+        allocation_state=inner.choice("allocationState", AllocationState, AllocationState.STEADY),
+        allocation_changed=inner.time("allocationStateTransitionTime", provisioning.changed),
+        node_states=inner.object("nodeStateCounts").model(NodeStateCounts),
+        errors=tuple(_errors(compute, inner)),
     )
 
 
-def _errors(compute: ResponseObject, own: ResponseObject) -> Iterator[ErrorDetail]:
-    """Why nodes are missing or unusable, each said once."""
-    seen = set()
-    for part in (*own.items("errors"), *compute.items("provisioningErrors")):
+def _errors(compute: ResponseObject, inner: ResponseObject) -> Iterator[ErrorDetail]:
+    """Why nodes are missing or unusable, without duplicates."""
+    messages = set()
+    for part in (*inner.items("errors"), *compute.items("provisioningErrors")):
         error = ResponseObject.of(part, "the error").object("error")
         message = error.text("message", "")
-        if message and message not in seen:
-            seen.add(message)
+        if message and message not in messages:
+            messages.add(message)
             yield ErrorDetail(code=error.text("code", "ComputeError"), message=message)
 
 
 def parse_node(data: Mapping[str, Any], job: ResourceId | None) -> Node:
-    """A node of a response, and the job that it runs; ServiceError if a field is missing or invalid."""
+    """A node of a response, with the job that it runs; raises ServiceError if a field is invalid."""
     node = ResponseObject.of(data, "the node")
     return Node(
         id=node.text("nodeId"),
@@ -420,18 +422,18 @@ def parse_node(data: Mapping[str, Any], job: ResourceId | None) -> Node:
     )
 
 
-def differences(wanted: ClusterSpec, existing: ClusterSpec) -> list[str]:
-    """What distinguishes a cluster from a wanted one, as `vmSize: Standard_D2, not Standard_NC6`."""
+def differences(requested: ClusterSpec, existing: ClusterSpec) -> list[str]:
+    """The differences of a cluster from the requested one, as `vmSize: Standard_D2, not Standard_NC6`."""
     pairs = {
-        "vmSize": (existing.vm_size.lower(), wanted.vm_size.lower()),
-        "vmPriority": (existing.vm_priority.value, wanted.vm_priority.value),
-        "scaleSettings": (_range_words(existing.scale_settings), _range_words(wanted.scale_settings)),
+        "vmSize": (existing.vm_size.lower(), requested.vm_size.lower()),
+        "vmPriority": (existing.vm_priority.value, requested.vm_priority.value),
+        "scaleSettings": (_range_words(existing.scale_settings), _range_words(requested.scale_settings)),
         "subnet": (
             existing.subnet.id.lower() if existing.subnet else "none",
-            wanted.subnet.id.lower() if wanted.subnet else "none",
+            requested.subnet.id.lower() if requested.subnet else "none",
         ),
     }
-    return [f"{name}: {here}, not {asked}" for name, (here, asked) in pairs.items() if here != asked]
+    return [f"{name}: {current}, not {new}" for name, (current, new) in pairs.items() if current != new]
 
 
 def _range_words(scale: ScaleSettings | None) -> str:

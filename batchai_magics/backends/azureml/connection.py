@@ -73,7 +73,7 @@ class WorkspaceInfo:
 
 @dataclass(frozen=True)
 class BlobRange:
-    """Bytes of a blob, and its size, version and time of change at that moment."""
+    """Bytes of a blob, and its size, version and time of modification when they were read."""
 
     data: bytes
     size: int
@@ -84,8 +84,8 @@ class BlobRange:
 class Connection(ArmClient):
     """Sends requests to a workspace and returns JSON; see `ArmClient`.
 
-    Throttled and failed requests are repeated within seconds, as Retry-After says; after that they raise
-    UnreachableError. Tokens are renewed as they expire.
+    Throttled and failed requests are retried within seconds, as Retry-After requires; after that they raise
+    UnreachableError. Tokens are renewed when they expire.
     """
 
     hints = HINTS
@@ -117,7 +117,7 @@ class Connection(ArmClient):
             yield from (item for item in page.get("value") or () if isinstance(item, Mapping))
 
     def pages(self, request: ArmRequest) -> Iterator[Mapping[str, Any]]:
-        """The pages of a list, requested lazily; of a next link only the query is used."""
+        """The pages of a list, requested lazily; only the query of a next link is used."""
         while True:
             page = self.request_json(request)
             yield page
@@ -128,12 +128,12 @@ class Connection(ArmClient):
 
     @cached_property
     def workspace(self) -> WorkspaceInfo:
-        """The facts of the workspace, read once; NotFoundError if it does not exist."""
+        """The facts of the workspace, read once; raises NotFoundError if it does not exist."""
         return WorkspaceInfo.from_wire(self.request_json(self.request("GET")))
 
     @cached_property
     def history_url(self) -> str:
-        """The address of the workspace's run history, asked once."""
+        """The address of the workspace's run history, requested once."""
         url = self.workspace.discovery_url or f"https://{self.workspace.location}.api.azureml.ms/discovery"
         with self.translated_errors():
             response = self._open_request("GET", url)
@@ -143,14 +143,15 @@ class Connection(ArmClient):
     def history_json(self, path: str) -> Mapping[str, Any]:
         """The JSON of the run history at a path below the workspace, such as `runs/resnet/details`.
 
-        Raises NotFoundError if there is no such run.
+        Raises:
+            NotFoundError: There is no such run.
         """
         url = f"{self.history_url}/history/v1.0{self.address.path}/{path}"
         response = self.send(ArmRequest("GET", url, version=""))
         return arm_protocol.parse_object(response.text(), url, self.hints)
 
     def send(self, request: ArmRequest, *, is_streamed: bool = False) -> HttpResponse:
-        """The response to a request; raises its error. A token that was refused is renewed once."""
+        """The response to a request, or raises the error in it; a refused token is renewed once."""
         try:
             return super().send(request, is_streamed=is_streamed)
         except ServiceError as error:
@@ -159,7 +160,7 @@ class Connection(ArmClient):
         return super().send(request, is_streamed=is_streamed)
 
     def token(self, scope: str) -> str:
-        """A token of the user for another service than these."""
+        """A token of the user for another service."""
         with self.translated_errors():
             return str(self._credential.get_token(scope).token)
 
@@ -168,22 +169,25 @@ class Connection(ArmClient):
         return {"Authorization": f"Bearer {self.token(_STORAGE_SCOPE)}"}
 
     def read_text(self, url: str, headers: Mapping[str, str]) -> str:
-        """The text of an answer of the storage.
+        """The text of a response of the storage.
 
-        Raises ServiceError if the storage refuses it, UnreachableError if the storage does not respond.
+        Raises:
+            ServiceError: The storage refuses the request.
+            UnreachableError: The storage does not respond.
         """
         return str(self._storage_response("GET", url, headers).text())
 
     def read_blob(
         self, url: str, offset: int, limit: int, authorization: Mapping[str, str] | None = None
     ) -> BlobRange | None:
-        """At most `limit` bytes of a blob from `offset`, in one request; None where there is no blob.
+        """At most `limit` bytes of a blob from `offset`, in one request; None if the blob does not exist.
 
-        Raises StorageError if the signed address has expired (code `SasExpired`), UnreachableError if the
-        storage does not respond.
+        Raises:
+            StorageError: The signed address has expired (code `SasExpired`).
+            UnreachableError: The storage does not respond.
         """
-        wanted = f"bytes={offset}-{offset + max(1, limit) - 1}"
-        headers = {"x-ms-range": wanted, **(authorization or {})}
+        byte_range = f"bytes={offset}-{offset + max(1, limit) - 1}"
+        headers = {"x-ms-range": byte_range, **(authorization or {})}
         response = self._storage_response("GET", url, headers, expected=(403, 404, 416))
         status, data = response.status_code, response.content
         if status == 416:  # at or past the end
@@ -255,7 +259,7 @@ class Connection(ArmClient):
 
 
 def _blob_range(response: Any, data: bytes, size: int) -> BlobRange:
-    """The bytes, with what the headers say; without a total in Content-Range, the size is `size`."""
+    """The bytes with the facts in the headers; without a total in Content-Range, the size is `size`."""
     headers = response.headers
     total = _TOTAL.search(headers.get("Content-Range", ""))
     modified = headers.get("Last-Modified")
@@ -268,9 +272,9 @@ def _blob_range(response: Any, data: bytes, size: int) -> BlobRange:
 
 
 class SignIn:
-    """A credential of Azure's libraries: the first of their own that works, else a device code.
+    """A credential for Azure's libraries: the first of theirs that works, else a device code.
 
-    The libraries renew tokens before they expire, without asking again. Thread-safe.
+    The libraries renew tokens before they expire, without another sign-in. Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -278,7 +282,7 @@ class SignIn:
         self._chosen: TokenCredential | None = None
 
     def get_token(self, *scopes: str, **options: Any) -> AccessToken:
-        """A token for these scopes; the library's error if it refuses, or without credentials or a person."""
+        """A token for these scopes; raises the library's error without any credential or prompt."""
         with self._lock:
             if self._chosen is None:
                 return self._first_token(*scopes, **options)

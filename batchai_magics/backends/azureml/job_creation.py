@@ -1,4 +1,4 @@
-"""Creates jobs: checks them, stores what they need in the workspace, and puts them there last."""
+"""Creates jobs: checks them, stores their code and environment in the workspace, and creates them last."""
 
 from __future__ import annotations
 
@@ -87,32 +87,33 @@ class JobCreation:
 
     def __init__(self, connection: Connection, jobs: Jobs, quota: Quota, settings: Settings) -> None:
         self._connection, self._jobs, self._quota = connection, jobs, quota
-        self._own: AzureMLSettings = connection.settings
+        self._azureml_settings: AzureMLSettings = connection.settings
         self._share_mount, self._bounds = settings.share_mount, JobBounds.of(settings)
         self._snapshots = CodeSnapshots(connection)
         self._uploads: dict[str, Mapping[str, bytes]] = {}  # folder on the default share → its files
         self._environments: set[str] = set()
 
     def keep(self, files: Mapping[str, bytes]) -> None:
-        """Keeps files for the job that refers to their folder: they are sent with it, as its code."""
+        """Keeps files for the job that refers to their folder, with which they are sent as its code."""
         if files:
-            # below the deepest folder that has all of these files
+            # by the deepest folder that contains all of these files
             parents = [PurePosixPath(name).parent.parts for name in files]
             common = [parts[0] for parts in zip(*parents, strict=False) if len(set(parts)) == 1]
             self._uploads["/".join(common)] = files
 
     def check(self, spec: JobSpec) -> None:
-        """Checks all that needs no request.
+        """Checks a job as far as possible without a request.
 
-        Raises CapabilityError if the job asks for what the service cannot do; it names the first such field;
-        SpecError if a variable or time limit is too long, or its processes do not spread evenly.
+        Raises:
+            CapabilityError: The service does not support a field; the message names the first one.
+            SpecError: A variable or time limit is too long, or the processes do not spread evenly.
         """
         cluster = ResourceId.parse(spec.cluster.id)
-        has_consent = self._own.visible_secrets == "yes"
+        has_consent = self._azureml_settings.visible_secrets == "yes"
         refused = _refused(spec, is_serverless=is_serverless(cluster), has_consent=has_consent)
         for field, instead in refused:
-            what = "is required" if field in REQUIRED else "is not supported"
-            text = f"properties.{field} {what} by the azureml backend"
+            requirement = "is required" if field in REQUIRED else "is not supported"
+            text = f"properties.{field} {requirement} by the azureml backend"
             hint = f"{instead[0].upper()}{instead[1:]}. Nothing was sent."
             raise CapabilityError(text, code="NotSupported", hint=hint)
         job_requests.check_variables(spec)
@@ -123,9 +124,11 @@ class JobCreation:
     def create(self, id: ResourceId, spec: JobSpec, records: Mapping[str, str]) -> JobResource:
         """Creates a job, or returns an identical one; until all is checked, requests only read.
 
-        Raises CapabilityError if it asks for what the service cannot do; ConflictError if a different job has
-        this name, or its nodes exceed the quota; NotFoundError if its cluster or VM size does not exist;
-        SpecError if a value is impossible here.
+        Raises:
+            CapabilityError: The service does not support a field.
+            ConflictError: A different job has this name, or its nodes exceed the quota.
+            NotFoundError: Its cluster or VM size does not exist.
+            SpecError: A value is impossible here.
         """
         self.check(spec)
         generation, existing = self._jobs.existing(id)
@@ -144,15 +147,15 @@ class JobCreation:
             datastores={_path_of(mount): job_requests.datastore_name(mount) for mount in _mounts(spec)},
             share=self._share_mount,
         )
-        body = job_requests.job_body(id, spec, plan, assets, self._own, records)
-        is_user = self._own.identity.lower() == "user"
+        body = job_requests.job_body(id, spec, plan, assets, self._azureml_settings, records)
+        is_user = self._azureml_settings.identity.lower() == "user"
         headers = {"x-azureml-token": self._connection.token(_USER_SCOPE)} if is_user else {}
         self._store(spec, assets)
         request = self._connection.request("PUT", f"jobs/{self._jobs.new_run(id, generation)}", body)
         return self._identical(id, spec, self._put(id, replace(request, headers=headers)))
 
     def _store(self, spec: JobSpec, assets: JobAssets) -> None:
-        """Stores what the workspace lacks of a job's code, environment and datastores."""
+        """Stores the job's code, environment and datastores, unless they are in the workspace."""
         self._snapshots.store(self._files(spec))
         if not is_address(assets.environment) and assets.environment not in self._environments:
             body = job_requests.environment_body(self._image(spec), _conda_file(spec))
@@ -165,9 +168,9 @@ class JobCreation:
             self._connection.send(self._connection.request("PUT", path, body, query))
 
     def _put(self, id: ResourceId, request: ArmRequest) -> AzureJob:
-        """Creates the job, last of all; where that was refused, the one that is there.
+        """Creates the job; if that is refused, returns the existing one.
 
-        The response to an earlier try may have been lost, or another process may have been faster.
+        The response to an earlier attempt may have been lost, or another process may have been faster.
         """
         try:
             return self._jobs.parsed(id.workspace_id, self._connection.request_json(request))
@@ -188,7 +191,7 @@ class JobCreation:
         """The image or environment of a job; by default, the settings name it."""
         container = spec.container_settings
         source = container.image_source_registry if container else None
-        image = source.image if source else self._own.image
+        image = source.image if source else self._azureml_settings.image
         if source and source.server_url and not is_address(image):
             return f"{source.server_url.rstrip('/')}/{image}"
         return image
@@ -204,8 +207,8 @@ class JobCreation:
     def _files(self, spec: JobSpec) -> Mapping[str, bytes]:
         """The uploaded files that a job refers to below its mount root."""
         for path in _MOUNTED.findall(str(spec.to_wire())):
-            _, _, rest = path.partition("/")
-            folders = (str(rest), *map(str, PurePosixPath(rest).parents))
+            _, _, path_on_share = path.partition("/")
+            folders = (str(path_on_share), *map(str, PurePosixPath(path_on_share).parents))
             uploaded = next((self._uploads[folder] for folder in folders if folder in self._uploads), None)
             if uploaded:
                 return uploaded
@@ -240,19 +243,19 @@ class CodeSnapshots:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._stored: set[str] = set()  # paths of versions that are known to be there
+        self._stored: set[str] = set()  # paths of versions that are known to exist
 
     def id_of(self, files: Mapping[str, bytes]) -> str:
         """The id of the code with the programs of nodes and these files; sends nothing."""
         return f"{self._connection.address.path}/{_path(_digest(_contents(files)))}"
 
     def store(self, files: Mapping[str, bytes]) -> None:
-        """Uploads the code with the programs of nodes and these files unless it is there."""
+        """Uploads the code with the programs of nodes and these files, unless it exists."""
         contents = _contents(files)
         digest = _digest(contents)
         path = _path(digest)
         if path not in self._stored and not self._exists(path):
-            # uploads files to a container of their own, and registers it: before that, nothing is there
+            # uploads files to a new container, and registers it last: until then, no version exists
             request = self._connection.request("POST", f"{path}/startPendingUpload", _TEMPORARY)
             upload = self._connection.request_json(request).get("blobReferenceForConsumption") or {}
             address = str((upload.get("credential") or {}).get("sasUri") or "")
@@ -298,7 +301,7 @@ def _digest(contents: Mapping[str, bytes]) -> str:
 
 @cache
 def _programs() -> Mapping[str, bytes]:
-    """What nodes run: the program that the service starts, and an archive of all others."""
+    """The programs of nodes: the one that the service starts, and an archive of the others."""
     start = (PACKAGE / _NODE / "start.py").read_bytes()
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -315,9 +318,9 @@ def _refused(spec: JobSpec, *, is_serverless: bool, has_consent: bool) -> Iterat
     properties = spec.to_wire(secrets=True)["properties"]
     yield from (item for item in ALWAYS.items() if is_given(properties, item[0]))
     has_secret = any(map(_looks_secret, spec.environment_variables or ()))
-    given = {"secrets": spec.secrets, "environmentVariables[].value": has_secret}
+    present = {"secrets": spec.secrets, "environmentVariables[].value": has_secret}
     if not has_consent:
-        yield from ((field, instead) for field, instead in SECRETS.items() if given[field])
+        yield from ((field, instead) for field, instead in SECRETS.items() if present[field])
     shares = (spec.mount_volumes and spec.mount_volumes.azure_file_shares) or ()
     if any(not share.credentials.account_key for share in shares):
         yield from REQUIRED.items()
@@ -331,6 +334,6 @@ def _refused(spec: JobSpec, *, is_serverless: bool, has_consent: bool) -> Iterat
 
 
 def _looks_secret(variable: EnvironmentVariable) -> bool:
-    """Whether a variable holds a secret, by its name or its form; a number is none."""
-    is_named_so = is_secret_name(variable.name) and bool(variable.value) and not variable.value.isdecimal()
-    return is_named_so or is_secret_text(variable.value)
+    """Whether a variable holds a secret, by its name or its form; a number is not a secret."""
+    has_secret_name = is_secret_name(variable.name) and variable.value and not variable.value.isdecimal()
+    return bool(has_secret_name) or is_secret_text(variable.value)

@@ -1,7 +1,7 @@
 """The logs of jobs, read while they grow: ranged requests to the blobs that run history names.
 
-What is watched costs at most `requests_per_s` requests a second for each job, however many processes it has,
-and reads each byte once. All readers in this process share what was read.
+A watched job costs at most `requests_per_s` requests a second, regardless of its number of processes, and
+each byte is read once. All readers in this process share the cache.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReadIntervals:
-    """How often the service is asked about a job, in seconds where nothing else is said."""
+    """How often the service is queried about a job, in seconds unless named otherwise."""
 
-    requests_per_s: float = 0.6  # of a watched job's logs; its state takes the rest of one request a second
+    requests_per_s: float = 0.6  # for a watched job's logs; its state takes the rest of one request a second
     log: tuple[float, float] = (1.0, 10.0)  # between two requests for one log, at least and at most
     listing: tuple[float, float] = (3.0, 30.0)  # between two lists of the logs
-    unfinished_line: float = 3.0  # how long the end of a line is waited for
+    unfinished_line: float = 3.0  # how long to wait for the end of a line
     telemetry: float = 5.0  # between two reads for a running job: its logs come first
-    open_job: float = 4.0  # how long it may be shown
+    open_job: float = 4.0  # cache TTL
     ended_job: float = 60.0
     cluster: float = 10.0
 
@@ -48,7 +48,7 @@ INTERVALS = ReadIntervals()
 _BURST = 3.0  # requests that may be sent at once after a pause
 _PIECE_BYTES = 8 << 20  # of one request
 _BACKOFF = 1.5  # of an interval, without a change
-_LONE_PATHS = ("stdout-0.txt", "stdout-wk-0.txt")  # what tutorials stream, also of a lone process
+_LONE_PATHS = ("stdout-0.txt", "stdout-wk-0.txt")  # tutorials stream these, also of a single process
 _MAX_JOBS = 256  # whose journals are kept
 CACHE_BYTES = 4 << 20  # of the end of the common log, for other readers of the job
 _MAX_HELD = 1 << 16  # bytes of an unfinished line
@@ -69,14 +69,14 @@ class JobLogs:
         self._watched = TtlCache[WatchedLogs](lambda _: inf, max_size=_MAX_JOBS)
 
     def watched(self, job: ResourceId) -> WatchedLogs:
-        """What is known of a job's logs; NotFoundError if the job does not exist."""
-        run = self._jobs.run_of(job)  # another one once a job of this name was deleted
-        made = partial(WatchedLogs, self._connection, self._jobs, run, self.intervals, clock=self.clock)
-        return self._watched.get(run, made)
+        """The shared logs of a job; raises NotFoundError if the job does not exist."""
+        run = self._jobs.run_of(job)  # changes when the job is deleted and created again
+        new_logs = partial(WatchedLogs, self._connection, self._jobs, run, self.intervals, clock=self.clock)
+        return self._watched.get(run, new_logs)
 
 
 class RequestBudget:
-    """A token bucket: what was sent without asking is missing later, but no more than one burst."""
+    """A token bucket; requests sent without tokens are a debt of at most one burst."""
 
     def __init__(self, rate: float, burst: float, clock: Callable[[], float]) -> None:
         self._rate, self._burst, self._clock = rate, burst, clock
@@ -102,7 +102,7 @@ class Schedule:
         self._shortest_s, self._longest_s = shortest_s, longest_s
         self._delay_s = shortest_s
         self.due_at = 0.0
-        self.changed_at: float | None = None  # the last change, or the first look
+        self.changed_at: float | None = None  # the last change, or the first check
 
     def note(self, now: float, *, has_changed: bool) -> None:
         """Sets the next time."""
@@ -145,7 +145,7 @@ class WatchedLogs:
         self.has_ended = self._is_listed_since_end = self._is_complete = False
 
     def tail(self, positions: Mapping[str, int], limit: int) -> Mapping[str, Chunk]:
-        """The new bytes of the common log, of mpirun's and of those that the job's commands write."""
+        """The new bytes of the common log, of mpirun's log and of logs that the job's commands write."""
         with self._lock:
             self._advance(positions.get(OUT, 0), limit)
             chunks = {}
@@ -196,13 +196,13 @@ class WatchedLogs:
             return self._range(name, offset, limit) if name in self.details().log_files else None
 
     def _advance(self, position: int, limit: int) -> None:
-        """Reads on behind the end of the journal, as far as the budget allows; ended jobs to their end."""
+        """Reads further into the journal, as far as the budget allows; logs of ended jobs to their end."""
         while not self._is_complete and self._journals[OUT].end <= position + limit:
             if not (self._drain_next() if self.has_ended else self._read_next()):
                 return
 
     def _read_next(self) -> bool:
-        """Sends the request that is due, if any."""
+        """Sends the next due request; False if none is due or the budget is used up."""
         now = self._clock()
         if not self._budget.allows_request:
             return False
@@ -215,12 +215,12 @@ class WatchedLogs:
         return True
 
     def _drain_next(self) -> bool:
-        """Reads on in the first log that has not been read to its end since the job has ended."""
+        """Reads the next bytes of a log that was not read to its end since the job ended; returns True."""
         if not self._is_listed_since_end:
             return self._list()
-        left = next((log for log in self._logs if log.name not in self._drained), None)
-        if left:
-            self._fetch(left)
+        unread = next((log for log in self._logs if log.name not in self._drained), None)
+        if unread:
+            self._fetch(unread)
         else:
             for journal in self._journals.values():
                 journal.finish()
@@ -228,7 +228,7 @@ class WatchedLogs:
         return True
 
     def _list(self) -> bool:
-        """Asks run history for the logs; returns true."""
+        """Requests the list of logs from run history; returns True."""
         self._budget.spend()
         had_ended = self.has_ended
         details = self._jobs.details(self.run)
@@ -276,7 +276,7 @@ class WatchedLogs:
         return self._connection.read_blob(url, offset, limit) if url else None
 
     def _chunk(self, path: str, offset: int, limit: int) -> Chunk:
-        """Bytes of a tailed log that its journal has."""
+        """Bytes of a tailed log from its journal."""
         journal = self._journals[path]
         end = max(offset, min(journal.end, offset + limit))
         segments = journal.segments(offset, end)
@@ -293,15 +293,15 @@ class WatchedLogs:
         )
 
     def _data(self, journal: LogJournal, segments: Sequence[LogSegment], start: int, end: int) -> bytes:
-        """The bytes of these segments, read again with one request for each log where they are not cached."""
+        """The bytes of these segments; those that are not cached are read again, one request for each log."""
         cached = journal.cached(start, end)
         if cached is not None:
             return cached
-        own: dict[str, list[LogSegment]] = {}
+        segments_by_log: dict[str, list[LogSegment]] = {}
         for segment in segments:
-            own.setdefault(segment.log.name, []).append(segment)
+            segments_by_log.setdefault(segment.log.name, []).append(segment)
         data = bytearray(end - start)
-        for name, parts in own.items():
+        for name, parts in segments_by_log.items():
             first, length = parts[0].source, sum(part.end - part.start for part in parts)
             blob = self._range(name, first, length)
             if blob is None or len(blob.data) < length:
@@ -316,10 +316,10 @@ class WatchedLogs:
 
     def names_of(self, path: str) -> list[str]:
         """The service's names of the files that a path in the directory `stdouterr` consists of."""
-        own = [log.name for log in self._logs if path in (log.path, log.tailed_path)]
-        if not own and path in _LONE_PATHS:
-            own = [log.name for log in self._logs if log.tailed_path == OUT and not log.label]
-        return own or [name for name in self._details.log_files if name == path]
+        names = [log.name for log in self._logs if path in (log.path, log.tailed_path)]
+        if not names and path in _LONE_PATHS:
+            names = [log.name for log in self._logs if log.tailed_path == OUT and not log.label]
+        return names or [name for name in self._details.log_files if name == path]
 
 
 def _spans(segments: Sequence[LogSegment]) -> Iterator[Span]:
@@ -353,9 +353,9 @@ class LogSegment:
 
 
 class LogJournal:
-    """The segments of a common log of `end` bytes. Lines of several processes are never mixed.
+    """The segments of a common log of `end` bytes. Lines of several processes are never interleaved.
 
-    `generation` identifies this composition: another process may have read the logs in another order.
+    `generation` identifies this composition: another reader may have read the logs in another order.
     """
 
     def __init__(self) -> None:
@@ -383,12 +383,12 @@ class LogJournal:
         self._append(log, data[:cut], time)
 
     def release(self, name: str) -> None:
-        """Appends the unfinished line of a process's log: it has been waiting for its end for long."""
+        """Appends the unfinished line of a process's log, whose end has not come in time."""
         if name in self._held:
             self._append(*self._held.pop(name))
 
     def finish(self) -> None:
-        """Appends the last lines that have no end: no log grows any more."""
+        """Appends the unfinished lines of all logs, which do not grow any more."""
         held, self._held = self._held, {}
         for log, data, written in held.values():
             self._append(log, data, written)

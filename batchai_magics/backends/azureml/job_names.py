@@ -34,9 +34,9 @@ def run_name(job: ResourceId, generation: int = 1) -> str:
 def job_id(workspace: ResourceId, data: Mapping[str, Any]) -> ResourceId:
     """The id of a job by its JSON: the one it was created with, else its name in its experiment."""
     properties = data.get("properties") or {}
-    own = properties.get("properties") or {}
-    experiment = str(own.get(EXPERIMENT) or properties.get("experimentName") or "Default")
-    name = str(own.get(NAME) or data.get("name"))
+    creation_properties = properties.get("properties") or {}
+    experiment = str(creation_properties.get(EXPERIMENT) or properties.get("experimentName") or "Default")
+    name = str(creation_properties.get(NAME) or data.get("name"))
     return workspace.child(Kind.EXPERIMENT, experiment).child(Kind.JOB, name)
 
 
@@ -53,7 +53,7 @@ def tags_of(labels: Labels) -> dict[str, str]:
 
 
 def labels_of(tags: Mapping[str, object]) -> Labels:
-    """The labels that the tags of a job say."""
+    """The labels in the tags of a job."""
     texts = {str(name): str(value or "") for name, value in tags.items()}
     note, patterns = texts.pop(NOTE, ""), _patterns(texts.pop(PATTERNS, ""))
     parameters = {name: _value(text) for name, text in texts.items() if text}
@@ -61,7 +61,7 @@ def labels_of(tags: Mapping[str, object]) -> Labels:
 
 
 def _patterns(text: str) -> Mapping[str, str]:
-    """The expressions of a tag; none if somebody else has written it."""
+    """The expressions in a tag; empty if it is malformed, as another program may have written it."""
     try:
         return Labels.from_json({"patterns": json.loads(text or "{}")}).patterns
     except ValueError:
@@ -69,7 +69,7 @@ def _patterns(text: str) -> Mapping[str, str]:
 
 
 def initial_tags(records: Mapping[str, str]) -> dict[str, str]:
-    """The tags of a new job, by the labels among its records; none if they are no labels."""
+    """The tags of a new job, from the labels among its records; empty if these are malformed."""
     try:
         return tags_of(Labels.from_json(json.loads(records.get(LABELS, "{}"))))
     except ValueError:
@@ -77,7 +77,7 @@ def initial_tags(records: Mapping[str, str]) -> dict[str, str]:
 
 
 def _text(value: Parameter) -> str:
-    """A parameter as text: a word as it is, if it cannot be taken for anything else."""
+    """A parameter as text: JSON, or the plain string if it would not be read as another value."""
     is_plain = isinstance(value, str) and value and _value(value) == value
     return str(value) if is_plain else json.dumps(value)
 

@@ -70,9 +70,10 @@ def _below(path: str) -> str:
 
 
 def distribution(spec: JobSpec, plan: Plan) -> Mapping[str, Any]:
-    """How the service starts the processes of a plan; empty for a single one.
+    """The service's settings that start the processes of a plan; empty for a single process.
 
-    Raises SpecError if they cannot be spread evenly over the nodes.
+    Raises:
+        SpecError: The processes cannot be spread evenly over the nodes.
     """
     count = len(plan.processes)
     if count == 1 and plan.launcher is LaunchMode.DIRECT:
@@ -98,7 +99,7 @@ def is_spot(job: JobSpec) -> bool:
 
 
 def max_lifetime_s(*, is_spot: bool) -> int:
-    """How long a job may run: the service ends it then, on low-priority nodes earlier."""
+    """The maximum duration of a job, after which the service ends it; shorter on low-priority nodes."""
     return _DAY_S * (_MAX_SPOT_DAYS if is_spot else _MAX_DAYS)
 
 
@@ -141,7 +142,7 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True)
 class JobAssets:
-    """What a job refers to in its workspace."""
+    """The resources of the workspace that a job refers to."""
 
     code: str  # the id of its code
     environment: str  # the id of its environment
@@ -163,7 +164,8 @@ def job_body(
 ) -> Body:
     """The body that creates a job.
 
-    Raises SpecError if the description is too long for a variable, or its processes do not spread evenly.
+    Raises:
+        SpecError: The description is too long for a variable, or its processes do not spread evenly.
     """
     outputs = _outputs(spec, plan.guid, assets, settings)
     inputs = {
@@ -201,12 +203,12 @@ def job_body(
         "outputs": outputs,
         "identity": _identity(settings.identity) if settings.identity else {},
     }
-    given = {name: value for name, value in optional.items() if value}
-    return {"properties": {**properties, **target, **given}}
+    non_empty = {name: value for name, value in optional.items() if value}
+    return {"properties": {**properties, **target, **non_empty}}
 
 
 def digest(spec: JobSpec) -> str:
-    """What tells two descriptions apart, secrets included."""
+    """The digest of a description, secrets included, by which two are compared."""
     text = json.dumps(spec.to_wire(secrets=True), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -224,8 +226,8 @@ def environment_version(image: str, conda: str) -> str:
 
 def datastore_name(mount: AzureFileShare | AzureBlobFileSystem) -> str:
     """The name of the datastore of a mount: the same for the same share or container."""
-    place = f"{mount.account_name}/{_container_of(mount)}"
-    return f"{SEGMENTS}_{hashlib.sha256(place.encode()).hexdigest()[:16]}"
+    container = f"{mount.account_name}/{_container_of(mount)}"
+    return f"{SEGMENTS}_{hashlib.sha256(container.encode()).hexdigest()[:16]}"
 
 
 def datastore_body(mount: AzureFileShare | AzureBlobFileSystem) -> Body:
@@ -236,7 +238,7 @@ def datastore_body(mount: AzureFileShare | AzureBlobFileSystem) -> Body:
         secrets = {"secretsType": "AccountKey", "key": key.get_secret_value()}
         credentials = {"credentialsType": "AccountKey", "secrets": secrets}
     is_share = isinstance(mount, AzureFileShare)
-    place = {"fileShareName" if is_share else "containerName": _container_of(mount)}
+    container = {"fileShareName" if is_share else "containerName": _container_of(mount)}
     return {
         "properties": {
             "datastoreType": "AzureFile" if is_share else "AzureBlob",
@@ -244,7 +246,7 @@ def datastore_body(mount: AzureFileShare | AzureBlobFileSystem) -> Body:
             "endpoint": "core.windows.net",
             "protocol": "https",
             "credentials": credentials,
-            **place,
+            **container,
         }
     }
 
@@ -256,8 +258,8 @@ def _container_of(mount: AzureFileShare | AzureBlobFileSystem) -> str:
 
 
 def _variables(spec: JobSpec, plan: Plan, assets: JobAssets, records: Mapping[str, str]) -> dict[str, str]:
-    """Ours, and secrets, if the user accepts that they are visible; the other variables are in the plan."""
-    bundle = {  # what the nodes start
+    """Our variables, and the secrets, if the user accepts that they are visible; others are in the plan."""
+    bundle = {  # read by the nodes
         "plan": plan.to_json(),
         "stop_if": list(spec.batchai_stop_if or ()),
         "patterns": dict(spec.batchai_patterns or {}),
@@ -265,17 +267,17 @@ def _variables(spec: JobSpec, plan: Plan, assets: JobAssets, records: Mapping[st
         "mounts": {path: f"mount_{number}" for number, path in enumerate(assets.datastores)},
         "records": {name: text for name, text in records.items() if name not in (CHANNELS, LABELS)},
     }
-    own = {SPEC: packed(spec.to_wire()), RUN: packed(bundle)}
-    if len(own[RUN]) > LONGEST_VARIABLE:
-        own[RUN] = packed({**bundle, "records": {}})
-    if max(map(len, own.values())) > LONGEST_VARIABLE:
+    variables = {SPEC: packed(spec.to_wire()), RUN: packed(bundle)}
+    if len(variables[RUN]) > LONGEST_VARIABLE:
+        variables[RUN] = packed({**bundle, "records": {}})
+    if max(map(len, variables.values())) > LONGEST_VARIABLE:
         problem = Problem("properties", "it is too long for this service", "put long texts into files")
         raise SpecError([problem], what=spec.what)
-    return {**spec.secret_values, **own}
+    return {**spec.secret_values, **variables}
 
 
 def _outputs(spec: JobSpec, segment: str, assets: JobAssets, settings: AzureMLSettings) -> dict[str, Body]:
-    """The mounts of a job, and the folder of its outputs below the default share."""
+    """The outputs of a job: its mounts, and the folder of its output directories on the default share."""
     uris = {
         f"mount_{number}": f"azureml://datastores/{store}/paths/"
         for number, store in enumerate(assets.datastores.values())

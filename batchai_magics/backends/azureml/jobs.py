@@ -1,4 +1,4 @@
-"""The jobs of a workspace: ours with their specs in them, others' with what can be known.
+"""The jobs of a workspace: ours with their specs, others with specs inferred from their properties.
 
 They are found, listed, cancelled and archived.
 """
@@ -49,7 +49,7 @@ _NOTHING: Mapping[str, Any] = {}
 class AzureJob(JobResource):
     """A job as the service returns it; each field is read on demand.
 
-    What only its run tells costs a request of its own, when it is read: a list of jobs needs few of them.
+    Fields of its run cost another request when they are first read; a list of jobs needs few of them.
     """
 
     properties: Mapping[str, Any]  # its properties as JSON
@@ -62,10 +62,10 @@ class AzureJob(JobResource):
         cls, workspace: ResourceId, data: Mapping[str, Any], read_status: Callable[[AzureJob], RunStatus]
     ) -> AzureJob:
         """The job of a response, with the function that reads the status of its run."""
-        made = object.__new__(cls)
-        vars(made).update(_workspace=workspace, _data=data, _read_status=read_status)
-        vars(made).update(properties=data.get("properties") or _NOTHING)
-        return made
+        job = object.__new__(cls)
+        vars(job).update(_workspace=workspace, _data=data, _read_status=read_status)
+        vars(job).update(properties=data.get("properties") or _NOTHING)
+        return job
 
     @property
     def run(self) -> str:
@@ -110,7 +110,7 @@ class AzureJob(JobResource):
 
     @cached_property
     def bundle(self) -> Mapping[str, Any]:
-        """What its nodes start, with its mounts and records; empty for others' jobs."""
+        """The bundle that its nodes read: plan, mounts and records; empty for others' jobs."""
         text = (self.properties.get("environmentVariables") or _NOTHING).get(RUN)
         return unpacked(text) if text else _NOTHING
 
@@ -121,7 +121,7 @@ class AzureJob(JobResource):
 
     @cached_property
     def spec(self) -> JobSpec:
-        """The spec that it was created with; for others' jobs, what can be known of it."""
+        """The spec that it was created with; for others' jobs, one inferred from their properties."""
         text = (self.properties.get("environmentVariables") or _NOTHING).get(SPEC)
         return JobSpec.from_wire(unpacked(text) if text else self._known_spec())
 
@@ -144,14 +144,14 @@ class AzureJob(JobResource):
 
     @cached_property
     def run_status(self) -> RunStatus:
-        """The status of its run, read once; of a queued one, without why it waits."""
+        """The status of its run, read once; without the reason why a queued job waits."""
         if self.state is ExecutionState.QUEUED:
             return RunStatus(self.state, self.provisioning.created.timestamp())
         return self._read_status(self)
 
     @cached_property
     def state_changed(self) -> datetime:
-        """When its state changed, as far as the service says."""
+        """When its state changed, as far as the service reports it."""
         return moment(self.run_status.changed)
 
     @cached_property
@@ -175,7 +175,7 @@ class AzureJob(JobResource):
         return attempts(self.run_status)
 
     def _known_spec(self) -> Mapping[str, Any]:
-        """The spec of a job that was not submitted by us, as wire JSON."""
+        """The inferred spec of a job that was not submitted by this package, as wire JSON."""
         job = self.properties
         compute = str(job.get("computeId") or "").rpartition("/")[2] or SERVERLESS
         command = str(job.get("command") or f"({job.get('jobType')} job)")
@@ -203,22 +203,23 @@ class AzureJob(JobResource):
 
 
 class Jobs:
-    """The jobs of a workspace; `read_status` reads the status of a job's run when it is asked for."""
+    """The jobs of a workspace; `read_status` reads the status of a job's run on demand."""
 
     def __init__(self, connection: Connection, read_status: Callable[[AzureJob], RunStatus]) -> None:
         self._connection, self._read_status = connection, read_status
         self._runs: dict[str, str] = {}  # key of a job → name of its run
 
     def show(self, id: ResourceId) -> JobResource:
-        """The current job; NotFoundError if it does not exist, or was deleted."""
+        """The current job; raises NotFoundError if it does not exist, or was deleted."""
         job = self.find(id)
         _ = job.run_status, job.waiting  # read now, so that errors are raised here
         return job
 
     def find(self, id: ResourceId) -> AzureJob:
-        """The job in the service: one of ours by the name of its run, else one that has this name there.
+        """The job in the service: one of ours by the name of its run, else another one of this name.
 
-        Raises NotFoundError if it does not exist, or was deleted.
+        Raises:
+            NotFoundError: It does not exist, or was deleted.
         """
         known = self._runs.get(id.key)
         service_job = self._get(id, known) if known else None
@@ -233,11 +234,11 @@ class Jobs:
         return service_job
 
     def run_of(self, id: ResourceId) -> str:
-        """The name of a job's run, which is looked up once; NotFoundError if the job does not exist."""
+        """The name of a job's run, cached; raises NotFoundError if the job does not exist."""
         return self._runs.get(id.key) or self.find(id).run
 
     def details(self, run: str) -> RunDetails:
-        """What the run history knows of a run, asked each time; NotFoundError if there is no such run."""
+        """The details of a run in the run history, not cached; raises NotFoundError for an unknown run."""
         return RunDetails.from_wire(self._connection.history_json(f"runs/{run}/details"))
 
     def all(self, workspace: ResourceId) -> list[AzureJob]:
@@ -274,19 +275,19 @@ class Jobs:
         del self._runs[id.key]
 
     def update(self, job: AzureJob, **changes: object) -> None:
-        """Changes what may change of a job: tags, and whether it is archived; the rest is sent as it was."""
+        """Changes the tags of a job or whether it is archived; other properties are sent unchanged."""
         properties = {name: value for name, value in job.properties.items() if name not in _READ_ONLY}
         body = {"properties": {**properties, **changes}}
         self._connection.send(self._connection.request("PUT", f"jobs/{job.run}", body))
 
     def existing(self, id: ResourceId) -> tuple[int, AzureJob | None]:
-        """The job that was created with this id, if it was not deleted, and the number of the next one."""
+        """The number of the next job with this id, and the existing one, unless it was deleted."""
         generations = list(self._generations(id))
         last = generations[-1][1] if generations and not generations[-1][1].is_archived else None
         return len(generations) + 1, last or self._foreign(id)
 
     def new_run(self, id: ResourceId, generation: int) -> str:
-        """The name of the run of a new job, noted as the one of that id."""
+        """The name of the run of a new job, cached for its id."""
         self._runs[id.key] = run_name(id, generation)
         return self._runs[id.key]
 
@@ -299,7 +300,7 @@ class Jobs:
             yield generation, job
 
     def _foreign(self, id: ResourceId) -> AzureJob | None:
-        """A job of somebody else by its name in the service."""
+        """A job of another program, by its name in the service."""
         job = self._get(id, id.name)
         return job if job and NAME not in job.own_properties and job.id.key == id.key else None
 

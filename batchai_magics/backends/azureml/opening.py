@@ -26,8 +26,8 @@ def open_backend(settings: Settings) -> Backend:
     from batchai_magics.backends.azureml.azureml_backend import AzureMLBackend
     from batchai_magics.backends.azureml.connection import Connection
 
-    own = settings.for_backend(AzureMLSettings)
-    return AzureMLBackend(Connection(WorkspaceAddress.of(settings), own), settings)
+    azureml_settings = settings.for_backend(AzureMLSettings)
+    return AzureMLBackend(Connection(WorkspaceAddress.of(settings), azureml_settings), settings)
 
 
 def check_choice(settings: Settings) -> str:

@@ -35,7 +35,7 @@ _UNSIGNED = ("snapshot", "ses", "rscc", "rscd", "rsce", "rscl", "rsct")
 
 @dataclass(frozen=True)
 class BlobAccess:
-    """What a request to a container is authorized with: a signature, or a header with a token."""
+    """The authorization of requests to a container: a signature, or a header with a token."""
 
     query: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -63,7 +63,7 @@ class Datastores:
         self._access = TtlCache[BlobAccess](lambda _: _ACCESS_S)
 
     def folder(self, uri: str) -> BlobFolder | None:
-        """The folder of an address such as `azureml://datastores/NAME/paths/P`; None if it is no blob's."""
+        """The folder of an address such as `azureml://datastores/NAME/paths/P`; None if it has no blobs."""
         match = _URI.fullmatch(uri)
         url = self._containers.get(match["name"], partial(self._container, match["name"])) if match else ""
         return BlobFolder(match["name"], url, match["path"].strip("/")) if match and url else None
@@ -117,7 +117,7 @@ class Datastores:
         return self._access.get(folder.datastore, partial(self._read_access, folder))
 
     def _read_access(self, folder: BlobFolder) -> BlobAccess:
-        """By the datastore's key or signature; the user's own token where it has neither."""
+        """The access by the datastore's key or signature, else by the user's own token."""
         path = f"datastores/{folder.datastore}/listSecrets"
         try:
             secrets = self._connection.request_json(self._connection.request("POST", path, {}))
@@ -165,7 +165,8 @@ class OutputFiles:
     def list(self, job: AzureJob, directory_id: str, path: str, limit: int | None) -> Sequence[OutputFile]:
         """One level of an output directory, sorted by name.
 
-        Raises NotFoundError if there is no such output directory or folder.
+        Raises:
+            NotFoundError: There is no such output directory or folder.
         """
         folder = self._folder(job, directory_id)
         entries = sorted(self._datastores.entries(folder, path), key=lambda entry: entry.path)
@@ -180,7 +181,8 @@ class OutputFiles:
     def read(self, job: AzureJob, directory_id: str, path: str, offset: int, limit: int) -> Chunk:
         """A piece of a file; an empty chunk if it does not exist.
 
-        Raises NotFoundError if there is no such output directory, or the path is a folder.
+        Raises:
+            NotFoundError: There is no such output directory, or the path is a folder.
         """
         folder = self._folder(job, directory_id)
         blob = self._datastores.read(folder, path, offset, limit)
@@ -191,9 +193,10 @@ class OutputFiles:
         return Chunk(b"", offset, 0, job.state.is_final)
 
     def _folder(self, job: AzureJob, directory_id: str) -> BlobFolder:
-        """Where the service keeps an output directory.
+        """The folder in which the service keeps an output directory.
 
-        Raises NotFoundError if the job has no such directory, or it is only on its nodes.
+        Raises:
+            NotFoundError: The job has no such directory, or it is only on its nodes.
         """
         uri = self._uri(job, directory_id)
         folder = self._datastores.folder(uri) if uri else None
@@ -201,8 +204,8 @@ class OutputFiles:
             path_prefixes = [
                 item.path_prefix for item in job.spec.output_directories or () if item.id == directory_id
             ]
-            place = uri or next(iter(path_prefixes), f"$AZ_BATCHAI_{directory_id}")
-            raise api_errors.output_directory_not_here(directory_id, place)
+            location = uri or next(iter(path_prefixes), f"$AZ_BATCHAI_{directory_id}")
+            raise api_errors.output_directory_not_here(directory_id, location)
         return folder
 
     def _uri(self, job: AzureJob, directory_id: str) -> str:
@@ -222,7 +225,7 @@ class OutputFiles:
 
 
 def output_uri(job: AzureJob, output: OutputDirectory) -> str:
-    """The address of an output directory of one of our jobs; empty where it is on no mount."""
+    """The address of an output directory of one of our jobs; empty if it is not on a mount."""
     match = _MOUNTED.fullmatch(output.path_prefix.rstrip("/"))
     path = match["path"].strip("/") if match else ".."
     if ".." in path.split("/"):
@@ -242,7 +245,8 @@ def output_uri(job: AzureJob, output: OutputDirectory) -> str:
 def list_log_files(watched: WatchedLogs, path: str, limit: int | None) -> Sequence[OutputFile]:
     """One level of the directory, sorted by name; each file costs a request for its size.
 
-    Raises NotFoundError if there is no such folder.
+    Raises:
+        NotFoundError: There is no such folder.
     """
     names = list(watched.details().log_files)
     folder = path.strip("/")

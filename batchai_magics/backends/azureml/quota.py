@@ -27,7 +27,7 @@ class Quota:
         self._clusters, self._location = clusters, clusters.location
 
     def list(self, location: str) -> Sequence[Usage]:
-        """The usage of each quota in a location; ServiceError if the service is not there."""
+        """The usage of each quota in a location; raises ServiceError if the location lacks the service."""
         return [Usage.from_wire(item) for item in self._location.usages(location)]
 
     def node_price(self, cluster: Cluster) -> Price | None:
@@ -46,8 +46,10 @@ class Quota:
     def nodes_for(self, job: JobSpec) -> tuple[Cluster, SizeFacts]:
         """The cluster with the nodes that a job gets, and their size; reads only.
 
-        Raises ConflictError if they exceed the quota, whatever ends; NotFoundError if there is no such
-        cluster or VM size; SpecError if the cluster never has so many nodes, or its nodes never so much time.
+        Raises:
+            ConflictError: They exceed the whole quota.
+            NotFoundError: There is no such cluster or VM size.
+            SpecError: The cluster never has that many nodes, or its nodes never run that long.
         """
         id = ResourceId.parse(job.cluster.id)
         try:
@@ -74,7 +76,7 @@ class Quota:
         return cluster, size
 
     def forecast(self, job: JobSpec) -> str:
-        """The nodes of a job, the quota that is left for them and their price; or why it is refused."""
+        """The nodes of a job, the free quota for them and their price; or why the job is refused."""
         try:
             cluster, _ = self.nodes_for(job)
             estimate = self.estimate(cluster, job.node_count)
@@ -85,7 +87,7 @@ class Quota:
         return estimate.sentence if estimate else ""
 
     def estimate(self, cluster: Cluster, node_count: int) -> Estimate | None:
-        """What a job on these nodes of a cluster has to wait for and costs; None for an unknown VM size."""
+        """The estimate for a job on these nodes of a cluster; None for an unknown VM size."""
         facts, is_spot = self._location.size(cluster.spec.vm_size), is_low_priority(cluster)
         if facts is None:
             return None
@@ -98,7 +100,7 @@ class Quota:
         return queue_reason(cluster, node_count, self._estimate_or_none(cluster, node_count))
 
     def _estimate_or_none(self, cluster: Cluster, node_count: int) -> Estimate | None:
-        """The estimate; None where it cannot be read: not everyone may read quotas."""
+        """The estimate; None if quotas cannot be read, for which some users lack the permission."""
         try:
             return self.estimate(cluster, node_count)
         except ServiceError:
@@ -134,9 +136,9 @@ class CoreQuota:
 
 
 def core_quota(items: Iterable[Mapping[str, Any]], family: str, *, is_spot: bool) -> CoreQuota | None:
-    """The quota among `usages` that limits nodes of a family most tightly; None if there is none for it.
+    """The quota among `usages` that limits nodes of a family most tightly; None if no quota applies.
 
-    A workspace may have a part of the subscription's. Nodes of all families that may be preempted share one.
+    A workspace may have a part of the subscription's quota. Low-priority nodes of all families share one.
     """
     quotas = []
     for item in items:
@@ -152,7 +154,7 @@ def core_quota(items: Iterable[Mapping[str, Any]], family: str, *, is_spot: bool
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a job is going to cost, and whether it has to wait for quota."""
+    """An estimate of the cost of a job, and of whether it has to wait for quota."""
 
     node_count: int
     size: SizeFacts
@@ -168,7 +170,7 @@ class Estimate:
 
     @property
     def exceeds_quota(self) -> bool:
-        """Whether the whole quota is too small, whatever ends: the service refuses such a job."""
+        """Whether the whole quota is too small: the service refuses such a job."""
         needed = self.node_count * self.size.cores if self.new_node_count else 0
         return self.quota is not None and 0 <= self.quota.limit < needed
 
@@ -182,8 +184,8 @@ class Estimate:
             words += f": more than the quota, which must be raised to {self.node_count * self.size.cores}"
         elif self.will_queue:
             words += ": will queue"
-        if (each := self.size.price(is_spot=self.is_spot)) is not None:
-            words += f"; about {each * self.node_count:.2f} {self.size.currency} an hour"
+        if (node_price := self.size.price(is_spot=self.is_spot)) is not None:
+            words += f"; about {node_price * self.node_count:.2f} {self.size.currency} an hour"
         return words
 
     @property
@@ -193,7 +195,7 @@ class Estimate:
         return f"{self.quota.free} of {self.quota.limit} {'low-priority ' * self.is_spot}cores free"
 
 
-# What keeps nodes from a job: the words for one node and for several.
+# States of nodes that keep a job waiting: the words for one node and for several.
 _TAKEN = {
     NodeState.PREEMPTED: ("was preempted", "were preempted"),
     NodeState.UNUSABLE: ("is unusable", "are unusable"),

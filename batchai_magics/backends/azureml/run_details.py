@@ -1,4 +1,4 @@
-"""What is known of a run beside its job: state, times, errors and logs in the run history. Pure.
+"""The details of a run in the run history: state, times, errors and logs. Pure.
 
 A command without a distribution writes `user_logs/std_log.txt`; one with MPI or PyTorch a file for each
 process (`std_log_process_07.txt`, padded to the width of their count), one with TensorFlow a file for each
@@ -27,18 +27,18 @@ _MAX_DEPTH = 8  # of inner errors
 
 @dataclass(frozen=True)
 class RunDetails:
-    """What run history knows of a run. Times are in UTC."""
+    """The details of a run in the run history. Times are in UTC."""
 
     status: str  # as the service writes it: `Running`, `Completed`
     log_files: Mapping[str, str] = field(default_factory=dict, repr=False)  # name → signed address
     started: datetime | None = None
     ended: datetime | None = None
     errors: tuple[dict[str, Any], ...] = ()  # why it failed, as JSON of error details
-    warnings: tuple[dict[str, Any], ...] = ()  # in the same form; no reason for a failure
+    warnings: tuple[dict[str, Any], ...] = ()  # in the same form; not reasons for a failure
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> RunDetails:
-        """Reads the JSON of run history; ServiceError if a field is missing or invalid."""
+        """Reads the JSON of run history; raises ServiceError if a field is missing or invalid."""
         run = ResponseObject.of(data, "the run")
         error = run.object("error").object("error")
         return cls(
@@ -103,7 +103,7 @@ _NAME = re.compile(
     rf"(?:{_FOLDER}std_log(?:_process_(?P<process>\d+)|_node_(?P<node>\d+)_(?P<role>ps|worker|master))?"
     r"|azureml-logs/70_driver_log(?:_(?P<driver>\d+))?)\.txt"
 )
-# What mpirun itself printed, and the files that a job's commands wrote into the directory of its logs.
+# mpirun's own output, and the files that a job's commands wrote into the directory of its logs.
 _OTHER = re.compile(rf"{_FOLDER}mpi_log\.txt|logs/batchai/stdouterr/[^/]+")
 
 
@@ -151,7 +151,7 @@ def _attempt(match: re.Match[str]) -> int:
 
 
 def rank_logs(names: Iterable[str]) -> list[RankLog]:
-    """The logs of processes among these files, by attempt and rank; old names only where there are no others.
+    """The logs of processes among these files, by attempt and rank; old names only if there are no others.
 
     TensorFlow has as many workers as have logs.
     """

@@ -1,7 +1,7 @@
-"""What is known of runs beside their jobs: their status, attempts, records and telemetry.
+"""The status, attempts, records and telemetry of runs, beside their jobs.
 
-Of ended jobs it is read once. Records are variables of the job (what was submitted), files (machines)
-and tags (labels).
+They are read once for ended jobs. Records are variables of the job (of its submission), files (machines) and
+tags (labels).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _FOLDER = "logs/batchai/records/"
 class RunStatuses:
     """The status of runs; an ended run's never changes and is read once.
 
-    `waiting` says why a queued job waits.
+    `waiting` returns why a queued job waits.
     """
 
     def __init__(self, logs: JobLogs, waiting: Callable[[AzureJob], str]) -> None:
@@ -57,14 +57,14 @@ class RunStatuses:
 
     def _read(self, job: AzureJob) -> RunStatus:
         created = job.provisioning.created.timestamp()
-        if job.state is ExecutionState.QUEUED:  # the only status that takes other requests than for its run
+        if job.state is ExecutionState.QUEUED:  # the only status that does not depend on its run
             return RunStatus(job.state, created, waiting=self._waiting(job))
         watched = self._logs.watched(job.id)
-        if job.state.is_final:  # else it stays what another reader has found
+        if job.state.is_final:  # else another reader may have set it
             watched.has_ended = True
         try:
             details = watched.details()
-        except NotFoundError:  # run history knows nothing of it yet, or no more
+        except NotFoundError:  # run history has no record of it yet, or no more
             details = RunDetails("NotStarted")
         started = details.started.timestamp() if details.started else created
         attempts = tuple(_attempts(watched, details))
@@ -72,7 +72,7 @@ class RunStatuses:
             warnings = (*details.errors, *details.warnings)
             return RunStatus(job.state, started, started, attempts=attempts, warnings=warnings)
         ended = details.ended.timestamp() if details.ended else started
-        recorded = []  # by our programs, one for each process that has ended
+        recorded = []  # outcomes recorded by our programs, one for each process that has ended
         for name in details.log_files:
             blob = watched.blob(name, _MAX_END_BYTES) if _END.fullmatch(name) else None
             if blob and (outcome := Outcome.from_json(blob.data)):  # else its node was lost meanwhile
@@ -82,20 +82,20 @@ class RunStatuses:
 
 
 def _life_s(status: RunStatus) -> float:
-    """Endless once run history has the end of the run, which it may learn later than the job."""
+    """The lifetime of a status: infinite once run history has the end of the run, else 0."""
     return inf if status.result and status.result.ended > (status.started or 0.0) else 0.0
 
 
 def _outcome(job: AzureJob, details: RunDetails, recorded: Sequence[Outcome]) -> Outcome:
-    """How a run ended, by what the service says and what our programs have recorded."""
+    """The outcome of a run, by the report of the service and the records of our programs."""
     ranks = _ranks(job, recorded, details)
-    stopped = next((each for each in recorded if each.errors), None)
+    stopped = next((outcome for outcome in recorded if outcome.errors), None)
     is_stopped_by_condition = stopped is not None and stopped.errors[0]["code"] == CONDITION_MET
     warnings = (*(() if is_stopped_by_condition else _unchecked(job, recorded)), *details.warnings)
     if job.status == _CANCELLED:
         error = error_detail(TERMINATED, "The specified job has been terminated by the user")
         return Outcome(None, (error,), ranks, warnings=warnings)
-    if stopped:  # the service only says that a process of ours has failed
+    if stopped:  # the service only reports that our program has failed
         return Outcome(stopped.exit_code, stopped.errors, ranks, warnings=warnings)
     if job.state is ExecutionState.SUCCEEDED:
         return Outcome(0, details.errors, ranks, warnings=warnings)
@@ -106,7 +106,7 @@ def _outcome(job: AzureJob, details: RunDetails, recorded: Sequence[Outcome]) ->
 
 
 def _ranks(job: AzureJob, recorded: Sequence[Outcome], details: RunDetails) -> tuple[ProcessExit, ...]:
-    """The exits of all processes, first failure first; unknown ones of those that have recorded none."""
+    """The exits of all processes, first failure first; without exit codes for those that recorded none."""
     ends = {end.rank: end for outcome in recorded for end in outcome.ranks}
     ended = details.ended.timestamp() if details.ended else None
     for rank in range(_process_count(job)) if ends else ():
@@ -116,11 +116,12 @@ def _ranks(job: AzureJob, recorded: Sequence[Outcome], details: RunDetails) -> t
 
 
 def _unchecked(job: AzureJob, recorded: Sequence[Outcome]) -> Iterator[dict[str, Any]]:
-    """The warnings of the programs that have watched the processes.
+    """The warnings about conditions that no watch program could check.
 
-    Each checks the conditions on what its own process prints: one had nothing to check if it had nowhere.
+    Each program checks the conditions on the output of its own process; a condition is unchecked if it had
+    nothing to check in any process.
     """
-    unmet = [[each["message"] for each in outcome.warnings] for outcome in recorded]
+    unmet = [[warning["message"] for warning in outcome.warnings] for outcome in recorded]
     count = _process_count(job)
     if count and len(recorded) >= count:
         for text in unmet_everywhere(unmet):
@@ -128,7 +129,7 @@ def _unchecked(job: AzureJob, recorded: Sequence[Outcome]) -> Iterator[dict[str,
 
 
 def _process_count(job: AzureJob) -> int:
-    """How many processes a job was to have; 0 for jobs that another user or version submitted."""
+    """The number of processes of a job; 0 if another program or version submitted it."""
     try:
         return len(Plan.from_json(job.bundle["plan"]).processes)
     except (KeyError, PlanError):
@@ -136,7 +137,7 @@ def _process_count(job: AzureJob) -> int:
 
 
 def _attempts(watched: WatchedLogs, details: RunDetails) -> Iterator[RunAttempt]:
-    """The attempts of a run that the service started again; each ended with its last line."""
+    """The attempts of a run that the service restarted; each ended when its last line was written."""
     count = attempt_count(details.log_files)
     if count == 1 or details.started is None:
         return
@@ -172,10 +173,10 @@ class JobRecords:
 
     def labels(self, jobs: Collection[ResourceId]) -> Mapping[str, Labels]:
         """The tags, notes and parameters of those jobs that exist and have any: key → labels."""
-        wanted = {job.key for job in jobs}
+        keys = {job.key for job in jobs}
         workspaces = {job.workspace_id.key: job.workspace_id for job in jobs}
         listed = (job for workspace in workspaces.values() for job in self._jobs.all(workspace))
-        labels_by_key = {job.id.key: labels_of(job.tags) for job in listed if job.id.key in wanted}
+        labels_by_key = {job.id.key: labels_of(job.tags) for job in listed if job.id.key in keys}
         return {key: labels for key, labels in labels_by_key.items() if any(labels)}
 
     def relabel(self, job: ResourceId, change: LabelChange) -> Labels:
@@ -210,12 +211,13 @@ class JobRecords:
         watched = self._logs.watched(job)
         try:
             files = watched.details().log_files
-        except NotFoundError:  # run history knows nothing of it yet
+        except NotFoundError:  # run history has no record of it yet
             return
         for file in sorted(files):
             name = file.removeprefix(_FOLDER)
-            is_asked = name in names or any(each.endswith("/") and name.startswith(each) for each in names)
-            if not file.startswith(_FOLDER) or not is_asked:
+            folders = tuple(folder for folder in names if folder.endswith("/"))
+            is_requested = name in names or name.startswith(folders)
+            if not file.startswith(_FOLDER) or not is_requested:
                 continue
             if name.endswith(PART):
                 yield name, b""
@@ -230,7 +232,7 @@ _MAX_RUNS = 64  # whose samples are kept
 
 
 class RunTelemetry:
-    """The facet `telemetry`: what is read of a run is kept, and each byte is read once."""
+    """The facet `telemetry`; it caches the samples of runs, so that each byte is read once."""
 
     def __init__(self, logs: JobLogs) -> None:
         self._logs = logs
@@ -239,8 +241,11 @@ class RunTelemetry:
     def read(self, job: ResourceId, *, after: float = 0.0) -> TelemetryRecord:
         """The samples taken after `after` (seconds since 1970), in order of time.
 
-        A running job's files are read in turns, one in some seconds, and shown as far as all are known; those
-        of an ended job are read to their ends. Raises NotFoundError if the job does not exist.
+        The files of a running job are read round-robin, one every few seconds, and samples are returned up to
+        the time to which all files are read; those of an ended job are read to their ends.
+
+        Raises:
+            NotFoundError: The job does not exist.
         """
         watched = self._logs.watched(job)
         run = self._runs.get(watched.run, _RunSamples)
@@ -313,14 +318,14 @@ class _RunSamples:
         while open_files := [name for name, file in self._files.items() if not file.is_complete]:
             name = open_files[0]
             file = self._files.pop(name)
-            self._files[name] = file  # last: the next one is that which was read longest ago
+            self._files[name] = file  # last: the first one is the least recently read
             match = _FILE.fullmatch(name)
             file.read_on(watched, name, int(match["rank"]) if match else 0)
             if not watched.has_ended:
                 return
 
     def record(self, after: float) -> TelemetryRecord:
-        """What was read, without the samples until `after`, and as far as all ranks are known."""
+        """The cached samples later than `after`, up to the time to which all ranks are read."""
         files = {int(name.rpartition("/")[2].partition(".")[0]): file for name, file in self._files.items()}
         until = min((file.known_until for file in files.values()), default=0.0)
         samples = (

@@ -67,7 +67,7 @@ class WorkspaceAddress:
 
     @classmethod
     def of(cls, settings: Settings) -> WorkspaceAddress:
-        """The workspace of the settings; UsageError if they name no subscription."""
+        """The workspace of the settings; raises UsageError if they name no subscription."""
         if settings.subscription == Settings.subscription:
             raise UsageError("the azureml backend has no workspace", hint=_HOW)
         return cls(settings.subscription, settings.resource_group, settings.workspace)
@@ -90,10 +90,12 @@ class WorkspaceAddress:
 
 
 def with_workspace_file(settings: Settings, folder: Path) -> Settings:
-    """The settings with what they do not name themselves from the nearest `config.json`.
+    """The settings; names that they leave out are taken from the nearest `config.json`.
 
-    It is searched for in `folder` and those above, as Azure's SDK does. Raises UsageError if the file is no
-    such file.
+    The file is searched for in `folder` and its parents, as Azure's SDK does.
+
+    Raises:
+        UsageError: The file is unreadable or lacks a name.
     """
     if settings.subscription != Settings.subscription:
         return settings
@@ -107,7 +109,7 @@ def with_workspace_file(settings: Settings, folder: Path) -> Settings:
 
 
 def _read(file: Path) -> dict[str, str]:
-    """The names in a workspace's file, by their settings; none for a file of something else."""
+    """The names in a workspace's file, by their settings; empty for a file of another kind."""
     try:
         data: Any = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

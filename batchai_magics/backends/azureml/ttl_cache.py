@@ -1,4 +1,4 @@
-"""Values that were read lately: each is used for its lifetime, whoever asks for it."""
+"""A cache of values that were read recently, each with its own lifetime."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Value = TypeVar("_Value")
 class TtlCache(Generic[_Value]):
     """Values by key; the `max_size` most recently used are kept. Thread-safe; a read does not block others.
 
-    `life_s` says for how many seconds a value is used.
+    `life_s` returns for how many seconds a value is used.
     """
 
     def __init__(
@@ -25,7 +25,7 @@ class TtlCache(Generic[_Value]):
     ) -> None:
         self._life_s, self._max_size, self.clock = life_s, max_size, clock
         self._lock = threading.Lock()
-        self._values: dict[str, tuple[float, _Value]] = {}  # with the time until which each is used
+        self._values: dict[str, tuple[float, _Value]] = {}  # with the time when each expires
 
     def get(self, key: str, read: Callable[[], _Value]) -> _Value:
         """The value of a key, read if it is unknown or too old."""
@@ -46,6 +46,6 @@ class TtlCache(Generic[_Value]):
             return known[1]
 
     def forget(self, key: str) -> None:
-        """Has a value read anew."""
+        """Drops a value, so that it is read again."""
         with self._lock:
             self._values.pop(key, None)

@@ -215,9 +215,16 @@ def nodes(text: str) -> list[NodeLine]:
     """Parses the output of sinfo."""
     return [
         NodeLine(
-            name, partition.rstrip("*"), state, _count(cores), limit, reason, partition.endswith("*"), *asked
+            name,
+            partition.rstrip("*"),
+            state,
+            _count(cores),
+            limit,
+            reason,
+            partition.endswith("*"),
+            *details,
         )
-        for name, partition, state, cores, limit, reason, *asked in _rows(text, len(NODE_FIELDS))
+        for name, partition, state, cores, limit, reason, *details in _rows(text, len(NODE_FIELDS))
     ]
 
 

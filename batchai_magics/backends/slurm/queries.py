@@ -121,7 +121,9 @@ class QueryCache:
     def _cached(self, file: Path) -> CachedReply | None:
         saved = _read(file)
         unsaved = self._unsaved.get(file)
-        return max((each for each in (saved, unsaved) if each), key=lambda reply: reply.tried, default=None)
+        return max(
+            (reply for reply in (saved, unsaved) if reply), key=lambda reply: reply.tried, default=None
+        )
 
     def _is_fresh(self, cached: CachedReply, since: float, max_age_s: float) -> bool:
         limit_s = cached.ttl_s(self._look_s)

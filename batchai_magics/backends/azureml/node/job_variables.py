@@ -1,4 +1,4 @@
-"""The variables by which a job carries its description and what its nodes start, as packed JSON."""
+"""The variables in which a job carries its description and the bundle of its nodes, as packed JSON."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def packed(value: Mapping[str, Any]) -> str:
 
 
 def unpacked(text: str) -> Mapping[str, Any]:
-    """The JSON that `packed` has made a text of."""
+    """The JSON value that `packed` has encoded."""
     value: Mapping[str, Any] = json.loads(zlib.decompress(base64.b64decode(text)))
     return value

@@ -16,7 +16,7 @@ from batchai_magics.backends.node.outcome import preparation_outcome
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan
 
-POLL_S = 0.1  # how often the other processes of a node look whether it is done
+POLL_S = 0.1  # how often the other processes of a node check whether it is done
 _FILES = "batchai/files"  # the uploaded files, in the code
 _MOUNTS = "batchai/mounts"
 _FOLDERS = ("batchai/shared", "batchai/checkpoints", "batchai/modules", "outputs/batchai/artifacts")
@@ -24,7 +24,7 @@ SHARE_OUTPUT = "batchai"  # the output that stands for the default share
 
 
 class SetupBarrier(NamedTuple):
-    """What the processes of a node wait for."""
+    """The setup of a node, for which all of its processes wait."""
 
     folder: Path  # the folder in which the service starts processes
     share: str  # where the default share is mounted, below the mount root
@@ -65,23 +65,23 @@ class SetupBarrier(NamedTuple):
         if files.is_dir() and share.is_dir() and not share.is_symlink():
             for entry in files.iterdir():
                 _link(share / entry.name, entry)
-        # Output directories below the default share lie in the output that stands for it.
+        # Output directories below the default share are in the output that stands for it.
         node = plan.nodes[0]
         share, outputs = self.folder / _MOUNTS / self.share, self.paths.get(f"out:{SHARE_OUTPUT}")
         for directory in node.directories if outputs else ():
             prefix, is_own, _ = directory.path.partition(f"/{plan.guid}/outputs")
             if is_own and f"{prefix}/".startswith(f"{share}/"):
-                rest = prefix[len(str(share)) :].strip("/")
-                target = Path(str(outputs), rest)
+                relative = prefix[len(str(share)) :].strip("/")
+                target = Path(str(outputs), relative)
                 target.mkdir(parents=True, exist_ok=True)
-                _link(share / rest / plan.guid, target)
+                _link(share / relative / plan.guid, target)
 
     def directories(self, plan: Plan) -> Outcome | None:
-        """Creates the job's directories, or says which is missing; the service has mounted its own inputs."""
+        """Creates the job's directories, except for mounted inputs; returns the outcome of a failure."""
         mounted = {f"AZ_BATCHAI_INPUT_{name[3:]}" for name in self.paths if name.startswith("in:")}
         node = plan.nodes[0]  # all nodes have the same directories
-        own = tuple(each for each in node.directories if each.variable not in mounted)
-        return requirements.directories(plan._replace(nodes=(node._replace(directories=own),)))
+        to_create = tuple(directory for directory in node.directories if directory.variable not in mounted)
+        return requirements.directories(plan._replace(nodes=(node._replace(directories=to_create),)))
 
     def prepare(self, plan: Plan, node: int, env: Mapping[str, str]) -> Outcome | None:
         """Runs the job preparation of a node, with logs of its own."""
@@ -118,7 +118,7 @@ def write_records(folder: Path, records: Mapping[str, str]) -> None:
 
 
 def _link(path: Path, target: Path) -> None:
-    """Makes a link, in place of an empty folder too."""
+    """Creates a link unless the path exists; replaces an empty folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir() and not path.is_symlink() and not any(path.iterdir()):
         path.rmdir()

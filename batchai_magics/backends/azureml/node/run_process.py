@@ -1,4 +1,4 @@
-"""Runs one process of a job, as the service has started it: prepares the node, runs, records the exit."""
+"""Runs one process of a job, started by the service: prepares the node, runs it, records the exit."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def run(folder: str, arguments: Sequence[str]) -> int:
 
     Args:
         folder: The folder in which the service has started it.
-        arguments: `in:ID=PATH` and `out:ID=PATH`: where the service has mounted inputs and outputs.
+        arguments: `in:ID=PATH` and `out:ID=PATH`, the paths where the service has mounted inputs and outputs.
     """
     env = dict(os.environ)
     bundle = unpacked(env.pop(RUN))
@@ -80,16 +80,16 @@ def run(folder: str, arguments: Sequence[str]) -> int:
 def _run_attempt(
     folder: Path, plan: Plan, identity: ProcessIdentity, env: Mapping[str, str], bundle: Mapping[str, Any]
 ) -> Outcome:
-    """The outcome of the process; its errors say why this program has ended it, not the service."""
+    """The outcome of the process, with errors only if this program, not the service, has ended it."""
     files = RankFiles(folder / f"batchai/ranks/{identity.rank}")
     attempt = files.attempt(plan, identity, env)
     files.prepare(attempt, identity.rank, bundle)
     launcher, report = ServiceLauncher(files, identity.rank, env), ServiceReport(files, attempt)
     outcome = AttemptRunner(attempt, launcher, report).run()
-    own = tuple(end for end in outcome.ranks if end.rank == identity.rank and end.exit_code is not None)
-    if report.is_told:
-        return Outcome(own[0].exit_code if own else STOPPED_CODE, ranks=own, warnings=outcome.warnings)
-    return outcome._replace(ranks=own)
+    ends = tuple(end for end in outcome.ranks if end.rank == identity.rank and end.exit_code is not None)
+    if report.is_cancelled:
+        return Outcome(ends[0].exit_code if ends else STOPPED_CODE, ranks=ends, warnings=outcome.warnings)
+    return outcome._replace(ranks=ends)
 
 
 def _process_env(
@@ -108,7 +108,7 @@ def _prepare(
     identity: ProcessIdentity,
     records: Mapping[str, str],
 ) -> Outcome | None:
-    """What the first process of a node does for all of them."""
+    """The setup of a node, by its first process."""
     setup.make_folders(plan)
     Path(env["AZ_BATCHAI_MPI_HOST_FILE"]).write_text("".join(f"{host}\n" for host in identity.addresses))
     if identity.node == 0:
@@ -122,19 +122,19 @@ def _prepare(
 class RankFiles(JobLayout):
     """The private files of one rank on its node, laid out like a run of its own."""
 
-    output = RunEntry("stdout.txt")  # what its process prints
+    output = RunEntry("stdout.txt")  # the output of its process
 
     def attempt(self, plan: Plan, identity: ProcessIdentity, env: Mapping[str, str]) -> Plan:
         """The plan of the attempt, for which this program only runs the process of the rank.
 
-        `env` are the variables of the process, which replace the planned ones. Its output goes to a file,
-        which has no lines of other ranks, whatever the program that watches it is told of its spans.
+        `env` are the variables of the process, which replace the planned ones. Its output goes to a file that
+        has no lines of other ranks; spans that give all of it to the rank are for the watch program.
         """
         log, spans = LogPaths(str(self.output)), str(self.spans("stdout")) * (len(plan.processes) > 1)
-        own = {name: env[name] for name in _OF_NODE if name in env}
+        variables = {name: env[name] for name in _OF_NODE if name in env}
         return plan._replace(
             nodes=tuple(
-                node._replace(env=own) if number == identity.node else node._replace(folder="", env={})
+                node._replace(env=variables) if number == identity.node else node._replace(folder="", env={})
                 for number, node in enumerate(plan.nodes)
             ),
             processes=tuple(
@@ -149,10 +149,10 @@ class RankFiles(JobLayout):
         )
 
     def prepare(self, plan: Plan, rank: int, bundle: Mapping[str, Any]) -> None:
-        """Makes the folder, with what the program that watches the process reads, if the job has conditions.
+        """Creates the folder, with the files that the watch program reads, if the job has conditions.
 
-        Every rank checks what it prints. What is measured (progress, use, cost) only the first one checks,
-        for its node: the others have no samples and no price.
+        Every rank checks its own output. Only the first one checks measurements (progress, use, cost), for
+        its node: the others have no samples and no price.
         """
         shutil.rmtree(self.root, ignore_errors=True)  # of an earlier attempt, if it was in the same folder
         self.records.mkdir(parents=True)
@@ -168,8 +168,8 @@ class RankFiles(JobLayout):
             return
         self.telemetry.symlink_to(plan.telemetry)
         if text := bundle["records"].get(WATCH):
-            asked = WatchRequest.from_json(text)
-            priced = WatchRequest(asked.name, asked.experiment, node_price=asked.node_price)
+            request = WatchRequest.from_json(text)
+            priced = WatchRequest(request.name, request.experiment, node_price=request.node_price)
             (self.records / WATCH).write_text(priced.to_json(), encoding="utf-8")
 
 
@@ -185,7 +185,7 @@ class ServiceLauncher(ChildLauncher):
     def processes(
         self, plan: Plan, env: Mapping[str, str], *, are_independent: bool = False
     ) -> PlanProcesses:
-        """The process of this rank, yet to be started."""
+        """The process of this rank, not started yet."""
         return ServiceProcess(plan, self._rank, self.signal_pipe, env, files=self.files)
 
     def reachable(self, plan: Plan) -> Plan:
@@ -194,29 +194,29 @@ class ServiceLauncher(ChildLauncher):
 
 
 class ServiceReport(Report):
-    """Brings the service's request to end.
+    """Delivers the service's request to end.
 
-    `is_told` is whether the service has told this program to end, which it records itself.
+    `is_cancelled` is whether the service has asked this program to end, which the service records itself.
     """
 
     engine = "the service"
 
     def __init__(self, files: RankFiles, plan: Plan) -> None:
-        self._files, self.deadline, self.is_told = files, Deadline(plan.limits), False
+        self._files, self.deadline, self.is_cancelled = files, Deadline(plan.limits), False
 
     def stop_request(self, *, is_signalled: bool) -> Outcome | None:
         """The outcome if the process is to end."""
-        self.is_told = self.is_told or is_signalled
-        return stop_outcome(TERMINATE) if self.is_told else None
+        self.is_cancelled = self.is_cancelled or is_signalled
+        return stop_outcome(TERMINATE) if self.is_cancelled else None
 
     def watch_program(self) -> WatchProgram:
-        """The program that checks the stop conditions on what the process prints."""
+        """The program that checks the stop conditions on the output of the process."""
         start = start_words(sys.executable, WATCH_MODULE, programs_folder(), has_packages=True)
         return WatchProgram(start, log=self._files.root / "watch.log", attempts=())
 
 
 def append(folder: Path, name: str, data: bytes) -> int:
-    """Appends to a log of the run; returns how many bytes, 0 where the disk has no room for any."""
+    """Appends to a log of the run; returns the number of bytes written, 0 on a full disk."""
     try:
         with (folder / "logs/batchai/stdouterr" / name).open("ab", buffering=0) as stream:
             return stream.write(data) or 0
@@ -225,13 +225,13 @@ def append(folder: Path, name: str, data: bytes) -> int:
 
 
 class CopiedFile:
-    """A file whose bytes are passed on as it grows; `write` takes some, and returns how many."""
+    """A file whose bytes are copied as it grows; `write` returns how many of its bytes were written."""
 
     def __init__(self, source: Path, write: Callable[[bytes], int]) -> None:
         self._source, self._write, self._offset = source, write, 0
 
     def copy(self) -> None:
-        """Passes on what is new."""
+        """Copies the new bytes."""
         with contextlib.suppress(FileNotFoundError), self._source.open("rb", buffering=0) as stream:
             while data := os.pread(stream.fileno(), _READ_SIZE, self._offset):
                 if not (count := self._write(data)):
@@ -240,7 +240,7 @@ class CopiedFile:
 
 
 class ServiceProcess(ChildProcesses):
-    """The process of one rank, whose output and numbers in files become logs that the service keeps."""
+    """The process of one rank; its output and the numbers in its files are copied to logs of the service."""
 
     def __init__(
         self, plan: Plan, rank: int, signal_pipe: SignalPipe, env: Mapping[str, str], *, files: RankFiles
@@ -253,7 +253,7 @@ class ServiceProcess(ChildProcesses):
         ]
 
     def start(self) -> None:
-        """Starts it."""
+        """Starts the process."""
         self._ranks.start_one(self._rank)
 
     def poll(self, timeout_s: float, /) -> set[int]:
@@ -263,7 +263,7 @@ class ServiceProcess(ChildProcesses):
         return signals
 
     def end(self, *, patience_s: float, grace_s: float, is_hurried: Callable[[], bool]) -> None:
-        """Ends it; what it prints while it saves is copied whenever it is looked at."""
+        """Ends the process; its output while it saves is copied at each poll."""
 
         def is_to_be_killed() -> bool:
             self._copy()
@@ -272,19 +272,19 @@ class ServiceProcess(ChildProcesses):
         super().end(patience_s=patience_s, grace_s=grace_s, is_hurried=is_to_be_killed)
 
     def outcome(self) -> Outcome:
-        """Its exit code; the service knows of the others."""
+        """The outcome by the exit code of the process; the service observes the others."""
         if problem := self._fault.unwritable:
             return write_failure(problem, self.plan)
         return Outcome(next((end.exit_code for end in self.ends), None), ranks=tuple(self.ends))
 
     def close(self) -> None:
-        """Kills what it has left behind, and copies the rest."""
+        """Kills leftover processes, and copies the rest of the output."""
         super().close()
         self._copy()
 
     def _copy(self) -> None:
-        for each in self._copies:
-            each.copy()
+        for file in self._copies:
+            file.copy()
 
 
 _RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK")
@@ -346,7 +346,7 @@ def _rank_in(config: Mapping[str, Any], plan: Plan) -> int:
 
 
 def _addresses(env: Mapping[str, str], plan: Plan, node: int, host: str) -> Sequence[str]:
-    """The addresses of the nodes; where the service does not list them, those that are known."""
+    """The addresses of the nodes; if the service does not list them, as far as they are known."""
     listed = (env.get("AZ_BATCH_HOST_LIST") or env.get("AZ_BATCH_NODE_LIST", "").replace(";", ",")).split(",")
     if len(listed) == len(plan.nodes) and all(listed):
         return listed
@@ -366,22 +366,22 @@ def _ports(env: Mapping[str, str], config: Mapping[str, Any]) -> Sequence[int]:
     tasks = [host for role in (*_MASTER_ROLES, "worker", "ps") for host in cluster.get(role, ())]
     if tasks:
         return [int(host.rpartition(":")[2]) for host in tasks]
-    given = env.get("MASTER_PORT", "")
-    return [int(given) if given.isdecimal() else _ANY_PORT]
+    port = env.get("MASTER_PORT", "")
+    return [int(port) if port.isdecimal() else _ANY_PORT]
 
 
 def environment(
     env: Mapping[str, str], of_node: Mapping[str, str], of_process: Mapping[str, str], folder: str
 ) -> dict[str, str]:
-    """The variables of a process: the planned ones, except for the service's own facts of its nodes.
+    """The variables of a process: the planned ones, except for those that the service has set for its nodes.
 
-    Paths below `folder` are always ours, and so is what the job itself gives.
+    Planned paths below `folder` and variables of the job itself always take precedence.
     """
     facts = {name for name in of_node if name.startswith(_OF_NODES)}
     facts |= {name for name in of_process if name.startswith((*_OF_NODES, *_OF_PROCESSES))}
     planned = {**of_node, **of_process}
-    kept = {name for name in facts if env.get(name) and folder not in planned[name]}
-    ours = {name: value for name, value in planned.items() if name not in kept}
+    from_service = {name for name in facts if env.get(name) and folder not in planned[name]}
+    ours = {name: value for name, value in planned.items() if name not in from_service}
     return {**env, **ours, **hosts_of_tasks(env)}
 
 

@@ -1,7 +1,7 @@
 """Unpacks the programs of a job on its node, once, and starts the process of a rank.
 
 The service starts it for every process: `python batchai/start.py in:ID=PATH out:ID=PATH`. It runs with any
-Python 3, to say which one the programs need.
+Python 3, to report which version the programs need.
 """
 
 import os
@@ -15,9 +15,9 @@ _NEEDED = (3, 10)
 def main() -> None:
     """Starts the process."""
     if sys.version_info < _NEEDED:
-        found = "{}.{}".format(*sys.version_info)
+        version = "{}.{}".format(*sys.version_info)
         needed = "{}.{}".format(*_NEEDED)
-        sys.exit("batchai: the image has Python {}; jobs need {} or later".format(found, needed))  # noqa: UP032 as above
+        sys.exit("batchai: the image has Python {}; jobs need {} or later".format(version, needed))  # noqa: UP032 as above
     programs = os.path.join(_HERE, "programs")  # noqa: PTH118
     _unpack(programs)
     sys.path.insert(0, programs)

@@ -136,9 +136,9 @@ class RunSupervisor:
                 if outcome := self._stop_request():
                     yield [], outcome
                     return
-                wanted = " and ".join(f"{count:g} free {kind}s" for kind, count in bundle.items())
+                resources = " and ".join(f"{count:g} free {kind}s" for kind, count in bundle.items())
                 total, count = len(cluster.nodes()), self._request.node_count
-                text = f"Ray has {total} nodes, and none or too few with {wanted}: it asks for {count}"
+                text = f"Ray has {total} nodes, and none or too few with {resources}: it asks for {count}"
                 with private_files.left_for_later_if_full():
                     private_files.write(self._files.waiting, text)
             self._files.waiting.unlink(missing_ok=True)

@@ -250,10 +250,10 @@ def with_mpi_plugins(outcome: Outcome, mpi: str, plugins: Callable[[], Sequence[
     ):
         return outcome
     listed = ", ".join(plugins())
-    there = (
+    plugin_words = (
         f"This Slurm has these plugins: {listed}" if listed else "List Slurm's plugins with srun --mpi=list"
     )
-    hint = f"MPI ranks on several nodes were started with the setting slurm.mpi: {mpi}. {there}"
+    hint = f"MPI ranks on several nodes were started with the setting slurm.mpi: {mpi}. {plugin_words}"
     return outcome._replace(
         errors=tuple({**error, "message": f"{error['message']}. {hint}"} for error in outcome.errors)
     )
