@@ -61,10 +61,10 @@ function overlayPart(model, dashboard) {
   });
   const link = dashboard.host.get("link");
   const table = new RunTable("Runs compared", {
-    toggle: (place) => (charts.toggleRun(place), drawParallel(model.get("facts"), model.get("rows"))),
+    toggle: (index) => (charts.toggleRun(index), drawParallel(model.get("facts"), model.get("rows"))),
     focus: (run) => (charts.focus(run), parallel.mark(run)),
-    valuesOf: (place, metric) => charts.valuesOf(place, metric),
-    addressOf: link && ((place) => link("job", [model.get("names")[place]])),
+    valuesOf: (index, metric) => charts.valuesOf(index, metric),
+    addressOf: link && ((index) => link("job", [model.get("names")[index]])),
   });
   charts.groups.after(table.bases);
   const sentences = sentenceList();
@@ -76,10 +76,10 @@ function overlayPart(model, dashboard) {
 
   /** Draws the runs that the charts show, unless they are grouped. @type {Part["update"]} */
   const drawParallel = ({ parameters, metrics }, rows) => {
-    const places = charts.groupedBy || !parameters.length ? [] : rows.map((_, place) => place).filter((place) => !table.hidden.has(place));
-    const axisOf = (/** @type {string} */ key, /** @type {string} */ title, /** @type {(row: RunRow) => any} */ of) => ({ key, title, values: places.map((place) => of(/** @type {RunRow} */ (rows[place]))) });
+    const indexes = charts.groupedBy || !parameters.length ? [] : rows.map((_, index) => index).filter((index) => !table.hidden.has(index));
+    const axisOf = (/** @type {string} */ key, /** @type {string} */ title, /** @type {(row: RunRow) => any} */ of) => ({ key, title, values: indexes.map((index) => of(/** @type {RunRow} */ (rows[index]))) });
     const results = metrics.slice(0, PARALLEL_METRICS).map(({ name, label }) => axisOf(`metric:${name}`, label, ({ values }) => values[name]?.[1] ?? values[name]?.[0]));
-    parallel.update([...parameters.map((name) => axisOf(`parameter:${name}`, name, (row) => row.parameters[name])), ...results], places.map((place) => ({ key: String(place), colour: `var(${runColour(place)})` })));
+    parallel.update([...parameters.map((name) => axisOf(`parameter:${name}`, name, (row) => row.parameters[name])), ...results], indexes.map((index) => ({ key: String(index), colour: `var(${runColour(index)})` })));
   };
 
   /** @type {Part["update"]} */
@@ -113,7 +113,7 @@ function scalingPart(model) {
     const { curves = [], unit = "processes" } = facts;
     const axis = { ...countAxis(unit), words: (/** @type {number} */ x) => `${x} ${unit}` };
     speeds.name(`images/sec against ${unit}`);
-    const looks = curves.map((curve, place) => ({ key: String(place), label: curve.label, colour: runColour(place), x: curve.processes }));
+    const looks = curves.map((curve, index) => ({ key: String(index), label: curve.label, colour: runColour(index), x: curve.processes }));
     const ideals = looks.map((look) => ({ ...look, key: "ideal", label: "ideal", isQuiet: true, dash: DASH }));
     speeds.show([...ideals.map((look, i) => ({ ...look, y: curves[i]?.ideals ?? [] })), ...looks.map((look, i) => ({ ...look, y: curves[i]?.rates ?? [] }))], axis);
     const whole = ideals.map((look) => ({ ...look, y: look.x.map(() => 100) }));

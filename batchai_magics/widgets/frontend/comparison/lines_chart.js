@@ -18,9 +18,9 @@ import { el, setText } from "../core/dom.js";
 /** @typedef {{title: string, empty: string, fromZero?: boolean, hasPoints?: boolean, unit?: string}} Subject */
 
 const MAX_ENTRIES = 4; // lines whose values the legend shows; of more, only the one under the cursor
-const MANY_POINTS = 300; // which are small squares then
+const MANY_POINTS = 300; // from which on points are small squares
 const SQUARE_PX = 3;
-const MANY = 18; // lines, from which on they are thin
+const MANY = 18; // number of lines from which on they are thin
 const COLOURS = 9;
 const MARGIN = 1.08; // right of the last point, where points are drawn
 const QUIET = "--ba-muted";
@@ -31,14 +31,14 @@ const STEPPED = uPlot.paths.stepped ? { paths: uPlot.paths.stepped({ align: 1 })
 
 export const DASH = [6, 4];
 
-/** @param {number} place index of the run */
-export function runColour(place) {
-  return place % COLOURS ? rankColour((place % COLOURS) - 1) : ACCENT;
+/** @param {number} index of the run */
+export function runColour(index) {
+  return index % COLOURS ? rankColour((index % COLOURS) - 1) : ACCENT;
 }
 
-/** @param {number} place */
-export function isDashed(place) {
-  return Math.floor(place / COLOURS) % 2 === 1;
+/** @param {number} index of the run */
+export function isDashed(index) {
+  return Math.floor(index / COLOURS) % 2 === 1;
 }
 
 export class LinesChart extends Chart {
@@ -79,7 +79,7 @@ export class LinesChart extends Chart {
     this.frame.ask();
   }
 
-  /** Draws immediately what is to be drawn in the next frame. */
+  /** Draws now, instead of in the next frame. */
   flush() {
     this.frame.stop();
     this.paint();
@@ -131,9 +131,9 @@ export class LinesChart extends Chart {
     return [min - room, max + room];
   };
 
-  /** @type {(series: uPlot.Series, place: number) => uPlot.Series} */
-  refined(series, place) {
-    const line = /** @type {Line} */ (this.lines[place]);
+  /** @type {(series: uPlot.Series, index: number) => uPlot.Series} */
+  refined(series, index) {
+    const line = /** @type {Line} */ (this.lines[index]);
     if (isCrowded(line)) return { ...series, fill: series.stroke ?? "", paths: squares, points: { show: false } };
     if (line.isPoints) return { ...series, paths: () => null, points: { ...series.points, show: true, size: 7 } };
     if (line.isStepped) return { ...series, ...STEPPED, points: { show: false } };
@@ -141,9 +141,9 @@ export class LinesChart extends Chart {
     return { ...series, ...(line.dash ? { dash: line.dash } : {}), ...(this.isScatter ? { points } : {}) };
   }
 
-  /** @param {number | null} place */
-  focused(place) {
-    const line = place === null || !this.#isMany ? null : (this.lines[place] ?? null);
+  /** @param {number | null} index */
+  focused(index) {
+    const line = index === null || !this.#isMany ? null : (this.lines[index] ?? null);
     if (line === this.front) return;
     this.front = line;
     this.onFocus(line?.run ?? null);
@@ -170,11 +170,11 @@ export class LinesChart extends Chart {
       return [{ key: line.key, text, colour: line.colour, isDashed: Boolean(line.dash) }];
     });
     const quiet = this.lines.find((line) => line.isQuiet); // the shared reference line is named once
-    const held = quiet ? [{ key: quiet.key, text: quiet.label, colour: QUIET, isDashed: true }] : [];
-    const place = row === null ? "" : (this.axis?.words(xs[row] ?? 0) ?? "");
+    const reference = quiet ? [{ key: quiet.key, text: quiet.label, colour: QUIET, isDashed: true }] : [];
+    const position = row === null ? "" : (this.axis?.words(xs[row] ?? 0) ?? "");
     const shown = this.#isMany ? entries.filter(({ key }) => key === this.front?.key) : entries;
     const words = entries.map((entry) => entry.text).join(", ");
-    return { place, entries: [...shown, ...held], words: `${place ? ` at ${place}` : ", latest"}: ${words}` };
+    return { position, entries: [...shown, ...reference], words: `${position ? ` at ${position}` : ", latest"}: ${words}` };
   }
 
   /** The column of a line's upper edge. @param {Line} line */
@@ -289,9 +289,9 @@ export function latest(column) {
 function pointsOf({ x, y }) {
   /** @type {Map<number, number>} */
   const points = new Map();
-  x.forEach((place, i) => {
+  x.forEach((at, i) => {
     const value = y[i];
-    if (place !== null && value !== null && value !== undefined) points.set(place, value);
+    if (at !== null && value !== null && value !== undefined) points.set(at, value);
   });
   return points;
 }

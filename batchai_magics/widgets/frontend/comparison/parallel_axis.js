@@ -1,4 +1,4 @@
-// An axis of parallel coordinates: where the values of the lines stand, and the ranges of them that are chosen.
+// An axis of parallel coordinates: the positions of the lines' values, and the range of values that the user has chosen.
 
 import { parameterAxis } from "./run_parameters.js";
 
@@ -9,15 +9,15 @@ import { parameterAxis } from "./run_parameters.js";
 
 export const [TOP, HEIGHT] = [38, 150];
 const BOTTOM = TOP + HEIGHT;
-const NEAR_TEXT = 8; // of a text, from where on a dragged range holds it
-const SAME = 1e-12; // of the largest place: what a value loses on its way to a pixel and back
-const MAX_TEXTS = 9; // that are labelled
+const NEAR_TEXT = 8; // distance from a text within which a dragged range includes it
+const SAME = 1e-12; // share of the largest place by which a value may change when it is converted to a pixel and back
+const MAX_TEXTS = 9; // of more, none is labelled
 const DIGITS = 4;
 const PAGES = 10; // steps of a page key from one end to the other
 /** @type {Record<string, number>} */
 const STEPS = { ArrowUp: 1, ArrowDown: -1, PageUp: 1, PageDown: -1, Home: -Infinity, End: Infinity };
 
-/** The largest value is at the top, a single one in the middle. */
+/** An axis with the largest value at the top; a single value is in the middle. */
 export class ParallelAxis {
   /** The distinct values, the lowest one first. @type {{place: number, y: number, value: Value}[]} */
   stops = [];
@@ -29,7 +29,7 @@ export class ParallelAxis {
   constructor({ key, title, values }, x) {
     const rows = values.map((value) => ({ parameters: { [title]: value ?? undefined } }));
     const { placeOf, valueAt } = parameterAxis(title, /** @type {any} */ (rows));
-    /** Of each line. @type {(number | null)[]} */
+    /** The place of each line's value. @type {(number | null)[]} */
     this.places = values.map((value) => placeOf(value ?? undefined));
     const known = /** @type {number[]} */ (this.places.filter((place) => place !== null));
     const [low, high] = [Math.min(...known), Math.max(...known)];
@@ -41,7 +41,7 @@ export class ParallelAxis {
     this.same = SAME * Math.max(Math.abs(low), Math.abs(high));
     this.placeOf = placeOf;
     this.valueAt = valueAt;
-    /** Of each line. @type {(number | null)[]} */
+    /** The y of each line's value. @type {(number | null)[]} */
     this.ys = this.places.map((place) => (place === null ? null : this.#yOf(place)));
     this.isNumeric = values.every((value) => value === null || value === undefined || typeof value === "number");
     const valueOf = new Map(this.places.map((place, i) => /** @type {const} */ ([place, values[i]])));
@@ -106,7 +106,7 @@ export class ParallelAxis {
     return end === "least" ? rangeOf(value, range?.most ?? null) : rangeOf(range?.least ?? null, value);
   }
 
-  /** What an end of a range is as a slider: its place among the values, and its text. @type {(range: Range | null, end: End) => {now: number, most: number, text: string}} */
+  /** The state of an end of a range as a slider: its index among the values, the last index, and its text. @type {(range: Range | null, end: End) => {now: number, most: number, text: string}} */
   slider(range, end) {
     const last = Math.max(0, this.stops.length - 1);
     const place = this.#placeAt(range, end);
@@ -115,7 +115,7 @@ export class ParallelAxis {
     return { now, most: last, text: textOf(range?.[end] ?? this.stops[now]?.value) };
   }
 
-  /** Where there is a single value, others are at the ends. @param {number} place */
+  /** The y of a place; around a single value, all other places are at the ends of the axis. @param {number} place */
   #yOf(place) {
     return TOP + HEIGHT * (this.high > this.low ? (this.high - place) / (this.high - this.low) : 0.5 + Math.sign(this.low - place) / 2);
   }
@@ -125,7 +125,7 @@ export class ParallelAxis {
     return this.#chosenPlace(range, end) ?? (end === "least" ? this.low : this.high);
   }
 
-  /** Null for an end that leaves out nothing, such as a text that is not there any more. @type {(range: Range | null, end: End) => number | null} */
+  /** The place of an end of a range; null if it leaves out nothing, such as a text that no line has any more. @type {(range: Range | null, end: End) => number | null} */
   #chosenPlace(range, end) {
     const place = range && range[end] !== null ? (this.placeOf(range[end] ?? undefined) ?? NaN) : NaN;
     return Number.isFinite(place) && (place >= 0 || typeof this.valueAt(this.low) === "number") ? place : null;

@@ -14,7 +14,7 @@ import { HEIGHT, ParallelAxis, TOP } from "./parallel_axis.js";
 const BOTTOM = 20;
 const MIN_GAP = 92; // between axes; a narrower page scrolls
 const EDGE = 52; // left and right of the outer axes, for labels
-const NEAR = 8; // of a line, where it is under the pointer
+const NEAR = 8; // distance from a line within which it is under the pointer
 const GRIP = 9; // on either side of an axis, where a range can be dragged
 const END_GRIP = 6; // above and below an end of a range, where it can be dragged
 const HANDLE = { width: 14, height: 6, rx: 2 };
@@ -40,7 +40,7 @@ export class ParallelCoordinates {
   /** @type {Handle[]} */
   #handles = [];
   #width = 0; // of the box, as last observed: while the page changes its theme, nothing has a width for a moment
-  #reached = 0; // of the handles, the one in the tab order
+  #reached = 0; // index of the handle that is in the tab order
   /** @type {string | null} */
   #marked = null;
   #drawn = "";
@@ -266,17 +266,17 @@ export class ParallelCoordinates {
     event.stopPropagation();
   }
 
-  /** Focuses a handle. @param {number} place */
-  #reach(place) {
-    const handle = this.#handles[place];
+  /** Focuses a handle. @param {number} index */
+  #reach(index) {
+    const handle = this.#handles[index];
     handle?.element.focus();
     handle?.element.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
-  /** Has the tabulator reach a handle. @param {number} place */
-  #setReached(place) {
-    this.#reached = place;
-    this.#handles.forEach(({ element }, i) => element.setAttribute("tabindex", i === place ? "0" : "-1"));
+  /** Puts a handle, and no other one, into the tab order. @param {number} index */
+  #setReached(index) {
+    this.#reached = index;
+    this.#handles.forEach(({ element }, i) => element.setAttribute("tabindex", i === index ? "0" : "-1"));
   }
 
   /** @param {string | null} key */

@@ -20,13 +20,13 @@ import { grouped, parameterAxis } from "./run_parameters.js";
 
 const SHOWN = 2; // charts, initially
 const AGAINST = "parameter:"; // starts the names of x axes that are parameters
-const COUNTS = /** @type {XName[]} */ (["step", "order"]); // what the numbers of the columns are
+const COUNTS = /** @type {XName[]} */ (["step", "order"]); // x axes on which the numbers of the points are the x values
 const SCALES = ["epoch", "time"];
 
 /** @type {(name: XName, columns: StepColumns) => XScale} */
 const scaleOf = (name, [steps, places]) => new XScale(name, steps, /** @type {number[]} */ (places));
 
-/** What is known of a run's lines. */
+/** What the kernel has sent of a run's lines. */
 export class RunData {
   /** @type {Map<string, Segment[]>} */
   metrics = new Map();
@@ -39,15 +39,15 @@ export class RunData {
     if (lines.time) this.scales.set("time", scaleOf("time", lines.time));
   }
 
-  /** Whether there is an x axis. @param {string} name */
+  /** Whether the run's values are known on an x axis. @param {string} name */
   has(name) {
-    return this.scales.has(name) || [...this.metrics.values()].some((segments) => segments.some(([, , , told]) => name in told));
+    return this.scales.has(name) || [...this.metrics.values()].some((segments) => segments.some(([, , , columns]) => name in columns));
   }
 
   /** The x values of a segment; none if they are unknown. @type {(segment: Segment, over: string) => number[]} */
-  xOf([, steps, , told], over) {
-    const own = over === "epoch" || over === "time" ? told[over] : undefined;
-    const scale = own ? scaleOf(/** @type {XName} */ (over), own) : this.scales.get(over);
+  xOf([, steps, , columns], over) {
+    const segmentColumns = over === "epoch" || over === "time" ? columns[over] : undefined;
+    const scale = segmentColumns ? scaleOf(/** @type {XName} */ (over), segmentColumns) : this.scales.get(over);
     return scale?.of(steps) ?? [];
   }
 }
@@ -56,8 +56,8 @@ export class RunData {
 export class RunCharts extends ChartGrid {
   /**
    * @param {string} viewId
-   * @param {{ask: (metrics: string[]) => void, group: () => void, focus: (run: string | null) => void}} on `ask`: these
-   *   metrics are drawn
+   * @param {{ask: (metrics: string[]) => void, group: () => void, focus: (run: string | null) => void}} on `ask`: the
+   *   lines of these metrics are needed
    */
   constructor(viewId, on) {
     super({ smooth: (weight) => ((this.weight = weight), this.draw()), drawOver: (name) => ((this.over = name), this.draw()) });
@@ -108,12 +108,12 @@ export class RunCharts extends ChartGrid {
 
   /**
    * The values of the last segment of a run's headline metric, for a sparkline.
-   * @param {number} place
+   * @param {number} index
    * @param {string} metric
    * @returns {number[]}
    */
-  valuesOf(place, metric) {
-    const [, , values = []] = this.known.get(place)?.metrics.get(metric)?.at(-1) ?? [];
+  valuesOf(index, metric) {
+    const [, , values = []] = this.known.get(index)?.metrics.get(metric)?.at(-1) ?? [];
     return /** @type {number[]} */ (values.filter((value) => value !== null));
   }
 
@@ -142,9 +142,9 @@ export class RunCharts extends ChartGrid {
     for (const chart of this.charts.values()) chart.flush();
   }
 
-  /** Shows or hides a run. @param {number} place */
-  toggleRun(place) {
-    const key = String(place);
+  /** Shows or hides a run. @param {number} index */
+  toggleRun(index) {
+    const key = String(index);
     if (!this.hidden.delete(key)) this.hidden.add(key);
     for (const chart of this.charts.values()) chart.showLines();
   }
@@ -161,50 +161,50 @@ export class RunCharts extends ChartGrid {
   }
 
   /** @param {Chart} chart */
-  made({ title, is_rate: fromZero }) {
-    const made = new LinesChart({ title, empty: `Waiting for the first ${title}`, fromZero }, `ba-${this.viewId}`);
-    made.owner = "comparison";
-    made.legend.hidden = this.hidden;
-    made.onFocus = (run) => this.on.focus(run);
-    return made;
+  makeChart({ title, is_rate: fromZero }) {
+    const chart = new LinesChart({ title, empty: `Waiting for the first ${title}`, fromZero }, `ba-${this.viewId}`);
+    chart.owner = "comparison";
+    chart.legend.hidden = this.hidden;
+    chart.onFocus = (run) => this.on.focus(run);
+    return chart;
   }
 
   /** Asks for the lines of the metrics that are drawn. @param {Chart[]} drawn */
   #ask(drawn) {
     const metrics = drawn.flatMap(({ lines }) => lines.map(({ name }) => name));
     const headline = this.facts?.metrics[0]?.name;
-    const wanted = [...new Set(headline ? [headline, ...metrics] : metrics)];
-    if (wanted.join("\n") === this.asked) return;
-    this.asked = wanted.join("\n");
-    this.on.ask(wanted);
+    const names = [...new Set(headline ? [headline, ...metrics] : metrics)];
+    if (names.join("\n") === this.asked) return;
+    this.asked = names.join("\n");
+    this.on.ask(names);
   }
 
   /** @type {(chart: Chart, over: string) => void} */
   #drawChart(chart, over) {
-    const made = /** @type {LinesChart} */ (this.charts.get(chart.title));
+    const linesChart = /** @type {LinesChart} */ (this.charts.get(chart.title));
     if (over.startsWith(AGAINST)) {
       const name = over.slice(AGAINST.length);
       const axis = parameterAxis(name, this.rows);
-      made.name(`${chart.title}, best`);
-      made.show(this.#points(chart, name, axis), axis.axis, { isScatter: true });
+      linesChart.name(`${chart.title}, best`);
+      linesChart.show(this.#points(chart, name, axis), axis.axis, { isScatter: true });
       return;
     }
-    made.name(chart.title);
-    const lines = this.rows.flatMap((row, place) => this.#lines(chart, row, place, over));
-    made.show(this.groupedBy ? grouped(lines, this.rows, this.groupedBy) : lines, new XScale(/** @type {XName} */ (over)).axis);
+    linesChart.name(chart.title);
+    const lines = this.rows.flatMap((row, index) => this.#lines(chart, row, index, over));
+    linesChart.show(this.groupedBy ? grouped(lines, this.rows, this.groupedBy) : lines, new XScale(/** @type {XName} */ (over)).axis);
   }
 
-  /** The lines of a run: training solid, others dashed; a metric has one for each segment. @type {(chart: Chart, row: RunRow, place: number, over: string) => Line[]} */
-  #lines(chart, row, place, over) {
-    const data = this.known.get(place);
+  /** The lines of a run: training solid, others dashed; a metric has one for each segment. @type {(chart: Chart, row: RunRow, index: number, over: string) => Line[]} */
+  #lines(chart, row, index, over) {
+    const data = this.known.get(index);
     return chart.lines.flatMap(({ name, phase }, i) => {
-      const told = data?.metrics.get(name) ?? [];
-      const dash = i ? PHASES[phase].dash : isDashed(place) ? DASH : undefined;
-      const look = { run: String(place), colour: runColour(place), ...(dash ? { dash } : {}) };
+      const received = data?.metrics.get(name) ?? [];
+      const dash = i ? PHASES[phase].dash : isDashed(index) ? DASH : undefined;
+      const look = { run: String(index), colour: runColour(index), ...(dash ? { dash } : {}) };
       const label = i ? `${row.name} ${phase}` : row.name;
-      const segments = told.length || i ? told : [/** @type {Segment} */ (["", [], [], {}])];
+      const segments = received.length || i ? received : [/** @type {Segment} */ (["", [], [], {}])];
       return segments.map((segment, k) => {
-        const key = i || k ? `${place} ${name} ${k}` : look.run;
+        const key = i || k ? `${index} ${name} ${k}` : look.run;
         const x = data?.xOf(segment, over) ?? [];
         const y = x.length ? smoothed(segment[2], this.weight) : [];
         return { ...look, key, label: segment[0] ? `${label} (${segment[0]})` : label, x, y };
@@ -215,11 +215,11 @@ export class RunCharts extends ChartGrid {
   /** The best value of each run against a parameter. @type {(chart: Chart, parameter: string, axis: ParameterAxis) => Line[]} */
   #points({ lines }, parameter, { placeOf }) {
     const name = (lines.find(({ phase }) => phase === "val") ?? lines[0])?.name ?? "";
-    return this.rows.map((row, place) => {
+    return this.rows.map((row, index) => {
       const [value = null, best = null] = row.values[name] ?? [];
       const at = placeOf(row.parameters[parameter]);
       const isKnown = at !== null && (best ?? value) !== null;
-      return { key: String(place), run: String(place), label: row.name, colour: runColour(place), x: isKnown ? [at] : [], y: isKnown ? [best ?? value] : [] };
+      return { key: String(index), run: String(index), label: row.name, colour: runColour(index), x: isKnown ? [at] : [], y: isKnown ? [best ?? value] : [] };
     });
   }
 }

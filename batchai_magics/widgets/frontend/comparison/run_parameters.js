@@ -53,8 +53,8 @@ export function parameterAxis(name, rows) {
  */
 export function grouped(lines, rows, parameter) {
   const groups = groupsOf(rows, parameter);
-  return [...groups].flatMap(([value, places], i) => {
-    const groupLines = lines.filter(({ run }) => places.includes(Number(run)) && run !== undefined);
+  return [...groups].flatMap(([value, indexes], i) => {
+    const groupLines = lines.filter(({ run }) => indexes.includes(Number(run)) && run !== undefined);
     const phases = [...new Set(groupLines.map(({ label, run }) => label.slice((rows[Number(run)]?.name ?? "").length)))];
     return phases.map((phase, k) => {
       const members = groupLines.filter(({ label, run }) => label === (rows[Number(run)]?.name ?? "") + phase && label !== "");
@@ -74,9 +74,9 @@ export function grouped(lines, rows, parameter) {
 export function groupsOf(rows, parameter) {
   /** @type {Map<string, number[]>} */
   const groups = new Map();
-  rows.forEach((row, place) => {
+  rows.forEach((row, index) => {
     const value = String(row.parameters[parameter] ?? "–");
-    groups.set(value, [...(groups.get(value) ?? []), place]);
+    groups.set(value, [...(groups.get(value) ?? []), index]);
   });
   return new Map([...groups].sort(([a], [b]) => inOrder(a, b)));
 }
@@ -116,8 +116,8 @@ export function momentsOf(values) {
  * @returns {RunRow[]}
  */
 export function groupRows(rows, parameter) {
-  return [...groupsOf(rows, parameter)].map(([value, places]) => {
-    const members = places.map((place) => /** @type {RunRow} */ (rows[place]));
+  return [...groupsOf(rows, parameter)].map(([value, indexes]) => {
+    const members = indexes.map((index) => /** @type {RunRow} */ (rows[index]));
     const first = /** @type {RunRow} */ (members[0]);
     const names = [...new Set(members.flatMap((row) => Object.keys(row.values)))];
     return {

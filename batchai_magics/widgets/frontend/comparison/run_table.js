@@ -40,7 +40,7 @@ const RESULTS = [
 export class RunTable extends SortedTable {
   /**
    * @param {string} label of the table, for screen readers
-   * @param {{toggle: (place: number) => void, focus: (run: string | null) => void, valuesOf: (place: number, metric: string) => number[], addressOf?: (place: number) => string}} on
+   * @param {{toggle: (index: number) => void, focus: (run: string | null) => void, valuesOf: (index: number, metric: string) => number[], addressOf?: (index: number) => string}} on
    *   `toggle`: a run is shown or hidden in the charts; `addressOf`: of the view of its job, in a plain page
    */
   constructor(label, on) {
@@ -52,7 +52,7 @@ export class RunTable extends SortedTable {
     this.rows = [];
     /** @type {ComparisonFacts | null} */
     this.facts = null;
-    this.made = ""; // what the rows were made for
+    this.structure = ""; // the columns and the number of rows that the table was made for
     this.isGrouped = false;
     /** @type {Set<number>} */
     this.hidden = new Set();
@@ -60,7 +60,7 @@ export class RunTable extends SortedTable {
     this.selected = null; // the runs whose rows are shown; null: all
     const change = () => ((this.isBaseChosen = true), this.#updateRows());
     this.bases = el("select", { class: "ba-select", "aria-label": "Baseline", title: "The run that the others' metrics are compared with", change });
-    this.isBaseChosen = false; // here, not by its tag
+    this.isBaseChosen = false; // by the user, not by its tag
     /** @type {Map<string, number>} */
     this.widths = new Map(); // of the longest text of each column so far, in characters
     this.element = this.scroller;
@@ -74,9 +74,9 @@ export class RunTable extends SortedTable {
   update(facts, rows, isGrouped = false) {
     [this.facts, this.rows, this.isGrouped] = [facts, rows, isGrouped];
     const columns = columnsOf(facts, rows);
-    const made = [isGrouped, rows.length, ...columns.map(({ key, title }) => `${key} ${title}`)].join("\n");
-    if (made !== this.made) this.#make(columns);
-    this.made = made;
+    const structure = [isGrouped, rows.length, ...columns.map(({ key, title }) => `${key} ${title}`)].join("\n");
+    if (structure !== this.structure) this.#make(columns);
+    this.structure = structure;
     if (!isGrouped) this.#offerBases(facts, rows);
     this.bases.hidden = isGrouped || rows.length < 2;
     this.#updateRows();
@@ -93,7 +93,7 @@ export class RunTable extends SortedTable {
 
   /** @type {(facts: ComparisonFacts, rows: RunRow[]) => void} */
   #offerBases({ baseline }, rows) {
-    offerOptions(this.bases, [["", "no baseline"], ...rows.map(({ name }, place) => /** @type {[string, string]} */ ([String(place), `against ${name}`]))]);
+    offerOptions(this.bases, [["", "no baseline"], ...rows.map(({ name }, index) => /** @type {[string, string]} */ ([String(index), `against ${name}`]))]);
     if (!this.isBaseChosen) this.bases.value = String(baseline ?? "");
   }
 
@@ -102,9 +102,9 @@ export class RunTable extends SortedTable {
     return this.isGrouped || this.bases.value === "" ? null : Number(this.bases.value);
   }
 
-  /** Draws the sparklines of these runs again, by default those of all. @param {number[]} [places] */
-  updateSparks(places) {
-    for (const line of places?.map((place) => this.lines[place]) ?? this.lines) line?.spark();
+  /** Draws the sparklines of these runs again, by default those of all. @param {number[]} [indexes] */
+  updateSparks(indexes) {
+    for (const line of indexes?.map((index) => this.lines[index]) ?? this.lines) line?.spark();
   }
 
   /** Shows only some runs, and those that are hidden in the charts; null: all. @param {Set<string> | null} runs */
@@ -121,33 +121,33 @@ export class RunTable extends SortedTable {
   /** @param {Column[]} columns */
   #make(columns) {
     this.setColumns(columns);
-    this.lines = this.rows.map((_, place) => this.#line(place));
+    this.lines = this.rows.map((_, index) => this.#line(index));
     this.select(this.selected);
     this.body.replaceChildren(...this.lines.map((line) => line.row));
   }
 
   draw() {
-    const places = this.sort([...this.rows.keys()], (place) => /** @type {RunRow} */ (this.rows[place]));
-    const rows = places.map((place) => /** @type {Line} */ (this.lines[place]).row);
+    const indexes = this.sort([...this.rows.keys()], (index) => /** @type {RunRow} */ (this.rows[index]));
+    const rows = indexes.map((index) => /** @type {Line} */ (this.lines[index]).row);
     if (rows.some((row, i) => this.body.children[i] !== row)) this.body.replaceChildren(...rows);
   }
 
-  /** The metrics of which a run has the best value. @param {number} place */
-  best(place) {
-    return this.facts?.metrics.filter((metric) => metric.best === place).map(({ name }) => name) ?? [];
+  /** The metrics of which a run has the best value. @param {number} index */
+  best(index) {
+    return this.facts?.metrics.filter((metric) => metric.best === index).map(({ name }) => name) ?? [];
   }
 
-  /** @param {number} place */
-  #toggle(place) {
-    if (!this.hidden.delete(place)) this.hidden.add(place);
-    this.on.toggle(place);
-    this.lines[place]?.update(/** @type {RunRow} */ (this.rows[place]));
+  /** @param {number} index */
+  #toggle(index) {
+    if (!this.hidden.delete(index)) this.hidden.add(index);
+    this.on.toggle(index);
+    this.lines[index]?.update(/** @type {RunRow} */ (this.rows[index]));
   }
 
-  /** @type {(place: number) => Line} */
-  #line(place) {
-    const name = el(this.on.addressOf && !this.isGrouped ? "a" : "span", { class: "ba-run-name", href: this.on.addressOf?.(place) });
-    const swatch = el("button", { type: "button", class: "ba-run-swatch", click: () => this.#toggle(place) }, el("i", { class: "ba-swatch" }));
+  /** @type {(index: number) => Line} */
+  #line(index) {
+    const name = el(this.on.addressOf && !this.isGrouped ? "a" : "span", { class: "ba-run-name", href: this.on.addressOf?.(index) });
+    const swatch = el("button", { type: "button", class: "ba-run-swatch", click: () => this.#toggle(index) }, el("i", { class: "ba-swatch" }));
     const tags = el("span", { class: "ba-run-tags" });
     const badge = el("span", { class: "ba-badge" });
     const bar = progressBar();
@@ -166,28 +166,28 @@ export class RunTable extends SortedTable {
     cell("state").replaceChildren(badge);
     cells.get(PROGRESS.key)?.replaceChildren(bar.element);
     if (headline) cell(`metric:${headline.name}`).prepend(/** @type {any} */ (spark.element));
-    const enter = () => !this.isGrouped && this.on.focus(String(place));
+    const enter = () => !this.isGrouped && this.on.focus(String(index));
     const row = el("tr", { role: "row", pointerenter: enter, pointerleave: () => this.on.focus(null) }, ...cells.values());
 
-    const drawSpark = () => spark.update(headline && !this.isGrouped ? thinned(this.on.valuesOf(place, headline.name)) : [], 0, true);
+    const drawSpark = () => spark.update(headline && !this.isGrouped ? thinned(this.on.valuesOf(index, headline.name)) : [], 0, true);
 
     let drawn = "";
 
     /** @param {RunRow} run */
     const update = (run) => {
-      const isBase = this.baseline === place;
-      bar.update(run.progress, run.state, !this.isStopped); // which counts down
-      const wanted = JSON.stringify([run, this.hidden.has(place), this.isGrouped, this.baseline, this.rows[this.baseline ?? -1]?.values, this.best(place)]);
+      const isBase = this.baseline === index;
+      bar.update(run.progress, run.state, !this.isStopped); // even if the run is the same: its time left counts down
+      const wanted = JSON.stringify([run, this.hidden.has(index), this.isGrouped, this.baseline, this.rows[this.baseline ?? -1]?.values, this.best(index)]);
       if (wanted === drawn) return;
       drawn = wanted;
       setText(name, run.name);
       name.title = run.model ? `${run.name}: ${run.model}` : run.name;
-      const isHidden = this.hidden.has(place);
+      const isHidden = this.hidden.has(index);
       swatch.disabled = this.isGrouped;
       swatch.setAttribute("aria-pressed", String(!isHidden));
       swatch.setAttribute("aria-label", `Show ${run.name} in the charts`);
       swatch.title = isHidden ? "Show in the charts" : "Hide in the charts";
-      /** @type {HTMLElement} */ (swatch.firstChild).style.background = `var(${run.curve === null ? "--ba-grid" : runColour(run.curve ?? place)})`; // its own, or of its curve
+      /** @type {HTMLElement} */ (swatch.firstChild).style.background = `var(${run.curve === null ? "--ba-grid" : runColour(run.curve ?? index)})`; // that of its curve in a scaling study
       const shownTags = [...run.tags.filter((tag) => tag !== BASELINE), ...(isBase ? [BASELINE] : [])];
       if (tags.dataset.tags !== shownTags.join("\n")) {
         tags.dataset.tags = shownTags.join("\n");
@@ -195,18 +195,18 @@ export class RunTable extends SortedTable {
       }
       setText(badge, run.state);
       badge.dataset.state = run.state;
-      for (const column of this.columns) this.#fill(column, run, place, cell(column.key), texts.get(column.key));
+      for (const column of this.columns) this.#fill(column, run, index, cell(column.key), texts.get(column.key));
       row.toggleAttribute("data-baseline", isBase);
     };
     return { row, update, spark: drawSpark };
   }
 
-  /** @type {(column: Column, run: RunRow, place: number, cell: HTMLElement, text: HTMLElement | undefined) => void} */
-  #fill(column, run, place, cell, text) {
-    if (!text || !cell.contains(text)) return; // it has something else than a text
+  /** @type {(column: Column, run: RunRow, index: number, cell: HTMLElement, text: HTMLElement | undefined) => void} */
+  #fill(column, run, index, cell, text) {
+    if (!text || !cell.contains(text)) return; // the cell shows something else than a text
     const { metric } = column;
-    const isBest = metric?.best === place && !this.isGrouped;
-    const change = metric ? this.#change(metric, run, place) : "";
+    const isBest = metric?.best === index && !this.isGrouped;
+    const change = metric ? this.#change(metric, run, index) : "";
     const words = column.of(run) + (isBest ? bestText(metric, run) : "") + (change && ` (${change})`);
     setText(text, words);
     cell.dataset.empty = String(words === NOTHING);
@@ -216,10 +216,10 @@ export class RunTable extends SortedTable {
     cell.title = titleOf(metric, run, isBest, change && `${change} against the baseline`);
   }
 
-  /** How a run's metric differs from that of the baseline, in words. @type {(metric: RunMetric, run: RunRow, place: number) => string} */
-  #change({ name }, run, place) {
+  /** How a run's metric differs from that of the baseline, in words. @type {(metric: RunMetric, run: RunRow, index: number) => string} */
+  #change({ name }, run, index) {
     const { baseline } = this;
-    if (baseline === null || baseline === place) return "";
+    if (baseline === null || baseline === index) return "";
     const [base = null] = this.rows[baseline]?.values[name] ?? [];
     const [value = null] = run.values[name] ?? [];
     if (!base || value === null) return "";
@@ -265,7 +265,7 @@ function valueText({ name }, { values, has_nan: hasNan }) {
   return spread === null ? quantity(value) : `${quantity(value)} ± ${error(spread, value)}`;
 }
 
-/** What makes a run the best of all, unless its cell says it already. @type {(metric: RunMetric, row: RunRow) => string} */
+/** Why a run is the best of all, unless its cell says so already. @type {(metric: RunMetric, row: RunRow) => string} */
 function bestText({ name }, { values }) {
   const [value = null, best = null] = values[name] ?? [];
   return best === null || best === value ? "" : ` (best ${quantity(best)})`;

@@ -81,12 +81,12 @@ export function coordinatesOf(sweep) {
   const trials = sweep.ranked.slice(0, MAX_LINES).reverse();
   const axisOf = (/** @type {string} */ key, /** @type {string} */ title, /** @type {(trial: Trial) => string | number | boolean | null} */ of) => ({ key, title, values: trials.map(of) });
   const axes = [
-    ...parameters.map((name, place) => axisOf(`parameter:${name}`, name, (trial) => trial.parameters[place] ?? null)),
+    ...parameters.map((name, index) => axisOf(`parameter:${name}`, name, (trial) => trial.parameters[index] ?? null)),
     ...(metric ? [axisOf(BEST, `best ${metric}`, ({ best }) => best)] : []),
-    ...metrics.map(({ name, label }, place) => axisOf(`metric:${name}`, label, (trial) => trial.metrics[place] ?? null)),
+    ...metrics.map(({ name, label }, index) => axisOf(`metric:${name}`, label, (trial) => trial.metrics[index] ?? null)),
   ];
-  const classOf = (/** @type {number} */ place) => Math.round(((place + 1) / trials.length) * COLOURS) * (100 / COLOURS);
-  return [axes, trials.map(({ number }, place) => ({ key: String(number), colour: `color-mix(in srgb, var(--ba-accent) ${classOf(place)}%, var(--ba-rank-0))` }))];
+  const classOf = (/** @type {number} */ index) => Math.round(((index + 1) / trials.length) * COLOURS) * (100 / COLOURS);
+  return [axes, trials.map(({ number }, index) => ({ key: String(number), colour: `color-mix(in srgb, var(--ba-accent) ${classOf(index)}%, var(--ba-rank-0))` }))];
 }
 
 /** The trials that the kernel has sent. */
@@ -172,7 +172,7 @@ function sweepHead(note) {
 }
 
 /**
- * Gives an element a part for each state, and updates these.
+ * Gives an element a part for each state, and updates the parts.
  * @param {HTMLElement} element
  * @param {string[]} states
  * @param {(state: string) => HTMLElement} make
@@ -202,11 +202,11 @@ class TrialChart {
   draw() {
     const { facts } = this.sweep;
     this.#offer(facts.parameters);
-    const place = facts.parameters.indexOf(this.choice.value);
+    const index = facts.parameters.indexOf(this.choice.value);
     this.subject.empty = facts.state === "running" ? "Waiting for the first metric of a trial" : "No trial has told a metric";
     this.chart.name(facts.metric ? `best ${facts.metric}` : "metric");
-    if (place < 0) this.chart.show(this.#byTrial(), countAxis("trial"));
-    else this.#against(place);
+    if (index < 0) this.chart.show(this.#byTrial(), countAxis("trial"));
+    else this.#against(index);
     this.chart.flush();
   }
 
@@ -231,13 +231,13 @@ class TrialChart {
     return [trials, { key: "best", label: "best so far", colour: runColour(1), isStepped: true, x, y: bestSoFar(/** @type {number[]} */ (y), facts.sign) }];
   }
 
-  /** Values at equal places are drawn side by side: a line has one value at each x. @param {number} place of the parameter */
-  #against(place) {
-    const name = String(this.sweep.facts.parameters[place]);
-    const rows = this.sweep.known.map(({ parameters }) => ({ parameters: { [name]: parameters[place] ?? undefined } }));
+  /** Shows the values against a parameter; equal x values are spread a little, since a line has one value at each x. @param {number} index of the parameter */
+  #against(index) {
+    const name = String(this.sweep.facts.parameters[index]);
+    const rows = this.sweep.known.map(({ parameters }) => ({ parameters: { [name]: parameters[index] ?? undefined } }));
     const { axis, placeOf } = parameterAxis(name, /** @type {any} */ (rows));
     const points = this.sweep.known.flatMap(({ best, parameters }) => {
-      const at = placeOf(parameters[place] ?? undefined);
+      const at = placeOf(parameters[index] ?? undefined);
       return at === null ? [] : [{ at, best }];
     });
     points.sort((a, b) => a.at - b.at);
@@ -291,8 +291,8 @@ export class TrialTable extends SortedTable {
     this.open = open;
     this.addressOf = addressOf;
     this.opened = "";
-    this.made = "";
-    this.hasProgress = false; // while the sweep runs, the column stays
+    this.columnsMade = "";
+    this.hasProgress = false; // once shown, the column stays while the sweep runs
     /** @type {Set<string> | null} */
     this.selected = null; // numbers of the trials that are shown; null: all
     this.onPoint = (/** @type {string | null} */ _key) => {}; // called with the number of the trial under the pointer
@@ -311,9 +311,9 @@ export class TrialTable extends SortedTable {
   /** Draws the first trials in order. */
   draw() {
     const columns = this.#columns();
-    const made = columns.map(({ key, title }) => `${key} ${title}`).join("\n");
-    if (made !== this.made) this.#make(columns);
-    this.made = made;
+    const columnsMade = columns.map(({ key, title }) => `${key} ${title}`).join("\n");
+    if (columnsMade !== this.columnsMade) this.#make(columns);
+    this.columnsMade = columnsMade;
     this.#sort();
     const shown = Math.min(this.more.limit, this.order.length);
     while (this.lines.length < shown) this.lines.push(this.#line());
@@ -355,7 +355,7 @@ export class TrialTable extends SortedTable {
     this.hasProgress = (this.hasProgress && state === "running") || this.sweep.all.some((trial) => trial.failure || (trial.progress && isProgressShown(trial.state)));
     const progress = this.hasProgress ? [PROGRESS] : [];
     const optional = [...(this.sweep.all.some(({ attempts }) => attempts > 1) ? [ATTEMPTS] : []), ...(this.sweep.all.some(({ cost }) => cost) ? [COST] : [])];
-    return [...HEAD, ...parameters.map((name, place) => parameterColumn(name, (/** @type {Trial} */ trial) => trial.parameters[place] ?? null, shortText)), ...progress, ...values, ...others, TIME, ...optional];
+    return [...HEAD, ...parameters.map((name, index) => parameterColumn(name, (/** @type {Trial} */ trial) => trial.parameters[index] ?? null, shortText)), ...progress, ...values, ...others, TIME, ...optional];
   }
 
   /** @param {Column[]} columns */
@@ -411,7 +411,7 @@ export class TrialTable extends SortedTable {
       setText(badge, trial.state);
       badge.dataset.state = trial.state;
       this.columns.forEach((column, i) => i > 1 && fillCell(/** @type {HTMLElement} */ (cells[i]), /** @type {HTMLElement} */ (texts[i]), column.of(trial)));
-      bar.update(trial.progress, trial.state, !this.isStopped, trial.failure); // which counts down
+      bar.update(trial.progress, trial.state, !this.isStopped, trial.failure); // even if the trial is the same: its time left counts down
       if (trial.curve !== drawn) spark.update(trial.curve, 0, true);
       drawn = trial.curve;
       const isBest = trial.number === this.sweep.facts.best;
@@ -425,7 +425,7 @@ export class TrialTable extends SortedTable {
 function fillCell(cell, element, words) {
   setText(element, words);
   const isEmpty = String(words === NOTHING);
-  if (cell.dataset.empty !== isEmpty) cell.dataset.empty = isEmpty; // which a narrow page leaves out
+  if (cell.dataset.empty !== isEmpty) cell.dataset.empty = isEmpty; // a narrow page leaves out empty cells
 }
 
 /** @param {string | number | boolean} value */
@@ -433,9 +433,9 @@ function shortText(value) {
   return typeof value === "number" && !Number.isInteger(value) ? String(Number(value.toPrecision(4))) : String(value);
 }
 
-/** @type {(metric: {name: string, label: string, is_rising: boolean}, place: number) => Column} */
-function metricColumn({ name, label, is_rising: isDescending }, place) {
-  const valueOf = (/** @type {Trial} */ { metrics }) => metrics[place] ?? null;
+/** @type {(metric: {name: string, label: string, is_rising: boolean}, index: number) => Column} */
+function metricColumn({ name, label, is_rising: isDescending }, index) {
+  const valueOf = (/** @type {Trial} */ { metrics }) => metrics[index] ?? null;
   return { title: label, key: `metric:${name}`, kind: "number", of: (trial) => text(valueOf(trial)), by: valueOf, isDescending };
 }
 

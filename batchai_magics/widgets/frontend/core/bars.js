@@ -57,8 +57,8 @@ export function isProgressShown(state) {
 }
 
 /**
- * A progress bar, hidden while there is no progress. The bar of an ended job names its state and stands still; why it
- * failed is told in place of these words.
+ * A progress bar, hidden while there is no progress. The bar of an ended job names its state and stands still; of a failed
+ * job, the reason stands in place of the state.
  * @returns {{element: HTMLElement, update: (progress: Progress | null, state: string, isTicking?: boolean, failure?: string) => void}}
  */
 export function progressBar() {
@@ -170,8 +170,8 @@ function drawStrip(strip, history, ended) {
       const count = Number(row[k + 1]);
       if (!count) return;
       top -= count;
-      const place = { x: Number(row[0]) - start, y: top, width: until - Number(row[0]), height: count };
-      drawing.append(svg("rect", { ...place, "data-state": state }));
+      const box = { x: Number(row[0]) - start, y: top, width: until - Number(row[0]), height: count };
+      drawing.append(svg("rect", { ...box, "data-state": state }));
     });
   });
   strip.title = `Nodes over time: the last ${duration((end - start) / SECOND_MS)}`;

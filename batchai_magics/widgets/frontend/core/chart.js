@@ -13,18 +13,19 @@ import { el, oncePerFrame, setText } from "./dom.js";
 /** @typedef {(number | null)[]} Column */
 
 /**
- * A line as it is drawn. `keys`: those of the legend that hide it, `run`: what it is focused with.
+ * A line as it is drawn. `keys`: the legend's entries that hide it; `run`: the run, all of whose lines are focused together.
  * @typedef {import("./chart_style.js").Line & {keys: string[], run?: string}} DrawnLine
  */
 
 /**
  * What a chart draws: x values, a column for each line, and two for the edges of each band. A chart with another `look`
- * is made anew. `isMany`: the line under the cursor is in front; `range`: of an x axis that cannot be zoomed.
+ * is made anew. `isMany`: there are so many lines that the one under the cursor comes to the front; `range`: the range of
+ * an x axis that cannot be zoomed.
  * @typedef {{xs: ArrayLike<number>, columns: ArrayLike<number | null | undefined>[], lines: DrawnLine[], bands: {keys: string[], colour: string}[],
  *   axis: import("./chart_axes.js").XAxis, along: string, look: string, fromZero?: boolean, isMany?: boolean, range?: uPlot.Range.Function | undefined}} Picture
  */
 
-/** What the legend and a screen reader are told. @typedef {{place: string, entries: Entry[], words: string}} Readout */
+/** The texts for the legend (`position`, `entries`) and for a screen reader (`words`). @typedef {{position: string, entries: Entry[], words: string}} Readout */
 
 const NEAR_PX = 30; // distance within which a line is under the cursor
 const UNFOCUSED = 0.18; // opacity of the other lines
@@ -39,7 +40,7 @@ export class Chart {
   constructor(title, syncKey) {
     this.syncKey = syncKey;
     /** @type {Picture | null} */
-    this.picture = null; // what is drawn
+    this.picture = null; // the one that is drawn
     this.isLog = false;
     this.hasLog = true; // whether a logarithmic scale is offered
     /** @type {uPlot | null} */
@@ -49,7 +50,7 @@ export class Chart {
     this.isBehind = false; // new data arrived while the chart was invisible
     this.onReset = () => this.resetZoom(); // called when the user resets the zoom
     this.onZoom = (/** @type {{min: number, max: number}} */ range) => this.zoomTo(range); // called when a key zooms
-    this.owner = ""; // whose values it shows: the start of the names of saved files
+    this.owner = ""; // the job or comparison whose values it shows: the names of saved files start with it
     this.legend = new Legend(() => this.showLines());
     this.title = el("span", { class: "ba-label" }, title);
     this.reset = smallButton("Reset zoom", () => this.onReset(), { hidden: true });
@@ -77,7 +78,7 @@ export class Chart {
     return "";
   }
 
-  /** How far the area of warm-up reaches, if it is drawn. @returns {number | null} */
+  /** The x value where the shaded area of the warm-up ends; null without one. @returns {number | null} */
   shadedTo() {
     return null;
   }
@@ -88,11 +89,11 @@ export class Chart {
   }
 
   /**
-   * A line's series with what only this kind of chart draws.
+   * The series of a line, changed for this kind of chart.
    * @param {uPlot.Series} series
-   * @param {number} _place of the line
+   * @param {number} _index of the line
    */
-  refined(series, _place) {
+  refined(series, _index) {
     return series;
   }
 
@@ -102,8 +103,8 @@ export class Chart {
   /** Called after the plot was resized. */
   resized() {}
 
-  /** Called with the place of the line under the cursor, where there are many. @param {number | null} _place */
-  focused(_place) {}
+  /** Called with the index of the line under the cursor, where there are many. @param {number | null} _index */
+  focused(_index) {}
 
   /** The values under the cursor, or the latest ones. @type {(_picture: Picture) => Readout | null} */
   readout(_picture) {
@@ -169,7 +170,7 @@ export class Chart {
   }
 
   /**
-   * The columns of the plot; a logarithmic scale has no place for values that are not positive.
+   * The columns of the plot; a logarithmic scale cannot show values that are not positive.
    * @param {Picture} picture
    */
   #columns({ xs, columns }) {
@@ -197,14 +198,14 @@ export class Chart {
 
   /** Brings the lines of a run to the front; null: all are alike. @param {string | null} run */
   focus(run) {
-    const place = this.picture?.lines.findIndex((line) => run !== null && line.run === run) ?? -1;
-    if (this.plot && (place >= 0 || run === null)) this.plot.setSeries(place < 0 ? null : place + 1, { focus: true });
+    const index = this.picture?.lines.findIndex((line) => run !== null && line.run === run) ?? -1;
+    if (this.plot && (index >= 0 || run === null)) this.plot.setSeries(index < 0 ? null : index + 1, { focus: true });
   }
 
   /** Updates legend and label with the values under the cursor, or the latest ones. */
   describe() {
     const readout = this.plot && this.picture ? this.readout(this.picture) : null;
-    this.legend.show(readout?.place ?? "", readout?.entries ?? []);
+    this.legend.show(readout?.position ?? "", readout?.entries ?? []);
     this.box.setAttribute("aria-label", readout ? `${this.title.textContent}${readout.words}` : `${this.title.textContent}: ${this.emptyMessage}`);
   }
 

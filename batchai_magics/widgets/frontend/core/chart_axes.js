@@ -4,7 +4,7 @@ import uPlot from "uplot"; // for its types
 import { duration, quantity } from "./format.js";
 
 /**
- * An x axis: its label, the distances between ticks that it may have, its tick labels, and what the readout says.
+ * An x axis: its label, the possible distances between ticks, the texts of ticks, and those of the readout.
  * @typedef {{label: string, increments: number[], tick: (x: number, increment: number, largest: number) => string, words: (x: number) => string}} XAxis
  */
 
@@ -12,16 +12,16 @@ const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 const UNITS = /** @type {[number, string][]} */ ([[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]);
-const SHORTENED = 1e4; // from here on, tick labels have units
-const READ_SHORTENED = 1e7; // and readouts
-const TINY = 1e-3; // below, both have exponents
+const SHORTENED = 1e4; // values from which on tick labels have units
+const READ_SHORTENED = 1e7; // values from which on readouts have units
+const TINY = 1e-3; // values below which both have exponents
 const MAX_UNIT_DECIMALS = 2; // 12.25k, but 12,251
 const TICK_GAP_PX = 18; // between labels of the x axis
 const MIN_X_SPACE_PX = 60;
 const MIN_SIZE_PX = 52; // of the y axis with its gap: equal in all charts unless their labels are long
 const MIN_RIGHT_PX = 12;
-const READ_STEPS = 500; // the readout tells this many values of the y axis apart,
-const READ_DIGITS = 4; // and has as many digits for the largest one, at least
+const READ_STEPS = 500; // values of the y axis that the readout distinguishes
+const READ_DIGITS = 4; // of the largest value in the readout, at least
 
 const LOGARITHMIC = 3; // uPlot's number for such scales
 
@@ -64,7 +64,7 @@ export function tickText(tick, increment, largest) {
 }
 
 /**
- * A value with as many digits as tell it apart on an axis from `min` to `max`, and more if they are all 0.
+ * A value with as many digits as distinguish it on an axis from `min` to `max`, and more if these are all 0.
  * @param {number | null | undefined} value
  * @param {number} min
  * @param {number} max

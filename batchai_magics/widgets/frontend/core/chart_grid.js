@@ -48,7 +48,7 @@ export class ChartGrid {
   draw() {}
 
   /** Creates the chart of a subject. @type {(_subject: Subject) => OneChart} */
-  made(_subject) {
+  makeChart(_subject) {
     throw new Error("each kind of grid makes its own charts");
   }
 
@@ -58,8 +58,8 @@ export class ChartGrid {
   }
 
   /**
-   * The titles of the charts to draw: the first ones, unless the user has chosen otherwise. Those that are no default are
-   * shown only if asked for.
+   * The titles of the charts to draw: the first ones, unless the user has chosen otherwise. Where some charts are shown by
+   * default, others are shown only if the user has chosen them.
    * @param {Offer[]} offers
    * @param {number} count
    * @param {(title: string) => boolean | undefined} [left] how a chart was left before
@@ -77,9 +77,9 @@ export class ChartGrid {
    * @param {Set<string>} shown
    */
   offer(titles, shown) {
-    const wanted = titles.join("\n");
-    if (this.choices.dataset.titles !== wanted) {
-      this.choices.dataset.titles = wanted;
+    const joined = titles.join("\n");
+    if (this.choices.dataset.titles !== joined) {
+      this.choices.dataset.titles = joined;
       const buttons = titles.map((title) =>
         el("button", { type: "button", class: "ba-button ba-small", "aria-pressed": "false", click: () => this.#toggle(title) }, title),
       );
@@ -128,7 +128,7 @@ export class ChartGrid {
 
   /** @param {Subject} subject */
   #add(subject) {
-    const chart = this.made(subject);
+    const chart = this.makeChart(subject);
     chart.onReset = () => this.charts.forEach((each) => each.resetZoom());
     chart.onZoom = (range) => this.charts.forEach((each) => each.zoomTo(range));
     this.charts.set(subject.title, chart);

@@ -20,7 +20,7 @@ export class Legend {
     this.ruler = null;
   }
 
-  /** Measures anew from now on: the font may be another one. */
+  /** Measures texts again from now on, since the font may have changed. */
   resized() {
     this.ruler = null;
   }
@@ -57,23 +57,23 @@ export class Legend {
     this.entries = entries;
     setText(this.step, step);
     this.#reserve(this.step, step);
-    const wanted = entries.map((entry) => entry.key).join("\n");
-    if (this.element.dataset.keys !== wanted) this.#make(entries, wanted);
+    const keys = entries.map((entry) => entry.key).join("\n");
+    if (this.element.dataset.keys !== keys) this.#make(entries, keys);
     for (const { key, text } of entries) {
-      const made = this.buttons.get(key);
-      if (!made || made.text.data === text) continue;
-      made.text.data = text;
-      this.#reserve(made.button, text, SWATCH_PX);
+      const entry = this.buttons.get(key);
+      if (!entry || entry.text.data === text) continue;
+      entry.text.data = text;
+      this.#reserve(entry.button, text, SWATCH_PX);
     }
     this.element.title = [step, ...entries.map((entry) => entry.text)].filter(Boolean).join(", ");
   }
 
   /**
    * @param {Entry[]} entries
-   * @param {string} wanted
+   * @param {string} keys
    */
-  #make(entries, wanted) {
-    this.element.dataset.keys = wanted;
+  #make(entries, keys) {
+    this.element.dataset.keys = keys;
     this.buttons.clear();
     for (const { key, colour, isDashed } of entries) {
       const text = document.createTextNode("");
@@ -97,7 +97,7 @@ export class Legend {
   }
 }
 
-/** A text whose numbers have all their digits, each as wide as any. @param {string} text */
+/** A text as long as its numbers can make it: with all their digits, each the widest one. @param {string} text */
 export function withAllDigits(text) {
   return text.replace(NUMBER, (number) => number.padEnd(DIGITS, "0")).replace(/\d/g, "0");
 }

@@ -47,10 +47,10 @@ const ROUNDING = 1e-10; // of values: those that differ by a smaller share are e
 /** How the lines of the phases differ: in colour and in dashes. @type {Record<Phase, {colour: string, dash?: number[]}>} */
 export const PHASES = { train: { colour: ACCENT }, val: { colour: "--ba-val", dash: [6, 4] }, test: { colour: "--ba-test", dash: [2, 3] } };
 
-const FURTHER_COLOURS = [5, 2, 4, 1, 3, 0]; // ranks whose colours further lines of a phase have: unlike those of the phases
+const FURTHER_COLOURS = [5, 2, 4, 1, 3, 0]; // ranks whose colours the further lines of a phase have: unlike the phases' colours
 
 /**
- * How each line of a chart differs from the others: by its phase, and from another line of that by its colour.
+ * The look of each line of a chart: phases differ, and the lines of the same phase differ in colour.
  * @param {Phase[]} phases of the lines
  * @returns {{colour: string, dash?: number[]}[]}
  */
@@ -117,8 +117,8 @@ export function looks(box, lines, { bands, isLog, fromZero, shadedTo, marks, axi
 }
 
 /**
- * Whether the points of a line are drawn: of dashed lines if there is room, which may have few points among many of
- * other lines. Of thick ones uPlot decides.
+ * Whether the points of a line are drawn: those of dashed lines, which may be few among those of other lines, if there is
+ * room; those of thick lines as uPlot decides.
  * @param {Line} line
  * @returns {uPlot.Series.Points}
  */
@@ -133,7 +133,7 @@ function known(column) {
 }
 
 /**
- * Draws vertical lines, where something else began.
+ * Draws vertical lines, such as those where another attempt began.
  * @param {uPlot} plot
  * @param {HTMLElement} box
  * @param {Mark[]} marks

@@ -68,10 +68,10 @@ export function oncePerFrame(paint) {
   };
 }
 
-const REST = 25; // times as long as drawing took, in which new data is not drawn
+const REST = 25; // how many times as long as drawing took no new data is drawn
 
 /**
- * Calls `draw` in the next frame; for new data later where drawing takes long, so that it takes a small share of the time.
+ * Calls `draw` in the next frame; for new data, the longer drawing took the later, so that it takes a small share of the time.
  * @param {() => void} draw
  * @returns {{ask: () => void, askForNews: () => void, stop: () => void}}
  */
@@ -80,7 +80,7 @@ export function restingPaint(draw) {
   const frame = oncePerFrame(() => {
     const began = performance.now();
     draw();
-    // uPlot draws in a microtask of its own, before this one.
+    // uPlot draws in a microtask that runs before this one.
     queueMicrotask(() => (dueAt = performance.now() + (performance.now() - began) * REST));
   });
   const later = () => ((timer = 0), frame.ask());
@@ -101,9 +101,9 @@ export function restingPaint(draw) {
  * @param {[string, string][]} options pairs of value and label
  */
 export function offerOptions(select, options) {
-  const wanted = options.map((option) => option.join("\t")).join("\n");
-  if (select.dataset.offered === wanted) return;
-  select.dataset.offered = wanted;
+  const joined = options.map((option) => option.join("\t")).join("\n");
+  if (select.dataset.offered === joined) return;
+  select.dataset.offered = joined;
   const { value: chosen } = select;
   select.replaceChildren(...options.map(([value, label]) => el("option", { value }, label)));
   if (options.some(([value]) => value === chosen)) select.value = chosen;

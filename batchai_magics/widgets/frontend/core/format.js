@@ -1,4 +1,4 @@
-// Formats numbers, durations and sizes; orders values of cells, and finds places in what is in order.
+// Formats numbers, durations and sizes; orders the values of cells, and searches sorted values.
 
 export const SECOND_MS = 1000;
 

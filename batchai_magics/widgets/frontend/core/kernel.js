@@ -1,5 +1,5 @@
-// The connection of a view to its kernel, or to what stands for one: greetings, messages, requests; and what the view says
-// about it.
+// The connection of a view to its kernel, or to the server or recording in place of one: greetings, messages, requests; and
+// the view's texts about it.
 
 import { replaceOutputs } from "./snapshot.js";
 
@@ -14,12 +14,12 @@ const HEARTBEAT_MS = 20_000;
 const ONCE = "again"; // the kind of request that is never sent twice
 const UNKNOWN = "connection lost: the list of jobs shows whether it was submitted";
 
-/** Greets the kernel until it sends something, asks it, and tells when nobody answers. */
+/** Greets the kernel until it sends something, sends requests, and reports when the kernel is busy or gone. */
 export class KernelConnection {
   /**
    * @param {Host} host
    * @param {{message: (content: any, buffers: DataView[]) => void, busy: () => void, lost: () => void, more?: (kind: "ready" | "alive") => object}} on
-   *   `busy`: `isBusy` has changed; `more`: what a greeting or a heartbeat says beside the page
+   *   `busy`: called when `isBusy` has changed; `more`: returns further fields of a greeting or a heartbeat
    */
   constructor(host, on) {
     this.host = host;
@@ -116,7 +116,7 @@ export class KernelConnection {
     this.tell({ kind, page: this.page, ...(kind === "ready" ? { turn: this.turn } : {}), ...this.on.more?.(kind) });
   }
 
-  /** Sends all requests again after the connection was lost, and with it their replies; a job is not submitted twice. */
+  /** Sends all open requests again, since their replies were lost with the connection; a job is not submitted twice. */
   #askAgain() {
     for (const [id, { content }] of [...this.pending]) {
       if (content.kind === ONCE) this.#settle({ id, text: UNKNOWN }, []);
@@ -133,7 +133,7 @@ export class KernelConnection {
     this.on.message(content, buffers);
   }
 
-  /** Resolves the promise of a request; replies to other pages have ids of theirs. @type {(content: any, buffers: DataView[]) => void} */
+  /** Resolves the promise of a request; replies to other pages have other ids. @type {(content: any, buffers: DataView[]) => void} */
   #settle(content, buffers) {
     const request = this.pending.get(content.id);
     if (!request) return;

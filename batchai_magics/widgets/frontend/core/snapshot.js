@@ -1,5 +1,5 @@
 // The snapshot of a view, which the saved notebook keeps: hidden while the view is live, shown when it cannot be.
-// A view may stay in the page beside it until its cell runs again, the page is closed or the kernel is gone.
+// A view may stay in the page next to its snapshot until its cell runs again, the page is closed or the kernel is gone.
 
 import { el } from "./dom.js";
 
@@ -25,15 +25,15 @@ export function hideSnapshot(viewId, view, isAnswered) {
   const style = el("style", {}, `${snapshot}, ${card}, ${card} + ${OUTPUT}:has(img) { display: none !important; }`);
   document.head.append(style);
   const since = Date.now();
-  const looking = setInterval(() => {
+  const polling = setInterval(() => {
     const isLate = !isAnswered() && Date.now() - since > PATIENCE_MS && document.querySelector(snapshot) !== null;
     style.disabled = isLate;
-    const place = /** @type {HTMLElement} */ (view.closest(OUTPUT) ?? view); // including the icon of a lost connection
-    place.style.display = isLate ? "none" : "";
-    if (isAnswered()) clearInterval(looking);
+    const output = /** @type {HTMLElement} */ (view.closest(OUTPUT) ?? view); // including the icon of a lost connection
+    output.style.display = isLate ? "none" : "";
+    if (isAnswered()) clearInterval(polling);
   }, POLL_MS);
   return () => {
-    clearInterval(looking);
+    clearInterval(polling);
     style.remove();
   };
 }
@@ -69,8 +69,8 @@ export function keepInPage(view, picture, ended) {
   const area = output?.parentElement;
   if (!output || !area) return null;
   const prompt = output.querySelector(".jp-OutputPrompt")?.cloneNode(true);
-  const place = el("div", { class: "jp-OutputArea-output" }, view);
-  const frame = el("div", { class: "jp-OutputArea-child ba-kept" }, /** @type {HTMLElement | undefined} */ (prompt), place);
+  const wrapper = el("div", { class: "jp-OutputArea-output" }, view);
+  const frame = el("div", { class: "jp-OutputArea-child ba-kept" }, /** @type {HTMLElement | undefined} */ (prompt), wrapper);
   area.insertBefore(frame, output);
   let wasThere = false;
   const watch = new MutationObserver(() => {

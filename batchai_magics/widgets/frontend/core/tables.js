@@ -1,4 +1,4 @@
-// Long tables: their columns, the order of their rows, and below a part of these the button for more.
+// Long tables: their columns, the order of their rows, and the button that shows more rows.
 
 import { el, setText } from "./dom.js";
 import { compare, SECOND_MS } from "./format.js";
@@ -36,7 +36,7 @@ export class SortedTable {
   /** @type {OneColumn[]} */
   columns = [];
   isDescending = false;
-  isTurned = false; // the user has chosen the order
+  isOrderChosen = false; // the user has chosen the order
   isStopped = false; // the kernel is gone: no more updates
   head = el("tr", { role: "row" });
   body = el("tbody", { role: "rowgroup" }); // explicit roles: on a narrow page the rows become lines
@@ -81,11 +81,11 @@ export class SortedTable {
    * @template Item
    * @param {Item[]} items
    * @param {(item: Item) => Row} rowOf
-   * @param {(a: Item, b: Item) => number} [tie] the order of equal ones, by default as they are
+   * @param {(a: Item, b: Item) => number} [tie] the order of equal items, by default their order so far
    */
   sort(items, rowOf, tie = () => 0) {
     const column = this.columns.find(({ key }) => key === this.sorted);
-    if (!this.isTurned) this.isDescending = Boolean(column?.isDescending);
+    if (!this.isOrderChosen) this.isDescending = Boolean(column?.isDescending);
     for (const head of /** @type {Iterable<HTMLElement>} */ (this.head.children)) {
       if (column && head.dataset.column === column.key) head.setAttribute("aria-sort", this.isDescending ? "descending" : "ascending");
       else head.removeAttribute("aria-sort");
@@ -94,10 +94,10 @@ export class SortedTable {
     return column ? items.sort((a, b) => compare(column.by(rowOf(a)), column.by(rowOf(b)), direction) || tie(a, b)) : items;
   }
 
-  /** A first click sorts a column in its own way, a second one the other way round. @param {OneColumn} column */
+  /** Sorts by a column in its own direction or, if the table is sorted by it already, in the other one. @param {OneColumn} column */
   #sortBy({ key, isDescending }) {
     this.isDescending = this.sorted === key ? !this.isDescending : Boolean(isDescending);
-    [this.sorted, this.isTurned] = [key, true];
+    [this.sorted, this.isOrderChosen] = [key, true];
     this.draw();
   }
 }

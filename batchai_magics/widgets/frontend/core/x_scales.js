@@ -20,7 +20,7 @@ export class XScale {
     this.axis = AXES[name];
     this.points = { steps, places };
     /** @type {number[] | null} */
-    this.steps = null; // those that other ones lie between, found when they are needed
+    this.steps = null; // the steps to interpolate between, found when they are needed
     /** @type {number[]} */
     this.known = [];
   }

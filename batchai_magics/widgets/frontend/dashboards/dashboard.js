@@ -81,7 +81,7 @@ export class Dashboard {
 }
 
 /**
- * The header of a dashboard: a badge, a name and facts, what went wrong, and the parts of this one alone.
+ * The header of a dashboard: a badge, a name and facts, a problem, and further parts.
  * @param {...HTMLElement} parts
  */
 export function dashboardHead(...parts) {
@@ -107,7 +107,7 @@ export function dashboardHead(...parts) {
   return { element, update };
 }
 
-/** A paragraph for each sentence; unchanged ones keep a selection in them. */
+/** A paragraph for each sentence; a text that the user has selected in an unchanged one stays selected. */
 export function sentenceList() {
   const element = el("div", { class: "ba-sentences" });
   /** @param {string[]} sentences */

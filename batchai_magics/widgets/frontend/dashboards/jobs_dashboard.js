@@ -106,7 +106,7 @@ function stateFilter(apply) {
 const SWEEP = "sweep:"; // before the name of a sweep: the tag of its trials
 
 /**
- * What leads from the list to other views of a plain page: the comparison of the ticked jobs, and the sweeps of all.
+ * The links from the list to other views of a plain page: the comparison of the ticked jobs, and the sweeps of all jobs.
  * @param {((kind: string, names: string[]) => string) | undefined} link
  */
 function linksOf(link) {
@@ -131,10 +131,10 @@ function linksOf(link) {
   };
 }
 
-/** The sweeps that a job is a trial of, as their addresses name them. @param {JobRow} row */
+/** The sweeps of which a job is a trial, by their names in addresses. @param {JobRow} row */
 function sweepsOf({ name, tags }) {
-  const place = name.slice(0, name.lastIndexOf("/") + 1);
-  return tags.filter((tag) => tag.startsWith(SWEEP)).map((tag) => place + tag.slice(SWEEP.length));
+  const prefix = name.slice(0, name.lastIndexOf("/") + 1);
+  return tags.filter((tag) => tag.startsWith(SWEEP)).map((tag) => prefix + tag.slice(SWEEP.length));
 }
 
 /** @typedef {import("../core/messages.d.ts").JobRates} JobRates */
@@ -159,7 +159,7 @@ const columnsOf = (table) => [
 ];
 
 const MAY_BE_EMPTY = new Set(["progress", "rate", "parameters", "tags", "exit"]);
-/** What a narrow table goes without, the first one first: columns, parts of them, and at last whole words in names. */
+/** What a narrow table leaves out, in this order: columns, parts of columns; at last, it breaks lines within the words of names. */
 const DISPENSABLE = ["toolkit", "cluster", "created", "nodes", "tags", "spark", "parameters", "exit", "progress-words", "rate", "whole-words"];
 
 /** @type {Record<"tags" | "parameters", (row: JobRow) => string>} */
@@ -193,7 +193,7 @@ export class JobTable extends SortedTable {
     this.more = moreRows("job", () => this.#draw());
     this.element = el("div", {}, this.scroller, this.more.element, this.none);
     this.frame = oncePerFrame(() => this.#draw());
-    this.empty = ""; // the columns that no job has anything in
+    this.empty = ""; // the keys of the columns in which no job has a value
     this.fitting = oncePerFrame(() => this.#fit());
     this.resizing = new ResizeObserver(() => this.fitting.ask());
     for (const one of [this.scroller, /** @type {Element} */ (this.scroller.firstElementChild)]) this.resizing.observe(one);
@@ -270,7 +270,7 @@ export class JobTable extends SortedTable {
     this.tick();
   }
 
-  /** Shows columns that may be empty while some job has something there. */
+  /** Shows a column that may be empty only if some job has a value in it. */
   #toggleColumns() {
     const empty = this.columns.filter(({ key, by }) => MAY_BE_EMPTY.has(key) && this.rows.every((row) => by(row) === null));
     const keys = empty.map(({ key }) => key).join(" ");
@@ -279,7 +279,7 @@ export class JobTable extends SortedTable {
     this.#fit();
   }
 
-  /** Leaves out empty columns, and what matters least until the table is no wider than its place. */
+  /** Leaves out empty columns and then, one by one, the least important parts until the table fits. */
   #fit() {
     const { scroller, element } = this;
     element.dataset.without = this.empty;

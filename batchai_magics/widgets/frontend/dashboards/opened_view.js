@@ -45,7 +45,7 @@ export class OpenedView {
     this.#timer = setTimeout(() => void this.open(names), TICKS_MS);
   }
 
-  /** Opens these jobs; what is open stays until they can be shown. @param {string[]} names */
+  /** Opens these jobs; the open ones stay until these can be shown. @param {string[]} names */
   async open(names) {
     this.#names = names;
     this.onChange(names);

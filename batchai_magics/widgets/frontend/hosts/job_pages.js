@@ -1,5 +1,5 @@
-// The pages of the server that `batchai open` starts: all jobs, a job, a comparison, a sweep. Each has an address, in the
-// fragment. The list of jobs stays as it is while another view is shown, without its connection.
+// The pages of the server that `batchai open` starts: all jobs, a job, a comparison, a sweep. The address of each is in the
+// URL's fragment. While another view is shown, the list of jobs is kept, but its connection is closed.
 
 import { el, setText } from "../core/dom.js";
 import { JobSession } from "../job/job_session.js";
@@ -20,7 +20,7 @@ export function showPages(root) {
   /** @type {PageView | null} */
   let shown = null;
   const show = () => {
-    keepToken(); // of a complete address, also one that is put into an open tab
+    keepToken(); // the user may have pasted a complete address into an open tab
     const address = location.hash.slice(1) || LIST;
     if (shown === list) list?.leave();
     else shown?.close();
@@ -43,13 +43,13 @@ export function addressOf(kind, names) {
   return `#/${[kind, ...names].map(encodeURIComponent).join("/")}`;
 }
 
-/** What is at an address: the kind of view, and the names in it. @param {string} address */
+/** The view at an address: its kind, and the names of its jobs or sweep. @param {string} address */
 export function partsOf(address) {
   const [kind = "", ...names] = address.replace(/^\//, "").split("/").map(decoded);
   return { kind, names };
 }
 
-/** A part of an address as the user reads it, unless it is no proper one. @param {string} part */
+/** A decoded part of an address, or the part itself if it is not encoded correctly. @param {string} part */
 function decoded(part) {
   try {
     return decodeURIComponent(part);
@@ -77,8 +77,8 @@ class PageView {
     root.append(this.element);
     this.host = new PageHost(address);
     const [first = ""] = names;
-    const place = kind === "sweep" ? first.slice(0, first.lastIndexOf("/") + 1) : ""; // its trials are jobs there
-    const link = (/** @type {string} */ to, /** @type {string[]} */ jobs) => addressOf(to, jobs.map((job) => place + job));
+    const prefix = kind === "sweep" ? first.slice(0, first.lastIndexOf("/") + 1) : ""; // of the names of its trials' jobs
+    const link = (/** @type {string} */ to, /** @type {string[]} */ jobs) => addressOf(to, jobs.map((job) => prefix + job));
     this.host.setState({ link, names });
     void this.#draw();
   }
@@ -106,7 +106,7 @@ class PageView {
     return view.render({ model: this.host, el: this.element });
   }
 
-  /** Hides the view, which receives nothing any more. */
+  /** Hides the view and pauses its connection. */
   leave() {
     this.#scrolled = [scrollY, this.#scrollers.map(({ scrollTop }) => scrollTop)];
     this.element.hidden = true;

@@ -43,12 +43,12 @@ export class PageHost extends StateHost {
   constructor(view) {
     super();
     this.view = view;
-    /** Resolved when the state has come, rejected with the reason why it will not. @type {Promise<void>} */
+    /** Resolved when the state has arrived, rejected with the reason why it will not arrive. @type {Promise<void>} */
     this.ready = new Promise((resolve, reject) => ([this.#started, this.#failed] = [resolve, reject]));
     void this.#follow(this.#control.signal);
   }
 
-  /** Gives up the connection; a browser has few of them for all its pages of a server. */
+  /** Closes the connection, since a browser allows only few of them to a server, for all its pages together. */
   pause() {
     this.#control.abort();
   }
@@ -62,7 +62,7 @@ export class PageHost extends StateHost {
   /** @param {Record<string, unknown>} content */
   send(content) {
     const body = JSON.stringify(content);
-    // An answer that never comes is noticed by who waits for it.
+    // Errors are ignored: the sender of a request notices that no reply comes.
     fetch(this.#url("messages"), { method: "POST", headers: { "content-type": "application/json", ...authorization() }, body }).catch(() => {});
   }
 
@@ -87,7 +87,7 @@ export class PageHost extends StateHost {
     this.emit("lost");
   }
 
-  /** Reads frames until the response ends; returns why the server refuses, if it does. @param {AbortSignal} signal */
+  /** Reads frames until the response ends; returns the reason if the server refuses, else "". @param {AbortSignal} signal */
   async #read(signal) {
     const response = await fetch(this.#url("stream"), { headers: authorization(), signal });
     if (!response.ok || !response.body) return response.text();
@@ -101,7 +101,7 @@ export class PageHost extends StateHost {
 
   /**
    * @param {Record<string, any>} state the first one of a connection comes before all messages; `changed_rows`
-   *   are those of its `rows` that differ, each with its place
+   *   are those of its `rows` that differ, each with its index
    */
   #takeState({ changed_rows: changed, ...state }) {
     if (changed) state.rows = Object.assign([...this.get("rows")], Object.fromEntries(changed));

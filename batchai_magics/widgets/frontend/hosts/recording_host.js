@@ -1,4 +1,4 @@
-// The host of a view that replays a recording: what another view was sent, at the same times.
+// The host of a view that replays a recording: it sends what another view was sent, at the same times.
 
 import { bytesOf, numbersOf, valueBuffers } from "../job/job_data.js";
 import { LogDocument } from "../job/log_document.js";
@@ -48,7 +48,7 @@ export class RecordingHost extends StateHost {
     return { ...value, ...times, directories: [], can_again: false, can_profile: false };
   }
 
-  /** Answers a request if its answer was recorded, or is in the recorded logs. @param {Record<string, any>} request */
+  /** Replies to a request: from the recorded logs, with the recorded reply, or that none was recorded. @param {Record<string, any>} request */
   send(request) {
     const { kind, id } = request;
     if (id === undefined) return;
@@ -57,7 +57,7 @@ export class RecordingHost extends StateHost {
     queueMicrotask(() => this.emit("msg:custom", { ...content, id }, buffers));
   }
 
-  /** Starts over: the views must be made anew. */
+  /** Goes back to the start; the views of this host must be replaced by new ones. */
   rewind() {
     this.#position = this.time = 0;
     this.#logs.clear();
@@ -87,7 +87,7 @@ export class RecordingHost extends StateHost {
     }
   }
 
-  /** A message whose time of the job's end is as far away as it was. @param {any} content */
+  /** A message whose expected end of the job is moved to the time of the replay. @param {any} content */
   #current(content) {
     const progress = content.status?.progress;
     if (!progress?.ends) return content;
@@ -119,7 +119,7 @@ export class RecordedLogs {
   /** @type {Map<string, LogDocument>} */
   #logs = new Map();
 
-  /** Forgets everything: the replay starts over. */
+  /** Drops all logs, for a replay from the start. */
   clear() {
     this.#logs.clear();
   }

@@ -36,7 +36,7 @@ export class StateHost {
   }
 
   /**
-   * Replaces parts of the state, all of them before the first listener hears of it.
+   * Replaces parts of the state; listeners are called after all of them are replaced.
    * @param {Record<string, any>} values
    */
   setState(values) {

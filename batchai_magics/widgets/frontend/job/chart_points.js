@@ -4,15 +4,15 @@ import { XScale } from "../core/x_scales.js";
 
 /** @typedef {(number | null)[]} Column */
 
-/** Where values are. @typedef {{steps: ArrayLike<number>, ranks: ArrayLike<number>, epoch?: ArrayLike<number>, time?: ArrayLike<number>}} Positions */
+/** The positions of values: step and rank, and epoch and time if known. @typedef {{steps: ArrayLike<number>, ranks: ArrayLike<number>, epoch?: ArrayLike<number>, time?: ArrayLike<number>}} Positions */
 
-/** Where steps are on another x axis. */
+/** The x values of steps on another axis. */
 class Places {
   constructor() {
     /** @type {number[]} */
     this.values = []; // NaN if unknown
     this.first = NaN;
-    this.isUseful = false; // they tell steps apart
+    this.isUseful = false; // at least two of them differ
   }
 
   /**
@@ -130,7 +130,7 @@ export class Series {
     let column = this.byRank.get(rank);
     if (!column) {
       this.byRank.set(rank, (column = []));
-      this.dirtyFrom = 0; // sums so far lack this rank
+      this.dirtyFrom = 0; // the sums so far do not include this rank
     }
     while (column.length < this.steps.length) column.push(null);
     column[row] = Number.isFinite(value) ? value : null;
@@ -210,7 +210,7 @@ export function scalesOf(points, first) {
 }
 
 /**
- * The scale that the most points tell, if any.
+ * The scale from the metric with the most steps, of those whose points have epochs or times; none without any.
  * @param {Series[]} every
  * @param {"epoch" | "time"} name
  */
@@ -219,21 +219,21 @@ function scaleOf(every, name) {
   return longest ? [new XScale(name, longest.steps, longest.places[name].values)] : [];
 }
 
-/** The scale of values that all stand in one epoch: the first one is value 1. @param {Series[]} every */
+/** The scale of values that are all of one epoch: they are numbered from 1. @param {Series[]} every */
 function countedScale(every) {
   const steps = [...new Set(every.flatMap(({ steps }) => steps))].sort((a, b) => a - b);
   return new XScale("order", steps, steps.map((_, row) => row + 1));
 }
 
 /**
- * The scale of a log without steps, whose points are numbered: each metric tells some of the places.
+ * The scale of a log without steps, whose points are numbered: its x values are collected from all metrics.
  * @param {Series[]} every
  * @param {"epoch"} name
  */
 function mergedScale(every, name) {
   /** @type {Map<number, number>} */
-  const known = new Map();
-  for (const { places, steps } of every) steps.forEach((step, row) => known.set(step, known.get(step) ?? places[name].values[row] ?? NaN));
-  const steps = [...known.keys()].sort((a, b) => a - b);
-  return new XScale(name, steps, steps.map((step) => known.get(step) ?? NaN));
+  const xOf = new Map();
+  for (const { places, steps } of every) steps.forEach((step, row) => xOf.set(step, xOf.get(step) ?? places[name].values[row] ?? NaN));
+  const steps = [...xOf.keys()].sort((a, b) => a - b);
+  return new XScale(name, steps, steps.map((step) => xOf.get(step) ?? NaN));
 }

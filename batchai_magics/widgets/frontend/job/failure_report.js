@@ -20,8 +20,8 @@ const PLACE = /File "(?:[^"]*[/\\])?([^"/\\]+)", line (\d+)/;
  * @returns {number | null}
  */
 export function cellLine(text, script) {
-  const place = script ? PLACE.exec(text) : null;
-  return place && place[1] === script ? Number(place[2]) + FIRST_LINE - 1 : null;
+  const match = script ? PLACE.exec(text) : null;
+  return match && match[1] === script ? Number(match[2]) + FIRST_LINE - 1 : null;
 }
 
 /**

@@ -169,8 +169,8 @@ export class FileList {
     const parts = [];
     let done = 0;
     while (done < limit && goesOn(done)) {
-      const place = { offset: done, limit: Math.min(READ_BYTES, limit - done) };
-      const { buffers } = await this.session.request({ kind: "read", file: file.path, directory: file.directory, ...place });
+      const range = { offset: done, limit: Math.min(READ_BYTES, limit - done) };
+      const { buffers } = await this.session.request({ kind: "read", file: file.path, directory: file.directory, ...range });
       const bytes = bytesOf(buffers[0]).slice();
       if (!bytes.length) break;
       parts.push(bytes);
@@ -256,7 +256,7 @@ function more(bytes) {
   return bytes > 0 ? el("div", { class: "ba-muted" }, `… ${size(bytes)} more`) : el("span");
 }
 
-/** The same JSON with a line for each value; empty for what is none. @param {string} text */
+/** The same JSON with a line for each value; empty for a text that is not JSON. @param {string} text */
 function indented(text) {
   try {
     const value = JSON.parse(text);

@@ -16,7 +16,7 @@ import { StepChart } from "./step_chart.js";
 
 /** @typedef {{line: string, option: string}} Unread */
 
-/** Creates what is shown until there are charts: where they come from, or an option that reads the log's numbers. */
+/** Creates the text shown until there are charts: where they come from, or an option that reads the log's numbers. */
 function chartsHint() {
   const line = el("code", {});
   const option = el("code", {});
@@ -70,7 +70,7 @@ export class JobCharts extends ChartGrid {
     this.resizing.observe(this.element);
   }
 
-  /** Notes the width of the view where it is known already: asked for earlier, the page would be laid out twice. */
+  /** Keeps the width of the view. Called by the observer, after layout: reading it earlier would lay out the page twice. */
   #measure() {
     const wasShown = this.width > 0;
     this.width = this.element.closest(".ba-view")?.clientWidth ?? 0;
@@ -96,7 +96,7 @@ export class JobCharts extends ChartGrid {
     this.offerAxes(scales.map(({ name }) => name), scale.name);
     for (const subject of drawn) {
       const chart = /** @type {StepChart} */ (this.charts.get(subject.title));
-      chart.subject = subject; // which may have another phase now
+      chart.subject = subject; // it may have more phases than before
       chart.setScale(scale, scales);
       chart.attempts = attempts;
       chart.isComplete = this.session.isComplete;
@@ -148,11 +148,11 @@ export class JobCharts extends ChartGrid {
  */
 export function subjectsOf(points, charts) {
   return charts.flatMap(({ title, lines, band, is_rate: isRate, is_summed: isSummed }) => {
-    const known = lines.flatMap((line) => phaseLine(points, line));
+    const phases = lines.flatMap((line) => phaseLine(points, line));
     const series = band === undefined ? undefined : points.known.get(band);
-    for (const each of [...known.map((line) => line.series), ...(series ? [series] : [])]) each.combine(isSummed ? "sum" : "mean");
+    for (const each of [...phases.map((line) => line.series), ...(series ? [series] : [])]) each.combine(isSummed ? "sum" : "mean");
     const extra = series ? { band: series, hasWarmUp: true } : {};
-    return known.length ? [{ title, lines: known, over: isSummed ? "total" : "mean", fromZero: isRate, ...extra }] : [];
+    return phases.length ? [{ title, lines: phases, over: isSummed ? "total" : "mean", fromZero: isRate, ...extra }] : [];
   });
 }
 

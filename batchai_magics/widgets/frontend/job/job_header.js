@@ -95,10 +95,10 @@ export class JobHeader {
 /** @param {JobFacts} facts */
 function describe(facts) {
   const nodes = `${facts.nodes} node${facts.nodes === 1 ? "" : "s"}`;
-  const each = facts.processes / facts.nodes;
-  const spread = Number.isInteger(each) ? `${nodes} × ${each}` : `${nodes}, ${facts.processes}`;
+  const perNode = facts.processes / facts.nodes;
+  const spread = Number.isInteger(perNode) ? `${nodes} × ${perNode}` : `${nodes}, ${facts.processes}`;
   const again = facts.attempt > 1 ? `  ·  attempt ${facts.attempt}` : "";
-  return `${facts.cluster}  ·  ${spread} process${each === 1 || facts.processes === 1 ? "" : "es"}${again}`;
+  return `${facts.cluster}  ·  ${spread} process${perNode === 1 || facts.processes === 1 ? "" : "es"}${again}`;
 }
 
 /** Why the job failed, or why updates stopped. @param {JobFacts} facts */
@@ -124,7 +124,7 @@ function elapsedSeconds(facts) {
   return ((facts.ended ?? Date.now()) - start) / SECOND_MS;
 }
 
-/** The buttons: cancel (with confirmation), detach, run again, copy; they report a busy kernel. */
+/** The buttons: cancel (with confirmation), detach, run again, copy; and a note if the kernel is busy. */
 class Buttons {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #noting;

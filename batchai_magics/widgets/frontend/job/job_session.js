@@ -1,4 +1,4 @@
-// What a job's views share: the data that the host has sent, the connection to it, and who is told of news.
+// What a job's views share: the data that the host has sent, the connection to it, and the listeners to changes.
 
 import { KernelConnection } from "../core/kernel.js";
 import { JobData } from "./job_data.js";
@@ -93,7 +93,7 @@ export class JobSession extends JobData {
     return this.connection.ask(content);
   }
 
-  /** Sends a message that needs no answer. @param {Record<string, unknown>} content */
+  /** Sends a message that needs no reply. @param {Record<string, unknown>} content */
   tell(content) {
     this.connection.tell(content);
   }

@@ -1,4 +1,4 @@
-// Folds of a log: consecutive lines that log() wrote, or a single one, are one row until the user opens it.
+// Folds of a log: one or more consecutive lines that log() wrote are one row until the user opens it.
 
 import { el, setText } from "../core/dom.js";
 import { counted } from "../core/format.js";
@@ -9,35 +9,35 @@ import { isGap } from "./log_rows.js";
 /** @typedef {import("./log_rows.js").Row} Row */
 /** @typedef {import("./log_rows.js").ShownRow} ShownRow */
 
-const ABOVE = 0.5; // of a byte: the row of an open fold is above its first line
+const ABOVE = 0.5; // bytes by which a fold starts before its first line, so that its row is above it
 
 export class LogFolds {
   constructor() {
     /** @type {Map<number, Fold>} */
-    this.folds = new Map(); // by offset; they stay the same objects, and so do their elements
+    this.folds = new Map(); // by offset; kept, since the elements of rows are found by their objects
     /** @type {Set<number>} */
-    this.opened = new Set(); // an offset in each open fold
+    this.opened = new Set(); // offsets, at least one in each open fold
     this.version = 0;
   }
 
   /** The rows to show. @type {(rows: Row[]) => ShownRow[]} */
   rowsOf(rows) {
     /** @type {ShownRow[]} */
-    const shown = [];
+    const visible = [];
     for (let from = 0; from < rows.length; ) {
       let to = from; // after the last of consecutive records
       while (to < rows.length && isRecord(/** @type {Row} */ (rows[to]))) to += 1;
       if (to === from) {
-        shown.push(/** @type {Row} */ (rows[from]));
+        visible.push(/** @type {Row} */ (rows[from]));
         from += 1;
         continue;
       }
       const fold = this.#fold(rows, from, to);
-      shown.push(fold);
-      if (fold.isUnfolded) for (let i = from; i < to; i += 1) shown.push(/** @type {Row} */ (rows[i]));
+      visible.push(fold);
+      if (fold.isUnfolded) for (let i = from; i < to; i += 1) visible.push(/** @type {Row} */ (rows[i]));
       from = to;
     }
-    return shown;
+    return visible;
   }
 
   /** Opens or closes a fold. @param {Fold} fold */

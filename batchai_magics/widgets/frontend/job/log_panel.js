@@ -96,7 +96,7 @@ export class LogPanel {
   constructor(session, memory) {
     this.session = session;
     this.memory = memory;
-    this.left = memory.state.tab ?? ""; // the tab in which the view of this job was left, until it is open again
+    this.left = memory.state.tab ?? ""; // the tab that was open when this job's view was left; "" once it is open again
     /** @type {number | null} */
     this.target = null; // an offset to be shown once its line is loaded
     this.view = new LogWindow(session.log(MAIN_LOG), {
@@ -249,7 +249,7 @@ export class LogPanel {
     this.#readFrom(Math.max(start, this.log.rank === null ? offset - (PAGE_BYTES >> 1) : offset));
   }
 
-  /** Requests what was appended to the file, or its end if nothing is loaded yet. */
+  /** Requests the bytes appended to the file, or its end if nothing is loaded yet. */
   #readOn() {
     if (this.log.size) this.#readFrom(this.log.end);
     else this.#readBefore(this.log.rank === null ? 0 : -1, -PAGE_BYTES); // counted from its end

@@ -3,7 +3,7 @@
 import { lastIndexWhere, size } from "../core/format.js";
 
 export const MERGED = "/output"; // stdout merged with stderr; no file of a job can have this name
-const STDERR = 1 << 20; // plus one is added by the kernel to the rank of bytes of stderr
+const STDERR = 1 << 20; // the kernel adds this, plus one, to the rank of bytes of stderr
 const TAG = /^\[(?:[^[\]\s@]{1,64}@)?(?:\d+,)?(\d{1,6})\]<std(?:out|err|diag)>:/;
 
 /** @typedef {(offset: number) => number} RankAt  the rank that wrote a byte; -1 if unknown */
@@ -38,10 +38,10 @@ export const OF_STDERR = STDERR;
 
 /** @typedef {{name: string, at: number}} Position  a step or an epoch */
 /** @typedef {{start: number, end: number, text: string, rank?: number, isOpen?: boolean, isRecord?: true, position?: Position}} Line
- *   `isOpen`: no newline yet; `isRecord`: of log(), with its position */
+ *   `isOpen`: it has no newline yet; `isRecord`: log() wrote it; `position`: that of a record */
 /** @typedef {{start: number, end: number, isGap: true, lines: number | null}} Gap  bytes that were not sent */
 /** @typedef {{start: number, end: number, isFold: true, count: number, words: string, isUnfolded: boolean}} Fold
- *   shown in place of lines of log(), or above them */
+ *   a row in place of lines of log(), or, unfolded, above them */
 /** @typedef {Line | Gap} Row */
 /** @typedef {Row | Fold} ShownRow */
 

@@ -58,7 +58,7 @@ class TabList {
     /** @type {Tab[]} */
     this.tabs = [];
     this.current = "";
-    this.sight = oncePerFrame(() => this.#bringIntoSight()); // sooner, it would have the page laid out twice
+    this.sight = oncePerFrame(() => this.#bringIntoSight()); // earlier, this would lay out the page twice
     this.element = el("div", {
       class: "ba-tabs",
       role: "tablist",

@@ -184,7 +184,7 @@ export class LogWindow {
     const rows = this.log.shown;
     const height = this.box.clientHeight;
     if (!height) {
-      this.knownHeight = 0; // not in the page: the position it comes back with is not the user's scrolling
+      this.knownHeight = 0; // not in the page: its scroll position afterwards is not the user's choice
       return;
     }
     this.#noticeScroll(); // the scroll event may still be pending
@@ -194,14 +194,14 @@ export class LogWindow {
     const top = this.#wantedTop(layout.height + PADDING_PX - height);
     const first = Math.max(0, layout.indexAt(top) - OVERSCAN_ROWS);
     const last = Math.min(rows.length, first + Math.ceil(height / ROW_PX) + 2 * OVERSCAN_ROWS);
-    const wanted = new Set(rows.slice(first, last));
+    const visible = new Set(rows.slice(first, last));
     for (const [row, element] of this.shown) {
-      if (wanted.has(row)) continue;
+      if (visible.has(row)) continue;
       element.remove();
       this.shown.delete(row);
     }
     let index = first;
-    for (const row of wanted) {
+    for (const row of visible) {
       let element = this.shown.get(row);
       if (!element) {
         element = rowElement(row, this.find, row.start === this.current);
@@ -213,8 +213,8 @@ export class LogWindow {
       element.style.top = `${layout.topOf(index)}px`;
       index += 1;
     }
-    this.#place(top); // behind all changes, so that the browser lays the rows out once
-    if (this.boxLayout.isWrapped && this.boxLayout.measure(this.shown, wanted, first)) this.frame.ask();
+    this.#place(top); // after all changes, so that the browser lays out the rows once
+    if (this.boxLayout.isWrapped && this.boxLayout.measure(this.shown, visible, first)) this.frame.ask();
     this.#fillWhenAtRest();
   }
 

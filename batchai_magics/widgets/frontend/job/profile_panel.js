@@ -1,4 +1,4 @@
-// Where the time of a running job's ranks goes: a button beside the resource usage, and the table that it brings.
+// Where a running job's ranks spend their time: a button beside the resource usage, and the table that it requests.
 
 import { el, setText } from "../core/dom.js";
 
@@ -19,7 +19,7 @@ export class ProfilePanel {
     this.element = el("details", { class: "ba-profile", open: true, hidden: true }, el("summary", {}, this.note), this.body);
   }
 
-  /** Offers the button while the job runs, and shows the latest profile, whichever view of the job has asked for it. */
+  /** Offers the button while the job runs, and shows the latest profile, even if another view of the job requested it. */
   update() {
     const { state, can_profile: canProfile } = this.session.host.get("facts");
     /** @type {RunProfile | undefined} */

@@ -115,11 +115,11 @@ class UseLine {
   #curve(field, name, shown) {
     const known = this.curves.get(field);
     if (known) return known;
-    const made = useCell(name, shown);
-    this.curves.set(field, made);
+    const cell = useCell(name, shown);
+    this.curves.set(field, cell);
     const inOrder = CURVES.map(([each]) => this.curves.get(each)?.cell).filter((each) => each !== undefined);
     this.cells.replaceChildren(...inOrder);
-    return made;
+    return cell;
   }
 }
 

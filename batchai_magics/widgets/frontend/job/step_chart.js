@@ -205,12 +205,12 @@ export class StepChart extends Chart {
     ];
   }
 
-  /** How the metrics look. */
+  /** The look of each metric's line. */
   get #looks() {
     return lineLooks(this.subject.lines.map(({ phase }) => phase));
   }
 
-  /** Measures the room for the legend, also when the zoom can be reset. */
+  /** Measures the room for the legend beside the button that resets the zoom, even while that button is hidden. */
   #measure() {
     const { head, title, reset, log, tools } = this;
     const isHidden = reset.hidden;
@@ -223,14 +223,14 @@ export class StepChart extends Chart {
 
   /**
    * Moves the legend to a line of its own, or shows the range of its ranks, if it needs the room.
-   * @param {string} place
+   * @param {string} position
    * @param {Entry[]} each
    * @param {Entry[]} brief
    */
-  #layOutLegend(place, each, brief) {
+  #layOutLegend(position, each, brief) {
     const { room, widest, legend } = this;
-    widest.each = Math.max(widest.each, legend.widthOf(place, each));
-    widest.brief = Math.max(widest.brief, legend.widthOf(place, brief));
+    widest.each = Math.max(widest.each, legend.widthOf(position, each));
+    widest.brief = Math.max(widest.brief, legend.widthOf(position, brief));
     const isEach = this.#main.series.ranks.length <= MAX_NAMED_RANKS && widest.each <= room.below;
     this.head.classList.toggle("ba-two-lines", (isEach ? widest.each : widest.brief) > room.beside);
     if (isEach === this.isEach) return;
@@ -247,10 +247,10 @@ export class StepChart extends Chart {
     if (step === undefined) return null;
     const [each = [], brief = []] = [true, false].map((isEach) => lines.flatMap((line, i) => (rows[i] === null ? [] : this.#entries(line, Number(rows[i]), step, isEach))));
     const along = this.scale.name === "step" ? [] : [this.scale.axis.words(Number(this.xs[at]?.[Number(rows[at])]))];
-    const place = [...(this.#hasSteps ? [`step ${stepText(step)}`] : []), ...along].join(", ");
-    this.#layOutLegend(place, each, brief);
+    const position = [...(this.#hasSteps ? [`step ${stepText(step)}`] : []), ...along].join(", ");
+    this.#layOutLegend(position, each, brief);
     const entries = this.isEach ? each : brief;
-    return { place, entries, words: ` at ${[place, ...entries.map(({ text }) => text)].filter(Boolean).join(", ")}` };
+    return { position, entries, words: ` at ${[position, ...entries.map(({ text }) => text)].filter(Boolean).join(", ")}` };
   }
 
   /**

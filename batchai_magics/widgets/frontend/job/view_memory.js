@@ -1,5 +1,5 @@
-// How a reader left the view of a job: the tab, the charts, their axis. The browser keeps it, and a run that is shown
-// again opens with it.
+// The choices that the user made in the view of a job: the tab, the charts, their axis. The browser stores them, and the
+// view of the same run opens with them.
 
 /** @typedef {import("../core/messages.d.ts").JobFacts} JobFacts */
 
@@ -8,8 +8,8 @@
  *   `shown`: the charts that are drawn, of those with these `titles`; `weight`: of smoothing
  */
 
-const PLACE = "batchai-views"; // in the browser's storage
-const MOST = 100; // jobs
+const STORAGE_KEY = "batchai-views";
+const MAX_JOBS = 100; // of which choices are stored
 
 export class ViewMemory {
   /**
@@ -29,18 +29,18 @@ export class ViewMemory {
     if (!this.key || JSON.stringify(now) === JSON.stringify(this.state)) return;
     this.state = now;
     const { [this.key]: _, ...others } = this.#read();
-    const newest = [...Object.entries(others).slice(1 - MOST), [this.key, now]];
+    const newest = [...Object.entries(others).slice(1 - MAX_JOBS), [this.key, now]];
     try {
-      this.storage().setItem(PLACE, JSON.stringify(Object.fromEntries(newest)));
+      this.storage().setItem(STORAGE_KEY, JSON.stringify(Object.fromEntries(newest)));
     } catch {
-      // The storage is full, or switched off: the view opens as for the first time.
+      // The storage is full or switched off: next time, the view opens without the choices.
     }
   }
 
   /** @returns {Record<string, ViewState>} */
   #read() {
     try {
-      return JSON.parse(this.storage().getItem(PLACE) ?? "{}") ?? {};
+      return JSON.parse(this.storage().getItem(STORAGE_KEY) ?? "{}") ?? {};
     } catch {
       return {};
     }
