@@ -9,7 +9,10 @@ import pytest
 from batchai_magics.backends.folders import mounts
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.errors import SpecError
+from batchai_magics.models.cluster_spec import ClusterSpec
+from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.mount_volumes import MountVolumes
+from tests.wire_bodies import plain_cluster, plain_job
 
 LAYOUT = Layout(Path("/home"))
 ROOT = "AZ_BATCHAI_MOUNT_ROOT"
@@ -88,6 +91,22 @@ def test_a_path_on_no_mount_or_out_of_one_is_refused(path):
     with pytest.raises(SpecError) as caught:
         mounts.resolve(path, ROOTS, field="the.field")
     assert caught.value.problems[0].path == "the.field"
+
+
+@pytest.mark.parametrize("root", ["$AZ_BATCHAI_JOB_MOUNT_ROOT", "${AZ_BATCHAI_JOB_MOUNT_ROOT}"])
+def test_logs_on_an_unmanaged_file_system_are_refused_and_elsewhere_go_with_the_job(root):
+    systems = {"unmanagedFileSystems": [{"mountCommand": "mount x", "relativeMountPath": "own"}]}
+    cluster = ClusterSpec.from_wire(plain_cluster())
+
+    def logs(path):
+        fields = {"stdOutErrPathPrefix": f"{root}/{path}", "mountVolumes": systems}
+        job = JobSpec.from_wire(plain_job(SERVER.replace("fileServers", "clusters"), **fields))
+        return mounts.output_root(LAYOUT, job, cluster, "guid")
+
+    for path in ("own", "own/logs"):
+        with pytest.raises(SpecError):
+            logs(path)
+    assert logs("owner/logs") == LAYOUT.job("guid").unmounted / "owner/logs"
 
 
 def test_links_are_made_once_and_one_that_is_there_stays(tmp_path):
