@@ -66,10 +66,10 @@ _CNTK = {"name": r"[A-Za-z_][\w.]{0,80}"}
 _CNTK_METRICS = "[[<name:loss> = <{name}=2.302585> * 6400||, ]]"
 _CNTK_NODES = "[[<name:ce> = <{name}=0.28911>?{ * 60000}?||; ]]"
 _MLPERF = {"style": r"(?:L|LOG|Pv0\.5\.0)(?: [A-Za-z][\w.-]*)?"}
-_AGENT = {"phase": "pretrain|train|eval", "name": "[A-Z]{1,8}"}
+_AGENT = {"phase": "pretrain|train|eval", "name": "[A-Z][A-Z_]{0,7}"}
 _AGENT_NAMES = {
     "R": "episode_reward", "S": "episode_success", "L": "episode_length", "D": "duration[s]",
-    "BR": "batch_reward", "ALOSS": "actor_loss", "CLOSS": "critic_loss", "TLOSS": "alpha_loss",
+    "BR": "batch_reward", "A_?LOSS": "actor_loss", "C(?:R_)?LOSS": "critic_loss", "TLOSS": "alpha_loss",
     "TVAL": "alpha_value", "AENT": "actor_entropy", "BS|E": "",
 }  # fmt: skip
 

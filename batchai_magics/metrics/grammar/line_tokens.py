@@ -57,6 +57,10 @@ _LEVEL = re.compile(r"(?:^|[ ])(?:(?i:debug|info|notice|warn|warning|critical|fa
 _ORIGIN = re.compile(r"(?i)(?:^|[ ])[\w/-]+(?:[.@][a-z][\w-]*)+$")  # a host, a file, a logger
 _BEST_SO_FAR = re.compile(rb"(?i)best so far\b")
 _SIGN = re.compile(rb"[:=]")
+_MEASURE_OF_PHASES = re.compile(
+    rb"(?P<name>[A-Za-z][\w.@-]{0,30}(?:[ ][A-Za-z]\w{0,20})?)(?:[ ]?:|[ ][-|])[ ]{1,4}\(?"
+    rb"(?=(?i:train(?:ing)?|val(?:id(?:ation)?)?|dev|test)(?:[ ]?[:=][ ]?|[ ])[-+]?\.?\d)"
+)
 _SUMMARY = re.compile(rb"\* (?=Acc@1|Prec@1|Finished epoch #)")  # of the validation in ImageNet programs
 
 
@@ -327,8 +331,19 @@ def _pass_field(scan: LineScan) -> bool:
     return True
 
 
+def _take_measure_of_phases(scan: LineScan) -> bool:
+    """Take the name of what is measured in several phases: `Loss: train=0.5, val=0.6`."""
+    found = _MEASURE_OF_PHASES.match(scan.text, scan.at, scan.end)
+    name = found["name"].decode("utf-8", "replace") if found else ""
+    if found is None or not is_quality(name):
+        return False
+    scan.last_base, scan.at = name, found.end()
+    return True
+
+
 _NAMED_NUMBERS = (
     _pass_best,
+    _take_measure_of_phases,
     take_slashed_numbers,
     take_listed_numbers,
     take_percent_name,

@@ -110,17 +110,19 @@ _STOP_WORDS = frozenset((
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _LETTERS = re.compile(r"[a-z]+\d*")
 _R_SQUARED = re.compile(f"(?<![a-z]){R_SQUARED}(?![a-z])")
+_UNLESS_ADJECTIVE = r"(?!(?<=valid[ _])(?:smiles|molecules?|tokens?|pixels?|points?|actions?)(?![a-z]))"
 _PHASE_PREFIX = re.compile(
     r"(?P<phase>train|training|trn|vali?|valid|validation|eval|evaluation|dev|cv|test|testing)"
     r"(?P<set>[_ ]?\d+(?=['/ _-]))?"
-    r"(?:(?:'s)?(?:[ _]set(?=[ _:])(?: results:?)?)?[ _/.]+|-(?=\w+(?:-\w+){0,3}(?:$|/)))(?=\S)",
+    r"(?:(?:'s)?(?:[ _]set(?=[ _:])(?: results:?)?)?[ _/.]+|-(?=\w+(?:-\w+){0,3}(?:$|/)))(?=\S)"
+    + _UNLESS_ADJECTIVE,
     re.IGNORECASE,
 )
 _CAMEL_PHASE = re.compile(r"(?P<phase>Train|Valid|Val|Eval|Dev|Test)(?=[A-Z][a-z]{2})")
 _AVERAGED_PHASE = re.compile(
     r"(?P<kind>(?:avg|average|mean|running|final|last|overall|epoch|approx)\.?[ _](?=\w)"
     r"|(?:[a-z]+[ _]){1,6}?(?!train))"
-    r"(?P<phase>train|training|val|valid|validation|eval|evaluation|test)\.?[ _:]+(?=\S)",
+    r"(?P<phase>train|training|val|valid|validation|eval|evaluation|test)\.?[ _:]+(?=\S)" + _UNLESS_ADJECTIVE,
     re.IGNORECASE,
 )
 _JOINED_PHASE = re.compile(
@@ -134,7 +136,10 @@ _ON_PHASE = re.compile(
     r"(?:[ _](?:set|split|data|dataset|images|samples|examples))?\Z",
     re.IGNORECASE,
 )
-_PHASE_SUFFIX = re.compile(r"[ _/](?P<phase>train|training|val|valid|validation|eval|test)", re.IGNORECASE)
+_PHASE_SUFFIX = re.compile(
+    r"[ _/](?P<phase>train|val|vali|valid|validation|eval|evaluation|dev|test)\Z",
+    re.IGNORECASE,
+)
 
 
 @lru_cache(4096)

@@ -269,7 +269,8 @@ def add_number(scan: LineScan, raw: str, found: re.Match[bytes], *, is_signed: b
         scan.phase = phase  # `val Loss: 0.5 Acc: 0.9`
     is_assigned = scan.text[span[0] - 1 : span[0]] == b"="
     is_whole = number.isdigit() and not unit
-    scan.strong += _is_strong(raw, is_whole=is_whole, is_assigned=is_assigned, is_signed=is_signed)
+    told = name if phase_of_word(raw) else raw
+    scan.strong += _is_strong(told, is_whole=is_whole, is_assigned=is_assigned, is_signed=is_signed)
 
 
 def _named(scan: LineScan, raw: str, found: re.Match[bytes], unit: str) -> tuple[str | None, str, str]:
@@ -278,7 +279,8 @@ def _named(scan: LineScan, raw: str, found: re.Match[bytes], unit: str) -> tuple
     if phase is None and scan.numbers and _IN_PARENTHESES.search(scan.text, scan.begin, found.start()):
         phase = scan.numbers[-1].phase  # `val: 0.25 (acc 0.5)`
     name, unit = _name_and_unit(scan.group + base, base, unit)
-    if (phase == TRAIN and name == base != "metric") or has_inner_phase(raw):
+    is_own = phase == TRAIN and name == base != "metric" and phase_of_word(raw) is None
+    if is_own or has_inner_phase(raw):
         name = raw
     return phase, _canonical(name), unit
 
