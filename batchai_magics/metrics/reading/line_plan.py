@@ -25,6 +25,7 @@ from batchai_magics.metrics.reading.timestamps import TimestampSlices
 
 _RUN = re.compile(rb"\d+")
 _DIGITS = b"[0-9]{1,300}"
+_NOT_ZERO = b"(?!0+[^0-9])"  # what is left of a step whose first digits another process's line took
 _POSSESSIVE = b"+" if sys.version_info >= (3, 11) else b""  # makes a search faster
 _LAST_WORD = re.compile(rb"[^\s,;|:={}]*\Z")
 _IS_NAME = re.compile(rb"['\"(\[]*(?:[A-Za-z]|\d+_\w*[A-Za-z])")  # `0_acc`
@@ -282,10 +283,12 @@ def _expression(line: bytes, spans: Sequence[Span], reading: ParsedLine) -> byte
 
 
 def _group(line: bytes, span: Span, reading: ParsedLine) -> bytes:
-    """An expression for a number; on a line of a fixed width, no other is a time or a share."""
+    """An expression for a number; on a line of a fixed width, no other is a time or a share, no step is 0."""
     begin, end = span
     if not reading.has_fixed_width:
         return _text(line, begin, end, reading)
+    if span == reading.step:
+        return _NOT_ZERO + _text(line, begin, end, reading)
     if span == reading.seconds:
         return line[begin : begin + 1] + _pattern(line, begin + 1, end, _same_digits)
     is_share = any(each.unit == "fraction" and (each.begin, each.end) == span for each in reading.numbers)

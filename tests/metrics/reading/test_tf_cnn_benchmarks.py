@@ -105,6 +105,13 @@ def steps(text):
     return [(record.step, record.loss) for record in step_lines(read(text))]
 
 
+def test_the_rest_of_a_step_is_no_step_0_but_ends_its_line():
+    """Another process wrote between the digits of step 10."""
+    rest = step(10, loss="6.500")[1:]
+    assert steps(f"{step(20)}\n1\n{rest}\n{step(30)}\n") == steps(f"{step(20)}\n{step(30)}\n")
+    assert steps(f"{rest}{step(30)}\n") == steps(f"{step(30)}\n")
+
+
 def test_a_step_line_gives_all_its_numbers():
     line = "110\timages/sec: 2296.2 +/- 3.4 (jitter = 12.5)\t7.916\n"
     assert read(line) == [
