@@ -1,4 +1,4 @@
-"""What jobs cost: their node time at the prices of the user's settings, else at the backend's own."""
+"""The costs of jobs: their node time at the prices in the user's settings, else at the backend's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class JobCosts:
     """The costs of a backend's jobs. Each cluster is looked up once for jobs of the same options."""
 
     def __init__(self, backend: Backend, settings: Settings | None = None) -> None:
-        """Without settings, this process's are read once a price is looked up."""
+        """Without settings, those of this process are read when a price is first needed."""
         self._backend, self._given = backend, settings
         self._by_nodes: dict[tuple[object, ...], Price | None] = {}
 
@@ -46,13 +46,13 @@ class JobCosts:
         return configured or (self._backend.prices.node_price(cluster) if self._backend.prices else None)
 
     def of_job(self, job: JobResource) -> Cost | None:
-        """What a job has cost so far, with all its attempts; None if it has not started or has no price."""
+        """The cost of a job so far, with all its attempts; None if it has not started or has no price."""
         times = node_times(job)
         price = self.node_price(job.spec) if times and self.has_prices else None
         return price.cost_of(times, time.time()) if price else None
 
     def of_jobs(self, jobs: Iterable[JobResource]) -> Cost | None:
-        """What jobs have cost together; None if no cost is known."""
+        """The total cost of jobs; None if no cost is known."""
         return total(cost for job in jobs if (cost := self.of_job(job)))
 
     def node_price(self, job: JobSpec) -> Price | None:
@@ -70,7 +70,7 @@ class JobCosts:
         return self._by_nodes[key]
 
     def _cluster_of(self, job: JobSpec) -> Cluster | None:
-        """The cluster of a job, with the nodes that it gets; None if its id names no cluster, or not yet."""
+        """The cluster of a job, with the nodes that it gets; None if there is no such cluster (yet)."""
         try:
             cluster = self._backend.show(ResourceId.parse(job.cluster.id))
         except NotFoundError:
@@ -87,9 +87,9 @@ class JobCosts:
         }
 
     def idle_notes(self, clusters: Iterable[Resource]) -> Iterator[str]:
-        """A sentence for each cluster whose idle nodes cost money and stay.
+        """A sentence for each cluster whose idle nodes cost money and are not removed.
 
-        The nodes of a partition are the engine's: idle ones cost nothing here.
+        The nodes of a partition belong to the engine: idle ones cost nothing here.
         """
         for cluster in clusters if self.has_prices else ():
             if not isinstance(cluster, Cluster) or cluster.partition:

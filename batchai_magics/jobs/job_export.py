@@ -85,7 +85,7 @@ def check_kind(kind: str) -> None:
 
 
 def exported_run(job: JobResource, labels: Labels) -> ExportedRun:
-    """What an export says about a job."""
+    """The facts about a job in an export."""
     started = job.execution.started if job.execution and job.execution.started else job.provisioning.created
     return ExportedRun(
         name=job.id.name,
@@ -107,7 +107,7 @@ def _unwritable(name: str, to: str | Path, error: OSError) -> StorageError:
 
 
 def _write_json(table: DataFrame, file: Path) -> None:
-    """Writes an object a row, with all digits; what JSON has no number for is a text, as in `-o json`."""
+    """Writes an object per row, with all digits; NaN and infinity are strings, as in `-o json`."""
     columns = [_json_cells(table[name]) for name in table]
     rows = (dict(zip(table, cells, strict=True)) for cells in zip(*columns, strict=True))
     with file.open("w", encoding="utf-8") as stream:
@@ -117,7 +117,7 @@ def _write_json(table: DataFrame, file: Path) -> None:
 
 
 def _json_cells(column: Series[Any]) -> list[Any]:
-    """The cells of a column; what is unknown, such as a rank, is null."""
+    """The cells of a column; unknown values, such as a rank, are null."""
     if column.name == "value":
         return list(map(json_value, column.tolist()))
     cells = [str(time) for time in column] if column.name == "wall_time" else column.tolist()

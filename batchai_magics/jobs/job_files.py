@@ -83,10 +83,10 @@ def sent_files(backend: Backend, job: ResourceId) -> frozenset[str]:
 
 def directories_of(spec: JobSpec) -> list[str]:
     """The ids of a job's directories: artifacts, what its processes wrote, checkpoints, logs."""
-    own = [item.id for item in spec.output_directories or ()]
-    names = (ARTIFACTS, *own, WORKDIR, CHECKPOINTS, STDOUTERR)
-    taken = {name.lower() for name in own}
-    return [name for name in names if name in own or name not in taken]
+    output_ids = [item.id for item in spec.output_directories or ()]
+    names = (ARTIFACTS, *output_ids, WORKDIR, CHECKPOINTS, STDOUTERR)
+    lowered = {name.lower() for name in output_ids}
+    return [name for name in names if name in output_ids or name not in lowered]
 
 
 def check_log_exists(backend: Backend, job: ResourceId, path: str) -> None:
@@ -141,37 +141,38 @@ def named_files(files: Sequence[OutputFile], path: str) -> list[tuple[OutputFile
     Raises:
         NotFoundError: There is none, or there are several.
     """
-    wanted = path.strip("/")
-    places = places_of(files)
-    for names in (places, [f"{file.directory_id}/{file.path}" for file in files]):
-        matching = [pair for pair in zip(files, names, strict=True) if f"/{wanted}/" in f"/{pair[1]}/"]
-        whole = [pair for pair in matching if f"{pair[1]}/".startswith(f"{wanted}/")]
-        least = min((_depth(name, wanted) for _, name in matching), default=0)
-        chosen = whole or [pair for pair in matching if _depth(pair[1], wanted) == least]
-        if len({_path_above(name, wanted) for _, name in chosen}) == 1:
-            own = [(file, f"/{name}/".partition(f"/{wanted}/")[2].rstrip("/")) for file, name in chosen]
-            base = wanted.rpartition("/")[2]
-            return [(file, f"{base}/{rest}" if rest else base) for file, rest in own]
-    raise _not_named(files, list(map(visible, places)), path)
+    part = path.strip("/")
+    paths = listed_paths_of(files)
+    for names in (paths, [f"{file.directory_id}/{file.path}" for file in files]):
+        matching = [pair for pair in zip(files, names, strict=True) if f"/{part}/" in f"/{pair[1]}/"]
+        whole = [pair for pair in matching if f"{pair[1]}/".startswith(f"{part}/")]
+        least = min((_depth(name, part) for _, name in matching), default=0)
+        chosen = whole or [pair for pair in matching if _depth(pair[1], part) == least]
+        if len({_path_above(name, part) for _, name in chosen}) == 1:
+            base = part.rpartition("/")[2]
+            below = [(file, f"/{name}/".partition(f"/{part}/")[2].rstrip("/")) for file, name in chosen]
+            return [(file, f"{base}/{rest}" if rest else base) for file, rest in below]
+    raise _not_named(files, list(map(visible, paths)), path)
 
 
-def _not_named(files: Sequence[OutputFile], places: Sequence[str], path: str) -> NotFoundError:
-    """The error for a path that names none of the files at these places, or several."""
-    wanted = path.strip("/")
-    several = [place for place in places if f"/{wanted}/" in f"/{place}/"]
+def _not_named(files: Sequence[OutputFile], listed_paths: Sequence[str], path: str) -> NotFoundError:
+    """The error for a path that names none of the files with these listed paths, or several."""
+    part = path.strip("/")
+    several = [listed_path for listed_path in listed_paths if f"/{part}/" in f"/{listed_path}/"]
     text = f"several files are called {visible(path)}" if several else f"there is no file {visible(path)}"
-    near = did_you_mean(wanted, (*places, *(visible(file.name) for file in files)))
-    hint = near if near and not several else f"Available: {', '.join((several or places)[:MAX_HINT_FILES])}."
+    near = did_you_mean(part, (*listed_paths, *(visible(file.name) for file in files)))
+    available = f"Available: {', '.join((several or listed_paths)[:MAX_HINT_FILES])}."
+    hint = near if near and not several else available
     return NotFoundError(text, code="FileNotFound", hint=hint)
 
 
-def _path_above(name: str, wanted: str) -> str:
-    """What precedes a part of a path: of `a/b/c` and `b`, `/a`."""
-    return f"/{name}/".partition(f"/{wanted}/")[0]
+def _path_above(name: str, part: str) -> str:
+    """The folders before a part of a path: for `a/b/c` and `b`, `/a`."""
+    return f"/{name}/".partition(f"/{part}/")[0]
 
 
-def _depth(name: str, wanted: str) -> int:
-    return _path_above(name, wanted).count("/")
+def _depth(name: str, part: str) -> int:
+    return _path_above(name, part).count("/")
 
 
 def entries_below(
@@ -202,54 +203,54 @@ def entries_below(
 
 def _entries(backend: Backend, job: JobResource, limit: int) -> Iterator[OutputFile]:
     directories = directories_of(job.spec)
-    for directory_id in sorted(directories, key=STDOUTERR.__ne__):  # with all logs, of however many files
+    for directory_id in sorted(directories, key=STDOUTERR.__ne__):  # logs first, so that the limit keeps them
         with contextlib.suppress(NotFoundError):
             yield from entries_below(backend, job.id, directory_id, limit=limit)
 
 
-def save(backend: Backend, file: FileRef, place: Path, *, partial: bool = False) -> None:
-    """Downloads a job's file to `place` atomically, through a uniquely named temporary file.
+def save(backend: Backend, file: FileRef, target: Path, *, partial: bool = False) -> None:
+    """Downloads a job's file to `target` atomically, through a uniquely named temporary file.
 
     Raises:
         FileChangedError: The file was replaced each time while it was read.
         StorageError: The copy cannot be written (code FileUnwritable), or a finished log is incomplete (code
             LogIncomplete) and not `partial`.
     """
-    part = place.with_name(f".{place.name[:40]}.{uuid.uuid4().hex}.part")
+    part = target.with_name(f".{target.name[:40]}.{uuid.uuid4().hex}.part")
 
-    def copy(target: BinaryIO) -> None:
-        target.seek(0)
-        target.truncate()
-        fault = consume(chunks(backend, file), lambda chunk: target.write(chunk.data))
+    def copy(stream: BinaryIO) -> None:
+        stream.seek(0)
+        stream.truncate()
+        fault = consume(chunks(backend, file), lambda chunk: stream.write(chunk.data))
         if fault and not partial:
             hint = "partial=True takes what is there."
             raise StorageError(fault_text(file.path, fault), code="LogIncomplete", hint=hint)
 
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with part.open("xb") as target:
-                retry_if_changed(lambda: copy(target))
-            part.replace(place)
+            with part.open("xb") as stream:
+                retry_if_changed(lambda: copy(stream))
+            part.replace(target)
         finally:
             part.unlink(missing_ok=True)
     except OSError as error:
-        raise StorageError(f"{place} cannot be written: {error.strerror}", code="FileUnwritable") from error
+        raise StorageError(f"{target} cannot be written: {error.strerror}", code="FileUnwritable") from error
 
 
 def download_all(backend: Backend, job: JobResource, to: Path, *, partial: bool) -> Path:
-    """Copies all files to a folder named after the job, each to its place; returns the folder."""
+    """Copies all files to a folder named after the job, each to its listed path; returns the folder."""
     folder = to / job.id.name
     files = all_files(backend, job)
     if files:
         make_download_folder(folder)
-    for file, place in zip(files, places_of(files), strict=True):
-        save(backend, ref_of(job.id, file), place_inside(folder, place), partial=partial)
+    for file, path in zip(files, listed_paths_of(files), strict=True):
+        save(backend, ref_of(job.id, file), path_inside(folder, path), partial=partial)
     return folder
 
 
 def make_download_folder(folder: Path) -> None:
-    """Makes the folder of a download, unless it is there, with the mark that `batchai run` leaves it behind.
+    """Creates the folder of a download, unless it exists, with a mark by which `batchai run` skips it.
 
     Raises:
         StorageError: It cannot be written.
@@ -269,9 +270,9 @@ def ref_of(job: ResourceId, file: OutputFile) -> FileRef:
     return FileRef(job, file.path, file.directory_id)
 
 
-def places_of(files: Sequence[OutputFile]) -> list[str]:
-    """The places of files; where two nodes have the same short name, with the whole name of each."""
-    shared = {place for place, count in Counter(file.display_path for file in files).items() if count > 1}
+def listed_paths_of(files: Sequence[OutputFile]) -> list[str]:
+    """The listed paths of files; if two nodes have the same short name, with their full names."""
+    shared = {path for path, count in Counter(file.display_path for file in files).items() if count > 1}
     return [
         f"{file.directory_id}/{file.path}" if file.display_path in shared else file.display_path
         for file in files
@@ -289,7 +290,7 @@ def download(backend: Backend, file: FileRef, to: Path, *, partial: bool) -> Pat
     if not file.path:
         folder = to / file.directory_id
         return _download_folder(backend, file.job, file.directory_id, "", folder, partial=partial)
-    place_inside(to, file.path)  # before a request: a path that leaves the folder names no file of the job
+    path_inside(to, file.path)  # before a request: a path that leaves the folder names no file of the job
     entry, size = OutputFile.regular(file.path, directory_id=file.directory_id), 0
     with contextlib.suppress(NotFoundError):
         size = backend.read(file, 0, 1).size
@@ -309,11 +310,11 @@ def _download_folder(
             if not path:
                 make_download_folder(to)
             _save(backend, job, entry, to, partial=partial)
-    return place_inside(to, path)
+    return path_inside(to, path)
 
 
 def _save(backend: Backend, job: ResourceId, file: OutputFile, to: Path, *, partial: bool) -> Path:
-    target = place_inside(to, file.path)
+    target = path_inside(to, file.path)
     save(backend, ref_of(job, file), target, partial=partial)
     return target
 
@@ -330,7 +331,7 @@ def _entry_of(backend: Backend, file: FileRef) -> OutputFile:
     return entries[file.path]
 
 
-def place_inside(folder: Path, path: str) -> Path:
+def path_inside(folder: Path, path: str) -> Path:
     """The absolute path of a file below a folder; raises StorageError for one that is not."""
     folder = folder.expanduser().resolve()
     target = (folder / path).resolve()
@@ -341,7 +342,7 @@ def place_inside(folder: Path, path: str) -> Path:
 
 
 def artifacts_of(backend: Backend, job: ResourceId) -> list[Artifact]:
-    """What a run saved, in that order, then the files in `outputs` of its working directories."""
+    """The artifacts that a run saved, in order, then the files in `outputs` of its working directories."""
     artifacts = artifacts_in(RECORDS.of(backend).read(job, [FOLDER]))
     with contextlib.suppress(NotFoundError):  # a job that has not started
         for node in one_level(backend, job, WORKDIR):

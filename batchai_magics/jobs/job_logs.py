@@ -31,23 +31,23 @@ TAIL_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class LogSelection:
-    """The part of a log that a line asks for."""
+    """The part of a log that a command selects."""
 
-    rank: int | None = None  # only what this rank wrote; bytes of unknown origin count as rank 0's
-    since: float | None = None  # only what was written from this time on, in seconds since 1970; None for all
+    rank: int | None = None  # only bytes of this rank; bytes of unknown origin count as rank 0's
+    since: float | None = None  # only bytes written from this time on, in seconds since 1970; None for all
 
     def of(self, chunk: Chunk) -> bytes:
         """The selected bytes of a chunk, including bytes of an unknown time."""
         start = self._start(chunk)
         spans = chunk.spans or (Span(chunk.offset, chunk.end, 0),)
-        wanted = [span for span in spans if self.rank in (None, span.rank)]
-        if len(wanted) == len(spans):
+        selected = [span for span in spans if self.rank in (None, span.rank)]
+        if len(selected) == len(spans):
             return chunk.data[start - chunk.offset :]
-        parts = ((max(span.start, start), span.end) for span in wanted)
+        parts = ((max(span.start, start), span.end) for span in selected)
         return b"".join(chunk.data[a - chunk.offset : b - chunk.offset] for a, b in parts if a < b)
 
     def chunk_since(self, chunk: Chunk) -> Chunk:
-        """The part of a chunk that was written late enough."""
+        """The part of a chunk that was written from `since` on."""
         start = self._start(chunk)
         return replace(chunk, data=chunk.data[start - chunk.offset :], offset=start)
 
@@ -65,7 +65,7 @@ class LogSelection:
 def tail_of(backend: Backend, file: FileRef, lines: int | None) -> str:
     """The text of a log, or its last `lines` lines, redacted; invalid UTF-8 becomes replacement characters.
 
-    An incomplete finished log ends with a line that tells this.
+    An incomplete finished log ends with a line that says so.
 
     Raises:
         FileChangedError: The file was replaced each time while it was read.
@@ -77,7 +77,7 @@ def tail_of(backend: Backend, file: FileRef, lines: int | None) -> str:
 
 
 def _full_text(backend: Backend, file: FileRef) -> str:
-    """The whole log; an incomplete one ends with a line that tells this."""
+    """The whole log; an incomplete one ends with a line that says so."""
     pieces: list[bytes] = []
     fault = consume(chunks(backend, file), lambda chunk: pieces.append(chunk.redacted.data))
     text = b"".join(pieces).decode("utf-8", errors="replace")
@@ -154,7 +154,7 @@ def has_progress(job: JobResource) -> bool:
 
 
 def saving_text(job: JobResource) -> str:
-    """That the processes of a job have been told to end, and how long they may take; else empty."""
+    """The text for a job whose processes were asked to end, with their grace period; else empty."""
     if job.state is not ExecutionState.TERMINATING:
         return ""
     grace = job.spec.batchai_grace

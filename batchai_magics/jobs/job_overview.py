@@ -1,4 +1,4 @@
-"""What every display of a job shows, collected from the job's handle."""
+"""The overview of a job for all displays, collected from the job's handle."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ MOST_NAMES = 20  # … and by name only
 class JobOverview:
     """A job as every display shows it.
 
-    `error` says why it failed; `activity` says what a job without output is doing. `now` is when it was
+    `error` is why it failed, `activity` what a job without output is doing. `now` is when the overview was
     collected, the end of the elapsed time of a running job. `reopen_command` reopens the live view.
-    `is_refreshed`: it tells when it was made, until the job ends. `notices` say which numbers of the log were
+    `is_refreshed`: it shows that time, until the job ends. `notices` name the numbers of the log that were
     not read, and why.
     """
 
@@ -64,10 +64,10 @@ class JobOverview:
         nodes = f"{spec.node_count} node{'s' * (spec.node_count != 1)}"
         if not self.processes:
             return f"{spec.cluster_name} · {nodes}"
-        per_node, rest = divmod(self.processes, spec.node_count)
+        per_node, remainder = divmod(self.processes, spec.node_count)
         spread = (
             f"{nodes}, {self.processes} process{'es' * (self.processes != 1)}"
-            if rest
+            if remainder
             else f"{nodes} × {per_node} process{'es' * (per_node != 1)}"
         )
         return f"{spec.cluster_name} · {spread}"
@@ -93,11 +93,11 @@ class JobOverview:
             "exit code": self._exit_code,
             "nodes": self._node_counts,
         }
-        if self.is_refreshed and not job.state.is_final:  # a saved notebook may show it long after
+        if self.is_refreshed and not job.state.is_final:  # a saved notebook may show it much later
             facts["elapsed"] = f"{self.elapsed}, as of {self.now.astimezone():%Y-%m-%d %H:%M:%S}"
         if job.attempts:
             facts["attempt"] = str(len(job.attempts))
-            facts["earlier"] = "; ".join(each.sentence for each in job.attempts if each.reason)
+            facts["earlier"] = "; ".join(attempt.sentence for attempt in job.attempts if attempt.reason)
         if job.waiting:
             facts["waits"] = job.waiting
         elif self.activity:
@@ -114,12 +114,12 @@ class JobOverview:
 
     @property
     def _exit_code(self) -> str | None:
-        """The exit code, with the rank and the node that it is of."""
+        """The exit code, with its rank and node."""
         if self.job.execution is None or self.job.execution.exit_code is None:
             return None
         error = self.error
-        place = f" (rank {error.rank} on {error.node})" if error and error.rank is not None else ""
-        return f"{self.job.execution.exit_code}{place}"
+        process = f" (rank {error.rank} on {error.node})" if error and error.rank is not None else ""
+        return f"{self.job.execution.exit_code}{process}"
 
     @property
     def _node_counts(self) -> str | None:
@@ -131,19 +131,19 @@ class JobOverview:
 
     @property
     def problems(self) -> list[str]:
-        """Why the job failed, and what may help; why it was stopped."""
+        """Why the job failed, and hints; why it was stopped."""
         if self.error:
             return [self.error.sentence, *self.error.hints]
         return [] if self.job.is_cancelled else [error.message for error in self.job.failures]
 
     @property
     def warnings(self) -> list[str]:
-        """What is worth a look and made no failure of the job."""
+        """Problems that did not make the job fail."""
         return [*(warning.message for warning in self.job.warnings), *self.notices]
 
 
 def overview_of(model: JobModel, job: JobResource, **more: Any) -> JobOverview:
-    """The overview of a model's job: progress, last lines, and in `more` what else a display shows."""
+    """The overview of a model's job: progress, last lines, and other fields of the overview in `more`."""
     log = OUT if job.has_failed or (OUT in model.tails and model.tails[OUT].size) else ERR
     tail = model.tails.get(log)
     return JobOverview(
@@ -203,10 +203,10 @@ def metrics_of(
         return {}
     summary = summarize(records, preferences=preferences)
     shown = [metric for metric in summary.metrics if not metric.is_timer] or summary.metrics
-    rest = [metric.label for metric in shown[MOST_METRICS:]]
+    more_names = [metric.label for metric in shown[MOST_METRICS:]]
     texts = {
         **{metric.label: metric.text for metric in shown[:MOST_METRICS]},
-        "more metrics": ", ".join(rest[:MOST_NAMES]) + (" …" if len(rest) > MOST_NAMES else ""),
+        "more metrics": ", ".join(more_names[:MOST_NAMES]) + (" …" if len(more_names) > MOST_NAMES else ""),
         "by rank": _by_rank(summary.rates),
         summary.step_unit: f"{summary.steps:,}" if summary.steps else "",
         "model": summary.model or "",

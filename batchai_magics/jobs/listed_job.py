@@ -22,16 +22,17 @@ from batchai_magics.models.runs.labels import Labels
 TAIL_BYTES = 1 << 20  # only this much of a longer log is read
 MAX_VALUES = 40
 MAX_CPU_SHARE = 0.05  # of a core, for the values of a job …
-MAX_INTERVAL_S = 10.0  # … which are found this often, whatever they cost
+MAX_INTERVAL_S = 10.0  # … which are updated at least this often
 NO_LABELS = Labels()
 
 
 @dataclass(eq=False)
 class ListedJob:
-    """A job in a list. Each `advance` reads what was written to its logs since.
+    """A job in a list. Each `advance` reads the new bytes of its logs.
 
-    `values` are the finite ones of its headline metric, which `label` names; `last` is the last one in words
-    if it is not finite: `nan`, `inf`. `version` increases with every change of them, of progress and failure.
+    `values` are the finite values of its headline metric, which `label` names; `last` is the last value as
+    text if it is not finite: `nan`, `inf`. `version` increases with every change of these, of progress and of
+    failure.
     """
 
     resource: JobResource
@@ -62,9 +63,9 @@ class ListedJob:
         clock: Callable[[], float] = time.monotonic,
         cpu_time: Callable[[], float] = time.thread_time,
     ) -> bool:
-        """Reads on, for the job as it is now.
+        """Reads the new bytes of the logs; returns whether anything has changed.
 
-        Returns whether there is something new, which is seldom if finding it takes long.
+        The more CPU time an update takes, the less often it is done.
         """
         job = self.resource
         if self._model is None or self._logs is None:

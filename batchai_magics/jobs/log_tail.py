@@ -72,7 +72,7 @@ class LogTail:
             self._ranks.update(span.rank for span in spans_of(chunk))
         self.size = max(self.size, chunk.size)
         excess = len(self._data) - self._max_bytes
-        # Trimming each time would copy all of it for each small chunk.
+        # Trimming each time would copy the whole tail for each small chunk.
         if excess >= self._max_bytes // 4:
             self.start_line += self._data.count(b"\n", 0, excess)
             del self._data[:excess]
@@ -87,9 +87,9 @@ class LogTail:
             start = self.end - limit
         if start > offset:
             start = self._line_start(start)
-        at = start - self.start
-        data = bytes(self._data[at:])
-        before = self.start_line + self._data.count(b"\n", 0, at)
+        index = start - self.start
+        data = bytes(self._data[index:])
+        before = self.start_line + self._data.count(b"\n", 0, index)
         return TailFragment(start, data, max(0, before - line), before + data.count(b"\n"))
 
     def ranks(self, piece: TailFragment) -> bytes:
@@ -97,16 +97,16 @@ class LogTail:
         return ranks_between(self._spans, piece.offset, piece.end) if self.is_shared else b""
 
     def lines(self, count: int) -> tuple[str, ...]:
-        """The last lines, whole ones only, and what follows the last of them."""
+        """The last whole lines, and the unterminated text after them."""
         data = bytes(self._data[self._line_start(self.start) - self.start :])
         return tuple(data.decode("utf-8", "replace").split("\n")[-count - 1 :]) if data else ()
 
     def _line_start(self, offset: int) -> int:
         """The start of the first line at or after `offset`; `offset` itself if no line ends after it."""
-        at = offset - self.start
-        if at == 0 and self.start == 0:
+        index = offset - self.start
+        if index == 0 and self.start == 0:
             return offset
-        end = line_end(self._data, max(0, at - 1))
+        end = line_end(self._data, max(0, index - 1))
         return self.start + end if end else offset
 
     def _reset(self, offset: int) -> None:
@@ -161,12 +161,12 @@ def ranks_between(spans: Iterable[Span], start: int, end: int) -> bytes:
 
 MAX_LINES = 40
 LOG_RECORD = re.compile(r'^\{"time": \d+(?:\.\d+)?, (?:"rank": \d+, )?"(?:step|epoch|params)": ')
-"""What a line of log() starts with (`RECORD` in widgets/frontend/job/log_rows.js)."""
+"""The beginning of a line of log() (`RECORD` in widgets/frontend/job/log_rows.js)."""
 MAX_LINE_LENGTH = 300
 
 
 def recent_lines(lines: tuple[str, ...], count: int) -> tuple[str, ...]:
-    """The last lines, with lines of log() folded into one, without empty ones at the end."""
+    """The last lines, with consecutive lines of log() folded into one, without an empty last line."""
     folded: list[str] = []
     whole = lines[:-1] if lines and not lines[-1] else lines
     for is_record, group in groupby(whole, lambda line: LOG_RECORD.match(line) is not None):

@@ -33,20 +33,20 @@ class _PendingChunk:
     chunk: Chunk
     poll: int
 
-    def end_of_parts(self, at: int, until: float) -> int:
-        """The end of the bytes from `at` onwards that were written before `until`: at least one part."""
+    def end_of_parts(self, offset: int, until: float) -> int:
+        """The end of the bytes from `offset` onwards that were written before `until`: at least one part."""
         if until == NO_LIMIT:
             return self.chunk.end
         times = self.chunk.times
-        part = bisect_right(times, at, key=lambda written: written.start)
+        part = bisect_right(times, offset, key=lambda written: written.start)
         while part < len(times) and times[part].time < until:
             part += 1
         return times[part].start if part < len(times) else self.chunk.end
 
-    def time_at(self, at: int) -> float:
-        """When the byte was written."""
+    def time_at(self, offset: int) -> float:
+        """When the byte at `offset` was written."""
         times = self.chunk.times
-        return times[max(0, bisect_right(times, at, key=lambda written: written.start) - 1)].time
+        return times[max(0, bisect_right(times, offset, key=lambda written: written.start) - 1)].time
 
 
 def _between(spans: Sequence[Span], start: int, end: int) -> tuple[Span, ...]:
@@ -83,7 +83,7 @@ class LineSource:
         """The poll that read the oldest pending bytes."""
         return self._pending[0].poll if self._pending else None
 
-    def add(self, chunk: Chunk, look: int) -> None:
+    def add(self, chunk: Chunk, poll: int) -> None:
         """Adds the next bytes."""
         self.is_behind = chunk.end < chunk.size
         if not chunk.data:
@@ -92,7 +92,7 @@ class LineSource:
         self.pending_bytes += len(chunk.data)
         if not self._pending:
             self._at = chunk.offset
-        self._pending.append(_PendingChunk(chunk, look))
+        self._pending.append(_PendingChunk(chunk, poll))
 
     def take(self, until: float = NO_LIMIT) -> Iterator[LineFragment]:
         """Takes the whole lines of the first pending chunk that were written before `until`."""
@@ -125,8 +125,8 @@ class LineSource:
             writers = _between(block.chunk.spans, offset, offset + start)[-1:]
             spans = tuple(Span(first, offset + start, span.rank) for span in writers)
             yield LineFragment(first, line[shown:], spans)
-        for at, lines in _without_redraws(offset + start, data[start:cut]):
-            yield LineFragment(at, lines, _between(block.chunk.spans, at, at + len(lines)))
+        for first, lines in _without_redraws(offset + start, data[start:cut]):
+            yield LineFragment(first, lines, _between(block.chunk.spans, first, first + len(lines)))
         line = self._open + data[cut:]
         if not self._open:
             self._open_at = offset + cut
@@ -159,9 +159,9 @@ ReadFile = Callable[[str, int, int], Chunk]  # file, offset, limit
 
 
 class MergedLog:
-    """The two logs as one. `add` the chunks of each poll, then `advance` returns what is new, in order.
+    """The two logs as one. `add` the chunks of each poll, then `advance` returns the new lines, in order.
 
-    Lines wait for the next poll: only that proves that nothing was written to the other log before them.
+    Lines wait for the next poll, which alone proves that nothing was written to the other log before them.
     `is_possible` is False if write times are unknown or a log was truncated.
     """
 
@@ -195,11 +195,11 @@ class MergedLog:
                 self._ranks.update(span.rank for span in chunk.spans)
 
     def advance(self) -> list[Chunk]:
-        """Returns what can be ordered with certainty, as chunks of the merged log."""
+        """Returns the lines that can be ordered with certainty, as chunks of the merged log."""
         pieces = [*self._interleaved()]
-        for file, other in (FILES, FILES[::-1]):
+        for file, other_file in (FILES, FILES[::-1]):
             source = self._sources[file]
-            while source.pending_since is not None and self._is_certain(source, self._sources[other]):
+            while source.pending_since is not None and self._is_certain(source, self._sources[other_file]):
                 pieces += [(file, piece) for piece in source.take()]
         self._poll += 1
         return [self._append(file, piece) for file, piece in pieces]
@@ -228,11 +228,11 @@ class MergedLog:
             data += known.data[part : part + length].ljust(length, b"\n")
         return Chunk(bytes(data), offset, size, is_complete, tuple(spans))
 
-    def _is_certain(self, source: LineSource, other: LineSource) -> bool:
-        """Whether nothing of the other log, which has nothing pending, can precede what is pending here."""
-        if other.head is not None:
+    def _is_certain(self, source: LineSource, other_source: LineSource) -> bool:
+        """Whether no line of the other log, which has none pending, can precede the pending lines here."""
+        if other_source.head is not None:
             return False
-        is_old = source.pending_since != self._poll and not other.is_behind
+        is_old = source.pending_since != self._poll and not other_source.is_behind
         return is_old or source.pending_bytes > MAX_PENDING_BYTES
 
     def _interleaved(self) -> Iterator[tuple[str, LineFragment]]:

@@ -17,7 +17,7 @@ from batchai_magics.models.resources import JobResource, Resource
 from batchai_magics.records.trial_record import sweep_of, trial_of
 
 FIELDS = ("batchai_after", "batchai_after_any")  # of a spec
-_SHOWN_TRIALS = 8  # that a hint lists
+_SHOWN_TRIALS = 8  # in a hint
 
 
 def with_predecessor_ids(backend: Backend, requests: Sequence[CellRequest], share: str) -> list[CellRequest]:
@@ -51,7 +51,7 @@ def trial_ids(backend: Backend, experiment: ResourceId, sweep: SweepDefinition) 
     """The ids of a sweep's trials, each in its latest run.
 
     Raises:
-        UsageError: It may submit more.
+        UsageError: The sweep may submit more trials.
     """
     trials = _latest_runs(backend.names(experiment, Kind.JOB, f"{sweep.name}-t"), sweep.name)
     _check_is_complete(backend, sweep, experiment, trials)
@@ -61,10 +61,10 @@ def trial_ids(backend: Backend, experiment: ResourceId, sweep: SweepDefinition) 
 def check_predecessors(
     backend: Backend, request: CellRequest, share: str, *, created_before: Collection[ResourceId] = ()
 ) -> None:
-    """Checks, reading only, that the jobs exist after which a job is to start, or are created before it.
+    """Checks, by reading only, that a job's predecessors exist, or are among those created before it.
 
     Raises:
-        NotFoundError: One does not exist.
+        NotFoundError: A predecessor does not exist.
         UsageError: As for `with_predecessor_ids`.
         SpecError: A name is invalid.
     """
@@ -89,31 +89,31 @@ def without_deleted(backend: Backend, spec: JobSpec) -> tuple[JobSpec, tuple[str
     deleted = {text: id.name for text, id in ids.items() if known.of(id) is None}
     if not deleted:
         return spec, ()
-    kept = {
+    remaining = {
         field: tuple(text for text in getattr(spec, field) or () if text not in deleted) for field in FIELDS
     }
     note = f"It does not wait for {', '.join(deleted.values())} any more: deleted."
-    return spec.model_copy(update={field: texts or None for field, texts in kept.items()}), (note,)
+    return spec.model_copy(update={field: texts or None for field, texts in remaining.items()}), (note,)
 
 
-def meant_note(asked: JobSpec, sent: JobSpec) -> str:
-    """A sentence on the names that mean a later run, or the trials of a sweep; else empty."""
+def resolution_note(requested: JobSpec, sent: JobSpec) -> str:
+    """A sentence on names that were resolved to a later run or the trials of a sweep; else empty."""
     names = [id.rpartition("/")[2] for id in sent.predecessors]
     known = {name.lower() for name in names}
-    later = [name for name in asked.predecessors if "/" not in name and name.lower() not in known]
-    meant = []
+    later = [name for name in requested.predecessors if "/" not in name and name.lower() not in known]
+    resolutions = []
     for name in later:
         sweep, trials = _trials_of_latest_sweep(names, name)
         if runs := run_names(names, name):
-            meant.append(f"{runs[-1]}, the latest run of {name}")
+            resolutions.append(f"{runs[-1]}, the latest run of {name}")
         elif trials:
             which = sweep if sweep.lower() == name.lower() else f"{sweep}, the latest sweep {name}"
-            meant.append(f"the {len(trials)} trials of {which}")
-    return f"It starts after {' and '.join(meant)}." if meant else ""
+            resolutions.append(f"the {len(trials)} trials of {which}")
+    return f"It starts after {' and '.join(resolutions)}." if resolutions else ""
 
 
 def _ids_of(backend: Backend, request: CellRequest, text: str, share: str) -> list[str]:
-    """The ids of the jobs that a name or an id means."""
+    """The ids of the jobs that a name or an id refers to."""
     if "/" in text:
         return [str(of_kind(ResourceId.parse(text), Kind.JOB))]
     name, experiment = check_name(text, Kind.JOB), request.id.parent
@@ -126,7 +126,7 @@ def _ids_of(backend: Backend, request: CellRequest, text: str, share: str) -> li
     trials, definition = {} if runs else _trials_of_latest_sweep(names, name)[1], None
     if trials and backend.storage:
         sweep = sweep_of(next(iter(trials.values())))
-        with contextlib.suppress(NotFoundError):  # it is no sweep: jobs only have such names
+        with contextlib.suppress(NotFoundError):  # it is not a sweep: its jobs only have such names
             definition = SweepFiles(backend, share, experiment.name).read(sweep)
     if definition:
         _check_is_complete(backend, definition, experiment, trials)
@@ -135,8 +135,8 @@ def _ids_of(backend: Backend, request: CellRequest, text: str, share: str) -> li
 
 
 def _trials_of_latest_sweep(names: Sequence[str], name: str) -> tuple[str, dict[int, str]]:
-    """The latest sweep of a name, and the latest runs of its trials by number, as the names of jobs tell."""
-    sweeps = {sweep for each in names if (sweep := sweep_of(each))}
+    """The latest sweep of a name, and the latest runs of its trials by number, from the names of jobs."""
+    sweeps = {sweep for job_name in names if (sweep := sweep_of(job_name))}
     latest = run_names(sorted(sweeps), name)
     if not latest:
         return name, {}
@@ -145,14 +145,14 @@ def _trials_of_latest_sweep(names: Sequence[str], name: str) -> tuple[str, dict[
 
 def _latest_runs(names: Sequence[str], sweep: str) -> dict[int, str]:
     """The latest runs of a sweep's trials by number."""
-    runs = sorted((place, each) for each in names if (place := trial_of(each, sweep)))
-    return {number: each for (number, _), each in runs}
+    runs = sorted((key, name) for name in names if (key := trial_of(name, sweep)))
+    return {number: name for (number, _), name in runs}
 
 
 def _check_is_complete(
     backend: Backend, sweep: SweepDefinition, experiment: ResourceId, trials: Mapping[int, str]
 ) -> None:
-    """Raises UsageError if a sweep may still submit jobs: a new trial, or another run of one that fails."""
+    """Raises UsageError if a sweep may still submit jobs: new trials, or retries of failed ones."""
     if sweep.ended or (len(trials) >= sweep.trial_count and not sweep.options.retries):
         return
     ids = {name: experiment.child(Kind.JOB, name) for name in trials.values()}
@@ -169,7 +169,7 @@ def _check_is_complete(
 
 
 def _is_last(job: Resource | None, name: str, sweep: SweepDefinition) -> bool:
-    """Whether a run of a trial is not repeated."""
+    """Whether a run of a trial is final: it has ended and is not retried."""
     if not (isinstance(job, JobResource) and job.state.is_final):
         return False
     _, run = trial_of(name, sweep.name) or (0, 0)
@@ -177,7 +177,7 @@ def _is_last(job: Resource | None, name: str, sweep: SweepDefinition) -> bool:
 
 
 def _own_name(request: CellRequest, runs: Sequence[str]) -> UsageError:
-    """The error for a job that is to start after its own name; `runs` are the ids of those that exist."""
+    """The error for a job that is to start after its own name; `runs` are the ids of its existing runs."""
     rename = "give this job another name" + (
         ": --name NAME" if request.source and request.source.file else ""
     )

@@ -51,9 +51,9 @@ def run(
         batchai_magics.run("train.py", nodes=2, args=["--lr", 0.1])
         batchai_magics.run("analysis.ipynb", parameters={"lr": 0.1})
 
-    It runs where `%batchai use`, the settings file and `BATCHAI_BACKEND` say, by default on this machine. The
-    source of a function goes along with what it uses of its module; a script or a notebook, with the files of
-    the working directory. Warns about files that stay behind.
+    It runs on the backend of `%batchai use`, the settings file and `BATCHAI_BACKEND`, by default on this
+    machine. The source of a function is sent with the definitions of its module that it uses; a script or a
+    notebook, with the files of the working directory. Warns about files that are not sent.
 
     Args:
         target: A function, or the path of a script or a notebook.
@@ -61,7 +61,7 @@ def run(
         args: Positional arguments of the function, or the arguments of the script.
         kwargs: Keyword arguments of the function.
         parameters: Variables of the notebook, set behind its cell with the tag `parameters`, or first.
-        new: Whether an earlier run of the same is repeated; otherwise its job is returned.
+        new: Whether to run again what has run before; otherwise, the job of the earlier run is returned.
         options: Other options of `%%batchai_job` by name: `processes=4`, `env={"SEED": 1}`, `upload=["a"]`.
 
     Returns:
@@ -99,7 +99,7 @@ def find_job(name: str, *, experiment: str = "", workspace: str = "") -> Job:
         job = batchai_magics.find_job("resnet-2")
         job.metrics(), job.provenance(), job.download()
 
-    It is looked for where `%batchai use`, the settings file and `BATCHAI_BACKEND` say.
+    It is searched for on the backend of `%batchai use`, the settings file and `BATCHAI_BACKEND`.
 
     Args:
         name: The job's name.
@@ -132,9 +132,9 @@ def option_words(options: Mapping[str, object], known: Mapping[str, Option]) -> 
     """
     if unknown := next((name for name in options if name not in known), ""):
         names = {option.flags[0]: option.name for option in known.values()}  # as Python writes them
-        meant = flag_hint(f"--{unknown}", known.values())
-        meant = re.sub(r"--[\w-]+", lambda flag: names.get(flag[0], flag[0]), meant)
-        raise UsageError(f"run: unknown option {unknown}", hint=meant or f"Options: {', '.join(known)}.")
+        hint = flag_hint(f"--{unknown}", known.values())
+        hint = re.sub(r"--[\w-]+", lambda flag: names.get(flag[0], flag[0]), hint)
+        raise UsageError(f"run: unknown option {unknown}", hint=hint or f"Options: {', '.join(known)}.")
     words: list[str] = []
     for name, value in options.items():
         flag = known[name].flags[0]

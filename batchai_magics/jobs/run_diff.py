@@ -44,8 +44,8 @@ class RunDiff:
 
     names: tuple[str, str]  # the two runs
     code: tuple[str, ...]  # the lines of a unified diff of the code; empty if it is the same, or not recorded
-    rows: tuple[Difference, ...]  # what else differs; of metrics also what is equal
-    notes: tuple[str, ...] = ()  # what could not be compared, and why
+    rows: tuple[Difference, ...]  # the other differences; of metrics, also equal values
+    notes: tuple[str, ...] = ()  # sentences on what could not be compared, and why
 
     @property
     def is_different(self) -> bool:
@@ -55,15 +55,15 @@ class RunDiff:
     @property
     def shown_code(self) -> list[str]:
         """The first lines of the code's diff, and how many follow."""
-        left = len(self.code) - MAX_CODE
-        return [*self.code[:MAX_CODE], *([f"… and {left} more lines"] if left > 0 else [])]
+        more_count = len(self.code) - MAX_CODE
+        return [*self.code[:MAX_CODE], *([f"… and {more_count} more lines"] if more_count > 0 else [])]
 
     def __repr__(self) -> str:
         lines = [f"{self.names[0]} → {self.names[1]}"]
         lines += [f"  ! {note}" for note in self.notes]
         lines += map(visible, self.shown_code)
-        for section, found in groupby(self.rows, key=lambda row: row.section):
-            rows = [[visible(text) for text in row[1:]] for row in found]
+        for section, differences in groupby(self.rows, key=lambda row: row.section):
+            rows = [[visible(text) for text in row[1:]] for row in differences]
             widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
             lines.append(f"{section}:")
             for cells in rows:
@@ -78,8 +78,8 @@ def diff_runs(first: Job, second: Job) -> RunDiff:
     Raises:
         NotFoundError: One of them does not exist.
     """
-    one, two = (_run_of(job) for job in (first, second))
-    records = [one.provenance, two.provenance]
+    first_run, second_run = (_run_of(job) for job in (first, second))
+    records = [first_run.provenance, second_run.provenance]
     notes = [f"{record.run} has no record of its code" for record in records if not record.submission]
     without = [record.run for record in records if not record.machines]
     is_comparable = len(without) != 1  # its first process records them, maybe after the end of a short run
@@ -89,20 +89,20 @@ def diff_runs(first: Job, second: Job) -> RunDiff:
         before, after = (record.submission.code.text.splitlines() for record in records if record.submission)
         code = list(difflib.unified_diff(before, after, first.name, second.name, lineterm="", n=CONTEXT))
     rows = [
-        *_differing("options", *(_options(run.spec, records) for run in (one, two))),
-        *_differing("parameters", one.labels.parameters, two.labels.parameters),
+        *_differing("options", *(_options(run.spec, records) for run in (first_run, second_run))),
+        *_differing("parameters", first_run.labels.parameters, second_run.labels.parameters),
         *_differing("submission", *map(_submission, records)),
         *_differing("variables", *map(_variables, records)),
     ]
     if is_comparable:
         rows += _differing("machines", *map(_machines, records))
         rows += _differing("packages", *map(_packages, records))
-    rows += _metrics(one.metrics, two.metrics)
+    rows += _metrics(first_run.metrics, second_run.metrics)
     return RunDiff((first.name, second.name), tuple(code), tuple(rows), tuple(notes))
 
 
 class _Run(NamedTuple):
-    """All that is known of a run."""
+    """The facts about a run that are compared."""
 
     spec: JobSpec
     provenance: Provenance
@@ -135,8 +135,8 @@ def _differing(section: str, one: Mapping[str, object], two: Mapping[str, object
 def _options(spec: JobSpec, records: Sequence[Provenance]) -> dict[str, str]:
     """The values of the description by path, without the script's folder: the code itself is compared.
 
-    Where both runs have records, also without the command line of the program: those have it, with secrets
-    masked.
+    If both runs have records, the command line of the program is left out, too: the records have it, with
+    secrets masked.
     """
     body = spec.to_wire()["properties"]
     inputs = body.get("inputDirectories") or ()
@@ -179,7 +179,7 @@ def _variables(provenance: Provenance) -> dict[str, str]:
 
 
 def _machines(provenance: Provenance) -> dict[str, str]:
-    """What the machines are like: names differ without meaning."""
+    """The properties of the machines, without their names, which differ between equal machines."""
     machines = provenance.machines
     return {
         "number": str(len(machines)),

@@ -49,7 +49,7 @@ class SelectedRuns(NamedTuple):
 
 @dataclass(frozen=True)
 class RunSelection:
-    """Which runs are wanted: those with all of the tags that meet all of the conditions."""
+    """Selects the runs with all of the tags that meet all of the conditions."""
 
     tags: tuple[str, ...] = ()
     conditions: tuple[StopCondition | TextCondition, ...] = ()
@@ -73,9 +73,9 @@ class RunSelection:
             return SelectedRuns(list(jobs))
         records: Records = RECORDS.of(backend)
         labels = records.labels([job.id for job in jobs])
-        wanted = {*self.tags}
+        tags = {*self.tags}
         tagged = [
-            job for job in jobs if wanted <= {tag.lower() for tag in labels.get(job.id.key, _NO_LABELS).tags}
+            job for job in jobs if tags <= {tag.lower() for tag in labels.get(job.id.key, _NO_LABELS).tags}
         ]
         results = [self._results(backend, job, labels.get(job.id.key, _NO_LABELS)) for job in tagged]
         met = [job for job, passed in zip(tagged, results, strict=True) if all(passed)]
@@ -84,7 +84,7 @@ class RunSelection:
         return SelectedRuns(met, tuple(dict.fromkeys(unknown)))
 
     def _results(self, backend: Backend, job: JobResource, labels: Labels) -> list[bool | None]:
-        """Whether a run meets each condition; None where it has nothing of that name."""
+        """Whether a run meets each condition; None if it has no parameter or metric of that name."""
         numbers: dict[str, float] = numbers_of(labels)
         numeric = [condition.metric for condition in self.conditions if isinstance(condition, StopCondition)]
         if not all(find_metric(numbers, name) for name in numeric):
@@ -105,9 +105,9 @@ def numbers_of(labels: Labels) -> dict[str, float]:
 
 
 def metrics_of(backend: Backend, job: JobResource, patterns: Mapping[str, str]) -> Mapping[str, float]:
-    """The metrics of a run, each with the value that stands for it: the best loss, the mean speed.
+    """The metrics of a run, each with its representative value: the best loss, the mean speed.
 
-    Empty for a run that is gone.
+    Empty for a deleted run.
     """
     try:
         metrics = RunMetrics(Job(backend, job.id, patterns=patterns).records(), metric_preferences())

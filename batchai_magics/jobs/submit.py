@@ -15,7 +15,7 @@ from batchai_magics.config import Settings
 from batchai_magics.errors import ConflictError, NotFoundError, did_you_mean
 from batchai_magics.jobs.argument_checks import argument_error
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.jobs.predecessors import meant_note, with_predecessor_ids
+from batchai_magics.jobs.predecessors import resolution_note, with_predecessor_ids
 from batchai_magics.jobs.submission_recorder import checkout_for, record_files
 from batchai_magics.jobs.watch_records import watch_records, with_watch_settings
 from batchai_magics.models.cluster_spec import (
@@ -79,7 +79,7 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
     submitted = _create_or_find(backend, request, runs)
     notes = [grown, submitted.note]
     if submitted.is_new:
-        meant = meant_note(asked, request.spec) if asked.predecessors else ""
+        meant = resolution_note(asked, request.spec) if asked.predecessors else ""
         notes += [f"Warning: {host}." if host else "", meant, forecast]
     return replace(submitted, note=" ".join(filter(None, notes)))
 

@@ -1,4 +1,4 @@
-"""The records that tell the program that watches a run what to do: live exports and notifications."""
+"""The records that configure the watch program of a run: live exports and notifications."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def with_watch_settings(request: CellRequest, settings: Settings, backend: Backe
 
 
 def _price_for_conditions(request: CellRequest, settings: Settings, backend: Backend) -> float:
-    """The price that what watches the run needs for its stop conditions; 0 if nothing does, or needs one."""
+    """The price that the watch program needs for the stop conditions; 0 if it needs none."""
     printed = {metric_name(name) for name in request.spec.batchai_patterns or ()}  # those need no price
     conditions = request.spec.batchai_stop_if or ()
     measured = [text for text in conditions if stop_condition(text).metric not in printed]
@@ -60,7 +60,7 @@ def _price_for_conditions(request: CellRequest, settings: Settings, backend: Bac
 
 
 def stalled_s(settings: Settings | None = None) -> float:
-    """How long a job may print nothing until it is said to make no progress; 0: forever."""
+    """How many seconds a job may print nothing before it is reported as stalled; 0: forever."""
     return 60.0 * (settings or load_settings()).notify_stalled
 
 
@@ -75,14 +75,14 @@ def addresses_in(text: str) -> tuple[str, ...]:
         raise UsageError(f"setting notify: {error}") from None
 
 
-def watch_records(request: CellRequest, asked: WatchRequest, name: str) -> dict[str, str]:
+def watch_records(request: CellRequest, request_to_watch: WatchRequest, name: str) -> dict[str, str]:
     """The record files of a job of that name, for the program that watches it."""
     labels = request.records.get(LABELS)
     parameters = Labels.from_json(json.loads(labels)).parameters if labels else {}
     texts = {key: str(value) for key, value in parameters.items()}
-    link = asked.link.replace("{name}", name).replace("{experiment}", asked.experiment)
+    link = request_to_watch.link.replace("{name}", name).replace("{experiment}", request_to_watch.experiment)
     paths = source_paths(request.spec, name)
-    watch = asked._replace(
+    watch = request_to_watch._replace(
         name=name,
         parameters=texts,
         tags=request.tags,

@@ -9,7 +9,7 @@ import pytest
 from batchai_magics.backends.base import Chunk
 from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.jobs import job_files
-from batchai_magics.jobs.job_files import in_order, named_files, places_of
+from batchai_magics.jobs.job_files import in_order, listed_paths_of, named_files
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.job_execution import OutputFile
 from tests.widgets.scripted_job import JOB
@@ -80,14 +80,14 @@ def test_results_come_first_and_internal_files_last() -> None:
 
 
 def test_nodes_have_short_names() -> None:
-    assert places_of(listed(*IN_ORDER))[3] == "workdir/node-1/model.pt"
-    assert places_of(listed(*IN_ORDER))[10] == "stdouterr/execution-node-1.log"
+    assert listed_paths_of(listed(*IN_ORDER))[3] == "workdir/node-1/model.pt"
+    assert listed_paths_of(listed(*IN_ORDER))[10] == "stdouterr/execution-node-1.log"
 
 
 def test_nodes_of_one_short_name_keep_their_own() -> None:
     again = NODES[0].replace("1121t", "1122t")
     files = listed(("workdir", f"{NODES[0]}/a"), ("workdir", f"{again}/a"), ("workdir", f"{NODES[1]}/a"))
-    assert places_of(files) == [f"workdir/{NODES[0]}/a", f"workdir/{again}/a", "workdir/node-2/a"]
+    assert listed_paths_of(files) == [f"workdir/{NODES[0]}/a", f"workdir/{again}/a", "workdir/node-2/a"]
 
 
 @pytest.mark.parametrize(

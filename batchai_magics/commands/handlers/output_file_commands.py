@@ -40,10 +40,10 @@ from batchai_magics.follow import (
 )
 from batchai_magics.jobs.job_files import (
     entries_below,
+    listed_paths_of,
     make_download_folder,
     named_files,
-    place_inside,
-    places_of,
+    path_inside,
     ref_of,
     save,
 )
@@ -68,7 +68,7 @@ def files(context: Context, arguments: Namespace) -> ValueWithNotes:
     """The files of a job: artifacts, what its script wrote, what was sent, logs."""
     job = Job(context.backend, resource_commands.show_job(context, arguments).id)
     files = [file for file in job.files() if file.is_file]
-    pairs = list(zip(files, places_of(files), strict=True))
+    pairs = list(zip(files, listed_paths_of(files), strict=True))
     rows, data = list[tuple[str, ...]](), list[dict[str, Any]]()
     for file, path in pairs:
         modified, size = file.modified, file.size_bytes
@@ -84,7 +84,7 @@ def download_results(context: Context, arguments: Namespace) -> Operation:
     """Copies all files of a job, a folder's files, or one file."""
     job = Job(context.backend, resource_commands.show_job(context, arguments).id)
     files = [file for file in job.files() if file.is_file]
-    pairs = list(zip(files, places_of(files), strict=True))
+    pairs = list(zip(files, listed_paths_of(files), strict=True))
     if arguments.path:
         pairs = named_files(files, arguments.path)
     steps = _copy_results(job, pairs, Path(arguments.to or job.name))
@@ -99,7 +99,7 @@ def _copy_results(
     if files:
         make_download_folder(to)
     for file, target in files:
-        path = place_inside(to, target)
+        path = path_inside(to, target)
         try:
             save(job.backend, ref_of(job.id, file), path)
         except StorageError as error:

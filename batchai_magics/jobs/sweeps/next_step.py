@@ -1,6 +1,6 @@
-"""The process that takes a sweep's next step where a trial has ended, without any client.
+"""The process that takes a sweep's next step after the end of a trial, without any client.
 
-Started as `HOME GUID JOB-ID` by the supervisor of the trial; the record of the trial says whose step it is.
+Started as `HOME GUID JOB-ID` by the supervisor of the trial, whose record names the sweep.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from batchai_magics.untrusted_files import read_file
 
 
 def main() -> None:
-    """Takes the step; nothing is left to do of a sweep that was deleted."""
+    """Takes the step, unless the sweep was deleted."""
     home, guid, job = sys.argv[1:4]
     sys.stdin.readline()  # secrets: there are none
     record = TrialRecord.from_text(read_file(Layout(Path(home)).job(guid).records / TRIAL))
@@ -37,5 +37,5 @@ def main() -> None:
                 owners = backend.ownership.owners(id.parent.key)
                 jobs = [run for trial in sweep.stored_trials() for run in trial.runs]
                 if any(owners.get(run.id.key, "") != sweep.owner for run in jobs):
-                    return  # a job of another user only says that it belongs to the sweep
+                    return  # a job of another user claims to belong to the sweep
             sweep.step()

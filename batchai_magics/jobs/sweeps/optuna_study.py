@@ -1,6 +1,6 @@
 """Optuna's choices for a sweep: the next trials by TPE, and which trials to prune.
 
-A study is made from the trials each time, so that any process can take the next step.
+A study is created from the trials each time, so that any process can take the next step.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from batchai_magics.errors import CapabilityError
 from batchai_magics.jobs.sweeps.trial import Trial, TrialResult
 from batchai_magics.models.runs.labels import Parameter
 
-WARM_UP_TRIALS = 4  # that ended before the first one is pruned
+WARM_UP_TRIALS = 4  # how many trials must have ended before any is pruned
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,12 @@ class Study:
         optuna = optuna_module()
         seed = self.seed + len(self.trials)
         study = self._study(optuna, optuna.samplers.TPESampler(seed=seed, constant_liar=True))
-        asked = [study.ask(self._distributions(optuna)).params for _ in range(count)]
+        suggestions = [study.ask(self._distributions(optuna)).params for _ in range(count)]
         domains = self.space.domains
-        return [{name: domains[name].readable(value) for name, value in trial.items()} for trial in asked]
+        return [
+            {name: domains[name].readable(value) for name, value in suggestion.items()}
+            for suggestion in suggestions
+        ]
 
     def are_pruned(self) -> list[bool]:
         """Whether each open trial is to be pruned: its best value is worse than the others' median.
@@ -61,12 +64,12 @@ class Study:
         """A study in memory with all trials."""
         direction = "maximize" if self.is_max else "minimize"
         study = optuna.create_study(direction=direction, sampler=sampler)
-        study.add_trials([self._frozen(optuna, *each) for each in self.trials])
+        study.add_trials([self._frozen(optuna, *trial) for trial in self.trials])
         return study
 
     def _frozen(self, optuna: ModuleType, trial: Trial, result: TrialResult) -> Any:
         domains = self.space.domains
-        # A trial of an earlier space may be outside of this one: its parameters then say nothing.
+        # A trial of an earlier space may be outside of this one: its parameters are then left out.
         is_inside = all(domain.has(trial.parameters.get(name)) for name, domain in domains.items())
         known = {name: trial.parameters[name] for name in domains} if is_inside else {}
         states = optuna.trial.TrialState
@@ -83,15 +86,15 @@ class Study:
         )
 
     def _distributions(self, optuna: ModuleType) -> dict[str, Any]:
-        made, known = optuna.distributions, {}
+        distributions, known = optuna.distributions, {}
         for name, domain in self.space.domains.items():
             if isinstance(domain, Choices):
-                known[name] = made.CategoricalDistribution(domain.values)
+                known[name] = distributions.CategoricalDistribution(domain.values)
             elif domain.scale is Distribution.INTEGER:
-                known[name] = made.IntDistribution(int(domain.low), int(domain.high))
+                known[name] = distributions.IntDistribution(int(domain.low), int(domain.high))
             else:
                 is_log = domain.scale is Distribution.LOG
-                known[name] = made.FloatDistribution(domain.low, domain.high, log=is_log)
+                known[name] = distributions.FloatDistribution(domain.low, domain.high, log=is_log)
         return known
 
 

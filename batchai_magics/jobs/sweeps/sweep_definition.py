@@ -1,4 +1,4 @@
-"""The definition of a sweep: a file on its share, which any client takes the sweep's next step from."""
+"""The definition of a sweep: a file on its share, from which any client can take the sweep's next step."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Template(TypedDict):
 
 @dataclass(frozen=True)
 class SweepDefinition:
-    """What a sweep is, whatever has become of its trials."""
+    """The definition of a sweep, without the state of its trials."""
 
     name: str  # the sweep's name, which its trials' names begin with
     digest: str  # a digest of the cell: an edited one is another sweep
@@ -59,7 +59,7 @@ class SweepDefinition:
     # The job with markers; None if only the cell can make it
     template: Template | None = field(default=None, repr=False)
     ended: str = ""  # why no further trial is started: CANCELLED, STOPPED; else empty
-    note: str = ""  # what the user should know of that
+    note: str = ""  # the reason, for the user
     # When it was submitted last, in seconds since 1970
     since: Annotated[float, Field(ge=0, lt=_LAST_S)] = 0.0
 
@@ -95,31 +95,31 @@ class SweepDefinition:
         if not isinstance(data, dict) or data.get("version") != VERSION:
             raise ValueError("it is not a sweep that this version knows")
         try:
-            made = _STORED.validate_python(data)
-            _check_bounds(made)
+            definition = _STORED.validate_python(data)
+            _check_bounds(definition)
         except ValidationError as error:
             first = error.errors()[0]
             raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
         except UsageError as error:
             raise ValueError(f"it is malformed: {error}") from None
-        return made
+        return definition
 
 
 _STORED = TypeAdapter(SweepDefinition)
 
 
-def _check_bounds(made: SweepDefinition) -> None:
+def _check_bounds(definition: SweepDefinition) -> None:
     """Raises ValueError for a number that is out of bounds, UsageError for an invalid search space or id."""
-    options = made.options
-    counts = (made.trial_count, options.trials or 0, options.seeds, options.parallel, options.retries)
-    values = chain.from_iterable(trial.values() for trial in made.trials)
+    options = definition.options
+    counts = (definition.trial_count, options.trials or 0, options.seeds, options.parallel, options.retries)
+    values = chain.from_iterable(trial.values() for trial in definition.trials)
     if not (all(0 <= count <= MAX_TRIALS for count in counts) and 0 <= options.seed <= _MAX_SEED):
         raise ValueError("a count or the seed is out of bounds")
     if not all(map(is_parameter, values)):
         raise ValueError("a value of a trial is too long, or no number")
-    if made.template is not None:
-        ResourceId.parse(made.template["job"])
-    _ = made.search_space
+    if definition.template is not None:
+        ResourceId.parse(definition.template["job"])
+    _ = definition.search_space
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ def definition_of(request: SweepRequest, name: str, *, now: float) -> SweepDefin
 
 
 def continued(old: SweepDefinition, new: SweepDefinition) -> SweepDefinition:
-    """The definition of a sweep that is submitted again: its trials keep their numbers, others follow."""
+    """The definition of a sweep that is submitted again: its trials keep their numbers, new ones follow."""
     known = {str(trial) for trial in old.trials}
     trials = [*old.trials, *(trial for trial in new.trials if str(trial) not in known)]
     return replace(new, name=old.name, trials=trials, trial_count=max(len(trials), new.trial_count))
@@ -196,7 +196,7 @@ def digest_of(request: SweepRequest) -> str:
 
 
 def template_json(template: CellRequest) -> Template:
-    """What later trials are made from, without secrets: those are variables of whoever makes them."""
+    """The template of later trials, without secrets, which the creating process has as variables."""
     marked = {path: data for path, data in template.uploads.items() if has_markers(data)}
     return {
         "spec": template.spec.to_wire(),
@@ -210,18 +210,18 @@ def template_json(template: CellRequest) -> Template:
 
 
 def template_of(definition: SweepDefinition, env: Mapping[str, str]) -> CellRequest | None:
-    """The template of further trials; None if it needs more than the definition has: a secret, the cell."""
-    kept = definition.template
-    if kept is None or any(name not in env for name in kept["secrets"]):
+    """The template of further trials; None if `env` lacks a secret, or only the cell can make it."""
+    stored = definition.template
+    if stored is None or any(name not in env for name in stored["secrets"]):
         return None
-    wire = json.loads(json.dumps(kept["spec"]))
-    if kept["secrets"]:
-        wire["properties"]["secrets"] = [{"name": name, "value": env[name]} for name in kept["secrets"]]
+    wire = json.loads(json.dumps(stored["spec"]))
+    if stored["secrets"]:
+        wire["properties"]["secrets"] = [{"name": name, "value": env[name]} for name in stored["secrets"]]
     return CellRequest(
-        ResourceId.parse(kept["job"]),
+        ResourceId.parse(stored["job"]),
         JobSpec.of_fields(wire["properties"]),
-        uploads={path: base64.b64decode(text) for path, text in kept["uploads"].items()},
-        patterns=kept["patterns"],
-        records=kept["records"],
-        watch=WatchRequest.from_json(kept["watch"]) if kept["watch"] else None,
+        uploads={path: base64.b64decode(text) for path, text in stored["uploads"].items()},
+        patterns=stored["patterns"],
+        records=stored["records"],
+        watch=WatchRequest.from_json(stored["watch"]) if stored["watch"] else None,
     )

@@ -45,14 +45,14 @@ POLL_S = 0.5
 class Sweep:
     """A sweep on any backend.
 
-    Its trials are ordinary jobs, `NAME-t1`, `NAME-t2` and so on, with the tag `sweep:NAME`. Nothing watches
-    a sweep: whoever reads its trials takes its next step, and so does the process in which a trial ends.
+    Its trials are ordinary jobs, `NAME-t1`, `NAME-t2` and so on, with the tag `sweep:NAME`. No process
+    watches a sweep: reading its trials takes its next step, and so does the end of a trial where it ran.
 
     Attributes:
         name: The sweep's name.
-        backend: Where its trials run.
+        backend: The backend that runs its trials.
         experiment: The experiment that they belong to.
-        owner: Who creates the trials that are started from here, where that is not whoever asks for them.
+        owner: The owner of trials created by this handle, if that is not the current user.
     """
 
     owner: str = ""
@@ -75,7 +75,7 @@ class Sweep:
         """
         experiment = workspace_id(settings).child(Kind.EXPERIMENT, settings.experiment)
         files = SweepFiles(backend, settings.share, experiment.name)
-        names = {each.lower(): each for each in files.names()}
+        names = {name_on_share.lower(): name_on_share for name_on_share in files.names()}
         if name.lower() not in names:
             hint = did_you_mean(name, names.values()) or "`batchai sweep list` lists the sweeps."
             raise NotFoundError(f"there is no sweep {name}", code="SweepNotFound", hint=hint)
@@ -83,7 +83,7 @@ class Sweep:
 
     @property
     def definition(self) -> SweepDefinition:
-        """What the sweep is, as it is stored now."""
+        """The current definition of the sweep, read from its share."""
         return self.files.read(self.name)
 
     @property
@@ -180,14 +180,14 @@ class Sweep:
         return self._results_of([trial], self._definition or self.definition)[0][1]
 
     def progress(self, trial: Trial) -> Progress | None:
-        """How far a trial has come, from the end of its log; None unless it runs or has failed."""
+        """The progress of a trial, from the end of its log; None unless it runs or has failed."""
         try:
             return progress_of(self.backend, trial.runs[-1]) if trial.runs else None
         except BatchAIError:  # it was deleted
             return None
 
     def stored_trials(self) -> tuple[Trial, ...]:
-        """All trials as they are, without taking a step."""
+        """All trials in their current state, without taking a step."""
         return self.read(takes_step=False)[1]
 
     def wait(self, timeout_s: float | None = None) -> Sweep:
@@ -243,7 +243,7 @@ class Sweep:
             sweep_steps.terminate(self.backend, still_open)
 
     def step(self) -> None:
-        """Takes the sweep's next step, whatever that is; no effect without one."""
+        """Takes the sweep's next step, if there is one."""
         self.read(takes_step=True)
 
     def read(self, *, takes_step: bool) -> tuple[SweepDefinition, tuple[Trial, ...]]:
@@ -259,13 +259,13 @@ class Sweep:
     def _trials(self, definition: SweepDefinition) -> tuple[Trial, ...]:
         """The trials with the states of their jobs."""
         names = self.backend.names(self.experiment, Kind.JOB, f"{self.name}-t")
-        numbered = [(place, name) for name in names if (place := trial_of(name, self.name))]
+        numbered = [(key, name) for name in names if (key := trial_of(name, self.name))]
         ids = [self.experiment.child(Kind.JOB, name) for _, name in sorted(numbered)]
         snapshot = self.backend.status(ids)
         runs: dict[int, list[JobResource]] = defaultdict(list)
-        for (place, _), id in zip(sorted(numbered), ids, strict=True):
+        for (key, _), id in zip(sorted(numbered), ids, strict=True):
             if isinstance(job := snapshot.of(id), JobResource):
-                runs[place[0]].append(job)
+                runs[key[0]].append(job)
         numbers = sorted({*range(1, definition.trial_count + 1), *runs})
         parameters = self._parameters_of(definition, numbers, runs)
         pruned = self._are_pruned(definition, runs)
@@ -291,15 +291,15 @@ class Sweep:
             labels = self._labels([runs[number][0] for number in unread])
             names = definition.parameters
             for number in unread:
-                own = labels.get(runs[number][0].id.key, Labels()).parameters
-                self._parameters[number] = {name: own[name] for name in names if name in own}
+                chosen = labels.get(runs[number][0].id.key, Labels()).parameters
+                self._parameters[number] = {name: chosen[name] for name in names if name in chosen}
         return {number: known.get(number) or self._parameters.get(number, {}) for number in numbers}
 
     def _are_pruned(self, definition: SweepDefinition, runs: Mapping[int, Sequence[JobResource]]) -> set[int]:
         """The trials that were pruned: their jobs are cancelled, and have the tag."""
         if not definition.options.prune:
             return set()
-        cancelled = {number: each[-1] for number, each in runs.items() if each[-1].word == CANCELLED_JOB}
+        cancelled = {number: jobs[-1] for number, jobs in runs.items() if jobs[-1].word == CANCELLED_JOB}
         unread = [job for job in cancelled.values() if job.id.key not in self._pruned]
         labels = self._labels(unread) if unread else {}
         for job in unread:

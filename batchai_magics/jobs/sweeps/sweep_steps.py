@@ -1,6 +1,6 @@
-"""The steps of a sweep: starts what is missing, repeats what failed, stops after too many quick failures.
+"""The steps of a sweep: creates missing jobs, retries failed ones, stops after too many quick failures.
 
-A step is idempotent, and creating a job under its name decides between two processes that take the same one.
+A step is idempotent; if two processes take the same one, the creation of a job under its name decides.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ QUICK_S = 60.0  # a failure within this time of its start is a quick one
 
 
 class SteppedSweep(Protocol):
-    """What a step needs of a sweep."""
+    """The part of a sweep that a step needs."""
 
     backend: Backend
     experiment: ResourceId
@@ -52,7 +52,7 @@ class SteppedSweep(Protocol):
 
 
 def take(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequence[Trial]) -> bool:
-    """Takes the next step of a sweep; False without one, or if the sweep is another user's."""
+    """Takes the next step of a sweep; False if nothing is to be done, or the sweep is another user's."""
     try:
         return _take(sweep, definition, trials)
     except ServiceError as error:
@@ -62,9 +62,9 @@ def take(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequence[Tria
 
 
 def check_rights(sweep: SteppedSweep, trials: Iterable[Trial]) -> None:
-    """Raises what the backend raises for another user's sweep: anyone may write its definition.
+    """Raises the backend's error for another user's sweep, whose definition anyone may write.
 
-    A change of nothing is refused like any other.
+    It makes an empty change of a trial's labels, which is refused like any other.
     """
     job = next((trial.runs[-1].id for trial in trials if trial.runs), None)
     if job and sweep.backend.records and not sweep.backend.ownership:  # with it, this is the server itself
@@ -92,15 +92,15 @@ def _take(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequence[Tri
         return pruned
     check_rights(sweep, trials)
     template = template_of(definition, os.environ)
-    if template is None:  # this process lacks what it needs, such as a secret
+    if template is None:  # this process lacks a secret, or the cell
         return pruned
-    create(sweep, [new_job_of(sweep, definition, template, each) for each in due])
+    create(sweep, [new_job_of(sweep, definition, template, due_job) for due_job in due])
     return True
 
 
 def _due_jobs(definition: SweepDefinition, trials: Sequence[Trial]) -> list[Due]:
-    """The jobs of known trials that are due: first ones that were never made, then retries."""
-    known = definition.trials  # whoever submitted the sweep may have been interrupted before it made all jobs
+    """The jobs of known trials that are due: first those that were never created, then retries."""
+    known = definition.trials  # the submission may have been interrupted before it created all jobs
     missing = [trial for trial in trials if not trial.runs and trial.number <= len(known)]
     failed = [trial for trial in trials if trial.has_failed and definition.repeats(len(trial.runs))]
     return [
@@ -115,15 +115,15 @@ def ended_definition(definition: SweepDefinition, why: str, note: str) -> SweepD
 
 
 def terminate(backend: Backend, trials: Iterable[Trial]) -> None:
-    """Terminates the jobs of trials; those that are gone are left out.
+    """Terminates the jobs of trials; deleted ones are left out.
 
-    The last one ends first: when one that runs leaves its nodes, no other one waits for them.
+    Queued ones, the last, end first, so that none gets the nodes of one that ends.
     """
     backend.terminate_jobs([trial.runs[-1].id for trial in trials][::-1])
 
 
 def quick_failures(trials: Sequence[Trial], since: float) -> list[Trial]:
-    """The trials that ended last, as far as all of them failed soon after their start."""
+    """The trials that ended last, back to the first that did not fail within `QUICK_S` of its start."""
     ends = [(trial.ended_at.timestamp(), trial) for trial in trials if trial.ended_at]
     failures = []
     for ended_at, trial in sorted(ends, key=itemgetter(0), reverse=True):
@@ -158,9 +158,9 @@ def new_job_of(
     """The job of a trial's run, and the files that it needs on the share."""
     number, run, parameters = due
     request, name = with_parameters(template, parameters), trial_name(definition.name, number, run)
-    own = Labels.from_json(parse_json(template.records.get(LABELS, "{}")))
-    values = without_secrets(bounded({**parameters, **with_values(own.parameters, parameters)}))
-    labels = Labels((*own.tags, f"{SWEEP}{definition.name}"), parameters=values, patterns=own.patterns)
+    base = Labels.from_json(parse_json(template.records.get(LABELS, "{}")))
+    values = without_secrets(bounded({**parameters, **with_values(base.parameters, parameters)}))
+    labels = Labels((*base.tags, f"{SWEEP}{definition.name}"), parameters=values, patterns=base.patterns)
     record = record_of(definition, number, sweep.files.share)
     records = {**request.records, LABELS: labels.to_text(), TRIAL: record.to_text()}
     return new_job(replace(request, records=records), name, sweep.owner), request.uploads
@@ -179,7 +179,7 @@ def record_of(definition: SweepDefinition, number: int, share: str) -> TrialReco
 
 
 def _suggested(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequence[Trial]) -> Iterator[Due]:
-    """The trials that Optuna chooses next, as many as may run beside those that are open."""
+    """The next trials that Optuna chooses, as many as may run beside the open ones."""
     submitted = [trial for trial in trials if trial.runs]
     free = [trial.number for trial in trials if not trial.runs and trial.number > len(definition.trials)]
     room = _parallel(sweep, definition) - sum(trial.is_open for trial in submitted)
@@ -190,7 +190,7 @@ def _suggested(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequenc
 
 
 def _prune(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequence[Trial]) -> bool:
-    """Ends the running trials that do worse than the others did; whether there were any."""
+    """Ends the running trials that are worse than the others; returns whether there were any."""
     submitted = [trial for trial in trials if trial.runs]
     if not any(trial.is_open and trial.runs[-1].execution for trial in submitted):
         return False
@@ -212,7 +212,7 @@ def _study(sweep: SteppedSweep, definition: SweepDefinition, submitted: Sequence
 
 
 def _parallel(sweep: SteppedSweep, definition: SweepDefinition) -> int:
-    """How many trials may be open at once: as asked, or as many as the cluster has nodes for."""
+    """How many trials may be open at once: as configured, or as many as the cluster has nodes for."""
     spec = definition.template and definition.template["spec"]["properties"]
     if definition.options.parallel or not spec:
         return definition.options.parallel or 1
@@ -223,13 +223,14 @@ def _parallel(sweep: SteppedSweep, definition: SweepDefinition) -> int:
     return max(1, node_count // int(spec["nodeCount"]))
 
 
-def create(sweep: SteppedSweep, made: Sequence[tuple[NewJob, Mapping[str, bytes]]]) -> tuple[str, ...]:
-    """Creates jobs with their files on the share; one that another process created first stays as it is.
+def create(sweep: SteppedSweep, new_jobs: Sequence[tuple[NewJob, Mapping[str, bytes]]]) -> tuple[str, ...]:
+    """Creates jobs with their files on the share, except for those that another process created first.
 
     Returns:
-        What the backend tells their creator, once.
+        The backend's notes on the jobs, without duplicates.
     """
-    jobs, files = [job for job, _ in made], {path: data for _, own in made for path, data in own.items()}
+    jobs = [job for job, _ in new_jobs]
+    files = {path: data for _, job_files in new_jobs for path, data in job_files.items()}
     if files:
         sweep.backend.ensure(JobNeeds(jobs[0].id, share=sweep.files.share, files=files))
     created: list[JobResource] = []
@@ -243,7 +244,7 @@ def create(sweep: SteppedSweep, made: Sequence[tuple[NewJob, Mapping[str, bytes]
 
 
 def _end_waiting(sweep: SteppedSweep, trials: Sequence[Trial]) -> bool:
-    """Terminates the trials that have not started; those that run go on."""
+    """Terminates the trials that have not started; running ones continue."""
     waiting = [trial for trial in trials if trial.is_open and not trial.runs[-1].execution]
     terminate(sweep.backend, waiting)
     return bool(waiting)

@@ -37,11 +37,11 @@ class SubmittedSweep:
 def submit_sweep(backend: Backend, request: SweepRequest, settings: Settings) -> SubmittedSweep:
     """Creates a sweep, or continues the one of its name that the same cell has created.
 
-    Continuing runs the trials that are new, that failed and that were cancelled. An edited cell is the next
-    sweep of the name.
+    Continuing runs the trials that are new, failed or cancelled. An edited cell starts the next sweep of the
+    name.
 
     Raises:
-        CapabilityError: The backend cannot do what the trials require; nothing was created.
+        CapabilityError: The backend lacks a feature that the trials require; nothing was created.
         ConflictError: A different sweep of the name exists and the cell refuses that (`--same`).
         NotFoundError: Something that the jobs refer to, such as their cluster, does not exist.
         SpecError: A value of a job is impossible on its cluster.
@@ -70,10 +70,10 @@ def submit_sweep(backend: Backend, request: SweepRequest, settings: Settings) ->
 
 
 def check_sweep(backend: Backend, request: SweepRequest, settings: Settings) -> None:
-    """Raises what the backend refuses of a sweep; nothing is sent for it.
+    """Checks that the backend supports a sweep; nothing is sent.
 
     Raises:
-        CapabilityError: It cannot run sweeps, or cannot do what the trials require.
+        CapabilityError: It cannot run sweeps, or lacks a feature that the trials require.
         SpecError: A value of a job is impossible there.
     """
     if backend.storage is None:
@@ -104,7 +104,7 @@ def _create_trials(sweep: Sweep, definition: SweepDefinition, request: SweepRequ
     """Creates the jobs of trials that have none or failed.
 
     Returns:
-        The number of those that failed, and what the backend tells who creates the jobs.
+        The number of trials that run again, and the backend's notes on the new jobs.
     """
     trials = {trial.number: trial for trial in sweep.stored_trials()}
     numbers = {str(parameters): number for number, parameters in enumerate(definition.trials, 1)}
@@ -117,8 +117,8 @@ def _create_trials(sweep: Sweep, definition: SweepDefinition, request: SweepRequ
     for begin in range(0, len(due), BATCH):
         part = due[begin : begin + BATCH]
         jobs = [
-            sweep_steps.new_job_of(sweep, definition, request.template or request.cells[index], each)
-            for index, each in part
+            sweep_steps.new_job_of(sweep, definition, request.template or request.cells[index], due_job)
+            for index, due_job in part
         ]
         notes |= dict.fromkeys(sweep_steps.create(sweep, jobs))
     return sum(run > 1 for _, (_, run, _) in due), [*notes]

@@ -82,7 +82,7 @@ class Trial:
 
     @property
     def attempts(self) -> int:
-        """How often it was started, on whatever nodes."""
+        """How often it was started, all runs and their restarts together."""
         return sum(len(run.attempts) or run.has_begun for run in self.runs)
 
     @property
@@ -100,10 +100,10 @@ class Trial:
 
 @dataclass(frozen=True)
 class TrialResult:
-    """What a run printed of the metric that the sweep is about."""
+    """The values of the sweep's metric in a run."""
 
     metric: str = ""  # its name; empty without any
-    value: float | None = None  # the number that stands for the run
+    value: float | None = None  # its representative value in the run
     best: float | None = None  # the best one
     direction: Direction = Direction.UNKNOWN  # which values are better
     # Its value over all ranks by step, in the last fit of the run
@@ -113,26 +113,26 @@ class TrialResult:
 
     @classmethod
     def of(cls, metric: Metric, metrics: RunMetrics) -> TrialResult:
-        """The result that a metric of a run is."""
+        """The result for a metric of a run."""
         summary = metric.summary
         if summary is None:
             return cls()
         best = summary.headline_value if summary.best is None or summary.mean is not None else summary.best
         points = {int(step): value for step, value in metric.last_segment().items()}
-        rest = (other for other in metrics.summaries if other.name != summary.name and not other.is_timer)
-        others = tuple(itertools.islice(rest, MAX_OTHERS))
-        return cls(summary.name, summary.headline_value, best, summary.direction, points, others)
+        values = (other for other in metrics.summaries if not other.is_timer)
+        others = itertools.islice((other for other in values if other.name != summary.name), MAX_OTHERS)
+        return cls(summary.name, summary.headline_value, best, summary.direction, points, tuple(others))
 
 
 def preferences_of(goal: Goal) -> MetricPreferences:
     """The user's preferences of metrics, changed so that the goal is the headline."""
-    given = metric_preferences()
+    base = metric_preferences()
     if not goal.metric:
-        return given
+        return base
     return MetricPreferences(
         goal.metric,
-        (*given.rising, goal.metric) if goal.is_max else _without(given.rising, goal),
-        (*given.falling, goal.metric) if goal.is_max is False else _without(given.falling, goal),
+        (*base.rising, goal.metric) if goal.is_max else _without(base.rising, goal),
+        (*base.falling, goal.metric) if goal.is_max is False else _without(base.falling, goal),
     )
 
 
@@ -141,7 +141,7 @@ def _without(names: Iterable[str], goal: Goal) -> tuple[str, ...]:
 
 
 def result_of(job: Job, goal: Goal, preferences: MetricPreferences) -> TrialResult:
-    """The result of a job so far; an empty one for a job that is gone."""
+    """The result of a job so far; empty for a deleted job."""
     try:
         metrics = RunMetrics(job.records(), preferences)
     except BatchAIError:
@@ -170,7 +170,7 @@ def seed_groups_of(results: Sequence[tuple[Trial, TrialResult]], goal: Goal) -> 
 def best_of(results: Sequence[tuple[Trial, TrialResult]], goal: Goal) -> Trial | None:
     """The trial with the best value; of equal ones, the first. None without a value or a direction.
 
-    With seeds, it is the best one of the parameters whose mean over seeds is the best.
+    With seeds, it is the best trial of the parameters with the best mean over seeds.
     """
     groups = seed_groups_of(results, goal)
     if groups.reference is not None:
@@ -184,4 +184,4 @@ def best_of(results: Sequence[tuple[Trial, TrialResult]], goal: Goal) -> Trial |
     if not known or rises is None:
         return None
     choose = max if rises else min
-    return choose(known.values(), key=lambda each: each[0])[1]
+    return choose(known.values(), key=lambda entry: entry[0])[1]
