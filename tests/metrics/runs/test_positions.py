@@ -66,17 +66,3 @@ def test_many_values_without_a_position_are_numbered_line_by_line():
     metrics = [Measurement(name, float(i), offset=i) for i in range(20_000) for name in ("loss", "acc")]
     (lines,) = Positions().of(MeasurementTable.of(metrics)).lines
     assert [*lines.steps[0]] == [*lines.steps[1]] == [*range(1, 20_001)]
-
-
-def test_a_rank_has_the_fit_of_its_own_heading_or_else_of_the_latest_one():
-    records = [
-        Fact(FIT, "Fold 1", rank=0),
-        *(Measurement("loss", 0.5, rank=rank, offset=1) for rank in (0, 1)),
-        Fact(FIT, "Fold 1", rank=1),
-        Fact(FIT, "Fold 2", rank=1),
-        *(Measurement("loss", 0.5, rank=rank, offset=2) for rank in (0, 1, 2)),
-    ]
-    headings = FitHeadings()
-    (lines,) = headings.marked(MeasurementTable.of(records)).lines
-    named = [(rank, headings.names[fit]) for rank, fit in zip(lines.ranks, lines.fits, strict=True)]
-    assert named == [(0, "Fold 1"), (1, "Fold 1"), (0, "Fold 1"), (1, "Fold 2"), (2, "Fold 2")]
