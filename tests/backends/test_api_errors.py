@@ -26,13 +26,13 @@ def test_a_refusal_has_its_kind_and_code(error, kind, code):
     assert (type(error), error.code) == (kind, code)
 
 
-def test_what_is_there_in_its_place_is_named():
+def test_not_found_errors_list_what_is_available():
     assert api_errors.not_found(JOB, ["a", "b"]).hint == "Available: a, b."
     assert api_errors.account_not_found("x", ["acc"]).hint == "Available: acc."
     assert api_errors.account_not_found("x").hint == "There are none yet."
 
 
-def test_too_many_nodes_are_told_with_what_would_help():
+def test_too_many_nodes_are_reported_with_a_remedy():
     error = api_errors.too_many_nodes(3, WORKSPACE.child(Kind.CLUSTER, "c"), 2)
     (problem,) = error.problems
     assert (problem.path, error.what) == ("properties.nodeCount", "the job description")
@@ -68,7 +68,7 @@ SHARE = "share 's' cannot be written"
         (errno.EIO, StorageError, "ShareUnavailable", f"{SHARE}: why", "Try again in a moment."),
     ],
 )
-def test_what_a_share_refuses_to_take_is_told_by_its_cause(number, kind, code, text, hint):
+def test_a_failed_write_to_a_share_is_reported_with_its_cause(number, kind, code, text, hint):
     error = api_errors.share_not_written("s", OSError(number, "why"))
     assert (type(error), error.code, error.message) == (kind, code, text)
     assert error.hint.startswith(hint)

@@ -71,13 +71,13 @@ def file(tmp_path):
     return tmp_path / "config.yaml"
 
 
-def test_a_backend_that_a_package_brings_is_in_the_list_and_replaces_none_of_ours(moon):
+def test_a_plugin_is_listed_and_replaces_no_builtin_backend(moon):
     assert list(BACKENDS) == ["local", "arm", "slurm", "azureml", "ray", "moon", "broken"]
     assert "Moon" in BACKENDS
     assert BACKENDS.opening("local").__name__ == "batchai_magics.backends.local.opening"
 
 
-def test_the_settings_take_it_with_what_is_its_own(moon, file, monkeypatch):
+def test_a_plugin_has_settings_of_its_own(moon, file, monkeypatch):
     file.write_text("backend: moon\nmoon:\n  crater: copernicus\n")
     own = open_backend(load_settings({"BATCHAI_MOON_COLD_S": "9"}, path=file))
     assert (own.crater, own.cold_s) == ("copernicus", 9)
@@ -85,24 +85,24 @@ def test_the_settings_take_it_with_what_is_its_own(moon, file, monkeypatch):
     assert open_backend(choose(Settings(), "moon")).crater == "plato"
 
 
-def test_its_settings_are_checked_as_ours_are(moon, file):
+def test_settings_of_a_plugin_are_checked(moon, file):
     file.write_text("moon:\n  carter: x\n")
     with pytest.raises(UsageError, match='Did you mean "crater"'):
         load_settings({}, path=file)
 
 
-def test_the_line_takes_it_and_no_other(moon):
+def test_use_accepts_a_plugin_and_refuses_unknown_names(moon):
     assert parse(["use", "--backend", "moon"]).arguments.backend == "moon"
     with pytest.raises(UsageError, match="Did you mean"):
         parse(["use", "--backend", "mooon"])
 
 
-def test_completion_and_help_have_it(moon):
+def test_completion_and_help_have_the_plugin(moon):
     assert {"local", "moon"} <= set(expected_in_line(["use", "--backend"]).words)
     assert "local, arm, slurm, azureml, ray, moon" in str(parse(["use", "--help"]))
 
 
-def test_an_option_of_its_jobs_is_one_of_cells(moon):
+def test_cells_have_the_job_options_of_a_plugin(moon):
     settings = choose(Settings(), "moon")
     described = parse_cell("r --tide high", "print(1)", settings=settings).spec.to_wire()["properties"]
     assert described["batchaiTide"] == "high"
@@ -112,7 +112,7 @@ def test_an_option_of_its_jobs_is_one_of_cells(moon):
         parse_cell("r --tide high", "print(1)", settings=load_settings())
 
 
-def test_an_option_of_its_jobs_in_a_file_is_checked_before_anything_is_sent(moon, tmp_path):
+def test_job_options_of_a_plugin_in_a_file_are_checked(moon, tmp_path):
     (tmp_path / "job.json").write_text(json.dumps({"properties": {**JOB, "batchaiTide": "low"}}))
     with pytest.raises(SpecError, match=r"properties\.batchaiTide: 'low' is no tide"):
         parse_cell(
@@ -120,7 +120,7 @@ def test_an_option_of_its_jobs_in_a_file_is_checked_before_anything_is_sent(moon
         )
 
 
-def test_an_option_of_its_jobs_is_one_of_commands_help_and_completion(moon):
+def test_commands_help_and_completion_have_the_job_options_of_a_plugin(moon):
     settings = choose(Settings(), "moon")
     words = ["job", "create", "-n", "r", "-f", "job.json"]
     assert parse([*words, "--tide", "high"], settings).arguments.tide == "high"
@@ -131,19 +131,19 @@ def test_an_option_of_its_jobs_is_one_of_commands_help_and_completion(moon):
         parse([*words, "--tide", "high"], load_settings())
 
 
-def test_an_option_of_its_jobs_cannot_have_the_name_of_one_of_ours(moon, monkeypatch):
+def test_a_job_option_of_a_plugin_cannot_have_the_name_of_a_builtin_one(moon, monkeypatch):
     kind = BACKENDS.settings_type("moon")
     monkeypatch.setattr(kind, "BACKEND_OPTIONS", (BackendOption("nodes", "taken"),))
     with pytest.raises(UsageError, match="a backend declares the option --nodes, which exists already"):
         parse_cell("r", "print(1)", settings=choose(Settings(), "moon"))
 
 
-def test_one_that_cannot_be_imported_says_so(moon):
+def test_a_plugin_that_cannot_be_imported_is_reported(moon):
     with pytest.raises(CapabilityError, match="the broken backend cannot be loaded"):
         open_backend(Settings(backend="broken"))
 
 
-def test_packages_are_not_looked_through_for_what_is_ours(file, tmp_path, monkeypatch):
+def test_builtin_backends_need_no_search_for_entry_points(file, tmp_path, monkeypatch):
     def refuse(*given, **named):
         raise AssertionError("installed packages were searched")
 

@@ -87,5 +87,5 @@ def test_a_script_that_reads_stdin_is_told_that_a_job_has_none():
     assert hints_of(JOB, JobError("resnet", text, exception=text)) == ()
 
 
-def test_any_other_failure_has_none():
+def test_other_failures_have_no_hint():
     assert hints_of(JOB, JobError("resnet", "ValueError: 3", exception="ValueError: 3")) == ()

@@ -107,7 +107,7 @@ def answers():
     until(lambda: not [each for each in threading.enumerate() if "_collect" in each.name])
 
 
-def test_it_is_reported_once_with_the_place_of_the_ranks(poller, clock, job):
+def test_a_standstill_is_reported_once_with_the_functions_of_the_ranks(poller, clock, job):
     assert poller.poll(job) == []
     clock.now += MINUTE_S
     (event,) = until(lambda: poller.poll(job))
@@ -116,7 +116,7 @@ def test_it_is_reported_once_with_the_place_of_the_ranks(poller, clock, job):
     assert poller.poll(job) == []
 
 
-def test_it_is_reported_again_after_new_output(poller, clock, job):
+def test_a_standstill_is_reported_again_after_new_output(poller, clock, job):
     clock.now += MINUTE_S
     until(lambda: poller.poll(job))
     poller.printed(Chunk(b"x", 0, 1, is_complete=False))

@@ -114,7 +114,7 @@ def test_a_backend_is_asked_no_sooner_than_its_pace_allows(backend):
     assert states(news) == ["succeeded"]
 
 
-def test_what_is_read_each_second_is_told_when_it_has_changed(backend):
+def test_changes_yields_a_value_only_when_it_differs(backend):
     waits = Waits(99)
     values = iter([1, 1, 2, UnreachableError("gone"), 2, 3])
 
@@ -168,7 +168,7 @@ def test_an_outage_is_told_once_and_no_byte_is_lost(shaky):
     assert isinstance(seen[-1], StateChanged)
 
 
-def test_the_longer_it_lasts_the_more_rarely_it_is_asked_but_never_too_rarely(shaky):
+def test_pauses_grow_during_an_outage_up_to_a_limit(shaky):
     waits = Waits(99, {1: lambda: away(shaky), 14: lambda: back(shaky)})
     list(events(shaky, JOB, stop=waits.stop))
     delays = waits.told[1:13]
@@ -196,7 +196,7 @@ def test_loop_that_is_behind_waits_out_an_outage_and_reads_on(shaky):
     assert len(waits.told) == 4
 
 
-def test_one_that_never_answered_is_an_error(shaky):
+def test_a_backend_that_never_answered_is_an_error(shaky):
     shaky.is_there = False
     with pytest.raises(UnreachableError):
         list(events(shaky, JOB))

@@ -33,7 +33,7 @@ def clock():
     return Clock(100.0)
 
 
-def test_one_look_is_for_all_watchers(clock):
+def test_one_request_serves_all_pollers(clock):
     backend = Counting()
     watchers = [StatusPoller(backend, [id], clock=clock) for id in (A, B, C)]
     assert [watcher.poll().of(id) for watcher, id in zip(watchers, (A, B, C), strict=True)] == [1, 1, 1]
@@ -47,7 +47,7 @@ def test_each_poll_returns_a_new_status(clock):
     assert [look.of(A) for look in looks] == [1, 1, 2, 2]
 
 
-def test_a_look_grows_old(clock):
+def test_an_old_status_is_requested_again(clock):
     backend = Counting()
     first, second = (StatusPoller(backend, [id], clock=clock) for id in (A, B))
     first.poll()
@@ -61,7 +61,7 @@ def test_new_poller_gets_no_earlier_status(clock):
     assert StatusPoller(backend, [A], clock=clock).poll().of(A) == 2
 
 
-def test_the_pace_is_kept(clock):
+def test_polls_keep_the_pace_of_the_backend(clock):
     backend = Counting(Pace(poll_interval_s=5))
     watcher = StatusPoller(backend, [A], clock=clock)
     assert watcher.poll().of(A) == 1
@@ -137,7 +137,7 @@ def test_the_loop_waits_at_the_pace_of_the_backend(tmp_path, clock):
     assert waits == [5]
 
 
-def test_a_plain_look_tells_of_what_was_asked_for_only(tmp_path):
+def test_status_contains_only_the_requested_jobs(tmp_path):
     place = ScriptedCluster(tmp_path)
     for name in "abc":
         place.run(name)

@@ -44,7 +44,7 @@ def telemetry(backend):
     return TelemetryPoller(backend, JOB, clock=lambda: backend.now_s)
 
 
-def test_new_samples_are_told_once(backend, telemetry):
+def test_new_samples_are_reported_once(backend, telemetry):
     assert telemetry.poll(backend.job) == []
     backend.now_s += TELEMETRY_POLL_S
     backend.times = [3.0, 4.0]
@@ -59,7 +59,7 @@ def test_new_samples_are_told_once(backend, telemetry):
 
 
 @pytest.mark.parametrize(("look_s", "pause_s"), [(0.0, TELEMETRY_POLL_S), (30.0, 30.0)])
-def test_they_are_asked_for_as_often_as_the_backends_pace_allows(backend, telemetry, look_s, pause_s):
+def test_samples_are_requested_at_the_pace_of_the_backend(backend, telemetry, look_s, pause_s):
     backend.capabilities = replace(backend.capabilities, pace=Pace(poll_interval_s=look_s))
     telemetry.poll(backend.job)
     backend.now_s += pause_s - 0.01
@@ -70,7 +70,7 @@ def test_they_are_asked_for_as_often_as_the_backends_pace_allows(backend, teleme
     assert len(backend.asked) == 2
 
 
-def test_the_last_ones_are_told_at_the_end_however_soon_it_comes(backend, telemetry):
+def test_the_last_samples_are_reported_when_the_job_ends(backend, telemetry):
     telemetry.poll(backend.job)
     backend.times = [7.0]
     backend.finish()
@@ -83,7 +83,7 @@ def test_a_job_that_waits_uses_nothing(backend, telemetry):
 
 
 @pytest.mark.parametrize("with_use", [True, False])
-def test_follower_reports_it_before_the_end_if_asked_for(backend, with_use):
+def test_follower_reports_samples_before_the_end_if_requested(backend, with_use):
     follower = Follower(backend, JOB, with_telemetry=with_use, clock=lambda: backend.now_s)
     backend.times = [1.0]
     assert (

@@ -13,12 +13,12 @@ def tail_of(*texts, max_bytes=1 << 18):
     return tail
 
 
-def test_a_piece_is_what_is_new():
+def test_added_bytes_are_the_next_piece():
     piece = tail_of("one\ntwo\n", "three\n").fragment(4, 1000, line=1)
     assert (piece.offset, piece.data, piece.skipped_lines, piece.line) == (4, b"two\nthree\n", 0, 3)
 
 
-def test_what_does_not_fit_is_skipped_by_whole_lines_and_counted():
+def test_whole_lines_that_do_not_fit_are_skipped_and_counted():
     tail = tail_of(*(f"line {i:03}\n" for i in range(100)))
     piece = tail.fragment(0, 25, line=0)
     assert piece.data == b"line 098\nline 099\n"
@@ -39,13 +39,13 @@ def test_a_line_without_end_is_cut_where_it_must():
     assert (piece.offset, len(piece.data)) == (4000, 1000)
 
 
-def test_bytes_that_are_known_are_not_taken_twice():
+def test_known_bytes_are_added_once():
     tail = tail_of("one\ntw")
     tail.add(Chunk(b"two\n", 4, 8, False))
     assert tail.fragment(0, 100, line=0).data == b"one\ntwo\n"
 
 
-def test_what_lies_before_a_hole_is_forgotten():
+def test_bytes_before_a_gap_are_dropped():
     tail = tail_of("one\n")
     tail.add(Chunk(b"te\nnext\n", 100, 108, False))
     assert (tail.start, tail.end) == (100, 108)
@@ -61,7 +61,7 @@ def test_a_cut_file_is_as_long_as_it_is_now_and_its_lines_count_from_its_start()
         assert (piece.data, piece.line) == (b"new\n", 1)
 
 
-def test_the_ranks_of_bytes_that_are_not_kept_are_not_kept():
+def test_ranks_of_dropped_bytes_are_dropped():
     tail = LogTail(100)
     for start in range(0, 10_000, 10):
         tail.add(Chunk(b"x" * 9 + b"\n", start, start + 10, False, (Span(start, start + 10, start % 3),)))
@@ -93,13 +93,13 @@ def test_the_first_line_that_is_kept_is_whole():
     assert tail.lines(100)[0] == f"line {tail.start // 8 + 1:02}"
 
 
-def test_so_many_lines_and_what_follows_the_last_newline():
+def test_lines_gives_the_last_lines_and_the_unfinished_one():
     tail = tail_of("a\nb\nc\nd")
     assert (LogTail().lines(3), tail.lines(2)) == ((), ("b", "c", "d"))
     assert tail.lines(1) == ("c", "d")
 
 
-def test_a_quarter_more_than_is_kept_is_cut_away_at_once():
+def test_the_tail_is_cut_when_a_quarter_above_its_limit():
     assert tail_of("\n" * 100, "\n" * 24, max_bytes=100).start == 0
     tail = tail_of("\n" * 100, "\n" * 25, max_bytes=100)
     assert (tail.start, tail.start_line, tail.end) == (25, 25, 125)

@@ -71,7 +71,7 @@ def logs():
     return Logs()
 
 
-def test_what_may_still_come_before_is_waited_for_until_the_next_look(logs):
+def test_a_line_waits_one_poll_for_earlier_lines_of_the_other_log(logs):
     logs.write(OUT, b"1\n")
     logs.poll(files=[OUT])
     logs.write(OUT, b"2\n")  # written before the next line, and read after it
@@ -137,7 +137,7 @@ def test_a_bar_stands_below_until_its_line_ends_and_comes_as_it_was_at_last(logs
         (b"1\r\r\n", b"1\r\r\n"),
     ],
 )
-def test_what_a_line_has_overwritten_is_left_out(logs, written, shown):
+def test_overwritten_parts_of_a_line_are_left_out(logs, written, shown):
     logs.write(ERR, written)
     logs.poll()
     logs.poll()
@@ -145,7 +145,7 @@ def test_what_a_line_has_overwritten_is_left_out(logs, written, shown):
     assert logs.reread().data == shown
 
 
-def test_it_is_wanted_once_stderr_has_anything(logs):
+def test_logs_are_merged_once_stderr_is_not_empty(logs):
     logs.write(OUT, b"a\n")
     logs.poll()
     assert not logs.merged.is_wanted
@@ -155,7 +155,7 @@ def test_it_is_wanted_once_stderr_has_anything(logs):
 
 
 @pytest.mark.parametrize("how", ["no times", "cut"])
-def test_it_is_not_possible_where_the_order_is_not_known(logs, how):
+def test_logs_without_a_known_order_are_not_merged(logs, how):
     chunk = Chunk(b"a\n", 0, 2, False, (), () if how == "no times" else (WriteTime(0, 1.0),))
     logs.merged.add(ERR, chunk, is_restarted=how == "cut")
     assert not logs.merged.is_wanted
@@ -179,7 +179,7 @@ def test_stderr_is_marked_and_ranks_where_there_are_several(logs):
     assert unmarked(logs.reread()).spans == ()
 
 
-def test_its_end_tells_whose_lines_it_has(logs):
+def test_the_tail_of_the_merged_log_has_ranks(logs):
     tail = MergedLogTail()
     logs.write(ERR, b"b\n")
     logs.poll()
@@ -188,7 +188,7 @@ def test_its_end_tells_whose_lines_it_has(logs):
     assert tail.ranks(tail.fragment(0, 100, line=0)) != b""
 
 
-def test_an_endless_line_is_taken_as_it_is(logs):
+def test_a_line_beyond_the_limit_is_merged_unfinished(logs):
     for _ in range(5):
         logs.write(ERR, b"1" * (MAX_OPEN_BYTES // 2))
     logs.poll()

@@ -50,7 +50,7 @@ def job(world: World) -> Job:
         return world.run("leaky --nodes 2 --processes 2 --secret TOKEN", SCRIPT)
 
 
-def test_the_handle_and_the_cards_hide_it(job: Job) -> None:
+def test_the_handle_and_the_cards_hide_the_secret(job: Job) -> None:
     stars = "*" * len(SECRET)
     assert f"model: {stars}\n" in job.log()
     assert f"it failed with {stars}" in job.log(tail=1, file="stderr.txt")
@@ -60,7 +60,7 @@ def test_the_handle_and_the_cards_hide_it(job: Job) -> None:
     assert f"it failed with {stars}" in to_text(card)
 
 
-def test_the_live_view_and_what_a_notebook_keeps_of_it_hide_it(job: Job) -> None:
+def test_the_live_view_and_its_saved_copy_hide_the_secret(job: Job) -> None:
     feed = JobModel()
     for event in job.events():
         feed.take(event)
@@ -70,7 +70,7 @@ def test_the_live_view_and_what_a_notebook_keeps_of_it_hide_it(job: Job) -> None
     assert SECRET not in saved
 
 
-def test_what_a_page_asks_of_the_kernel_hides_it(job: Job) -> None:
+def test_replies_of_the_kernel_to_a_page_hide_the_secret(job: Job) -> None:
     answers = RequestHandler(job, JobModel())
     file = {"id": "1", "file": "stderr.txt"}
     questions = [
@@ -88,7 +88,9 @@ def test_what_a_page_asks_of_the_kernel_hides_it(job: Job) -> None:
     assert answers.handle({**search, "query": "it failed"}).content["total"] == 2
 
 
-def test_a_stream_in_the_shell_and_another_process_hide_it(job: Job, world: World, monkeypatch) -> None:
+def test_streams_in_the_shell_and_another_process_hide_the_secret(
+    job: Job, world: World, monkeypatch
+) -> None:
     monkeypatch.setenv("BATCHAI_HOME", str(world.home))
     output = io.TextIOWrapper(io.BytesIO())
     with contextlib.redirect_stdout(output):
@@ -105,12 +107,12 @@ def test_the_file_and_a_download_stay_as_the_job_wrote_them(job: Job, tmp_path: 
     assert f"model: {SECRET}\n" in job.download("stdout.txt", tmp_path).read_text()
 
 
-def test_only_the_logs_hold_it(job: Job, world: World) -> None:
+def test_only_the_logs_contain_the_secret(job: Job, world: World) -> None:
     names = {Path(path).name for path in files_containing(world.home, SECRET)}
     assert names == {"stdout.txt", "stderr.txt"}
 
 
-def test_whoever_shows_a_log_reads_it_where_secrets_are_hidden() -> None:
+def test_every_view_of_a_log_reads_it_with_secrets_hidden() -> None:
     """`jobs.logs.shown` is the one place; the others read raw bytes to copy a file or to read numbers."""
     package = Path(cli.__file__).parent
     raw = {

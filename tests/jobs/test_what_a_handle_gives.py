@@ -82,7 +82,7 @@ def test_the_error_of_a_failed_job_has_the_last_words_of_the_rank_that_failed_fi
 
 
 @pytest.mark.slow
-def test_the_card_has_so_many_last_lines_and_the_numbers(backend, job):
+def test_the_card_has_the_last_lines_and_the_metrics(backend, job):
     backend.write("".join(f"{number}\n" for number in range(50)) + step_line(3))
     card = job_overview(job)
     assert card.lines[-2:] == ("49", step_line(3).rstrip())
@@ -180,7 +180,7 @@ def test_a_file_of_a_trainer_is_ahead_of_what_is_printed(backend):
     assert headline(backend) == ("loss", 5, 0.25)
 
 
-def test_a_number_in_both_is_the_printed_one(backend):
+def test_a_printed_number_replaces_that_of_a_trainer_file(backend):
     backend.write(lines({"step": 3, "loss": 0.5}))
     backend.write(lines({"step": 3, "loss": 0.75}), file=TRAINER_LOG)
     assert headline(backend) == ("loss", 3, 0.5)

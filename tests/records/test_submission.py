@@ -33,7 +33,7 @@ def test_fields_of_a_newer_version_are_ignored():
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"code": 1}', "null"])
-def test_anything_else_is_refused(text):
+def test_text_that_is_no_record_is_refused(text):
     with pytest.raises(ValueError):  # noqa: PT011  JSON has its own subclass
         Submission.from_text(text)
 
@@ -66,7 +66,7 @@ def test_a_submitter_sends_the_records_of_a_submitter():
 
 
 @pytest.mark.parametrize("name", ["machines/a.json", "../submission.json", "end.json", ""])
-def test_any_other_record_is_refused_by_name(name):
+def test_records_that_no_submitter_sends_are_refused_by_name(name):
     with pytest.raises(ValueError, match="is not a record that comes with a job"):
         check_submitted({name: "{}"})
 
@@ -83,7 +83,7 @@ def test_records_are_bounded_in_bytes():
         {WATCH: WatchRequest("r", "e", exports=("tensorboard=/srv",)).to_json()},
     ],
 )
-def test_a_job_in_a_container_gets_nothing_outside_it(files):
+def test_a_job_in_a_container_runs_nothing_outside_the_image(files):
     check_submitted(files)
     with pytest.raises(ValueError, match="outside the image"):
         check_confined(files)
@@ -94,6 +94,6 @@ def test_a_job_in_a_container_may_notify_over_the_network():
 
 
 @pytest.mark.parametrize("text", ['"https://x"', "[1]", '["a\\nb"]'])
-def test_addresses_that_are_none_are_refused_and_not_repeated(text):
+def test_invalid_notification_addresses_are_refused_without_repeating_them(text):
     with pytest.raises(ValueError, match=r"URL or a command|array of texts"):
         check_submitted({CHANNELS: text})

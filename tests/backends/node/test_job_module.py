@@ -39,13 +39,13 @@ def read(text: str) -> dict[str, float]:
     st.dictionaries(NAMES, st.one_of(st.floats(allow_nan=False), st.integers(-(10**15), 10**15)), min_size=1),
     st.integers(0, 10**9),
 )
-def test_what_is_logged_is_read(values, step):
+def test_logged_metrics_are_parsed(values, step):
     text = printed(values, step=step)
     assert read(text) == values
     assert {record.step for record in Parser().feed(text.encode())} == {step}
 
 
-def test_what_is_no_number_yet_is_made_one():
+def test_values_are_converted_to_float():
     class Tensor:
         def __float__(self) -> float:
             return 0.25
@@ -53,17 +53,17 @@ def test_what_is_no_number_yet_is_made_one():
     assert read(printed(step=1, loss=Tensor(), ok=True)) == {"loss": 0.25, "ok": 1.0}
 
 
-def test_an_epoch_alone_is_the_place():
+def test_an_epoch_alone_gets_no_step():
     assert "step" not in json.loads(printed(epoch=3, loss=0.5))
 
 
-def test_rank_is_the_launchers(monkeypatch, job_module):
+def test_rank_is_read_from_the_environment_of_the_launcher(monkeypatch, job_module):
     monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "3")
     (record,) = Parser().feed(printed(step=1, loss=0.5, by=job_module.log).encode(), rank=0)
     assert record.rank == 3
 
 
-def test_parameters_have_a_line_of_their_own_and_are_no_metrics():
+def test_parameters_are_printed_on_a_separate_line_and_are_no_metrics():
     text = printed(params={"lr": 0.1, "model": "resnet", "data": Path("/data")})
     assert json.loads(text)["params"] == {"lr": 0.1, "model": "resnet", "data": "/data"}
     assert read(text) == {}
@@ -104,13 +104,13 @@ def test_views_and_cards_know_what_is_printed(monkeypatch, job_module, call, ran
 
 
 @pytest.mark.parametrize("value", ["0.5", b"1", None, [1, 2]])
-def test_what_is_no_number_is_refused_by_name(value):
+def test_an_argument_that_is_no_number_is_refused_by_name(value):
     with pytest.raises(TypeError, match="loss is"):
         printed(step=1, loss=value)
 
 
 @pytest.mark.parametrize("name", ["time", "rank", "iteration"])
-def test_a_name_that_tells_a_place_is_refused(name):
+def test_metrics_may_not_be_named_like_positions(name):
     with pytest.raises(ValueError, match=name):
         printed({name: 1.0}, step=1)
 
@@ -137,14 +137,14 @@ class TestOnThePathOfAJob:
         code = "from batchai_magics import log, JobSpec; log(step=1, loss=0.5); print(JobSpec.__module__)"
         assert self.run(tmp_path / "python", code).splitlines()[1] == "batchai_magics.models.job_spec"
 
-    def test_an_older_package_gets_it(self, tmp_path):
+    def test_the_job_module_adds_log_to_an_older_package(self, tmp_path):
         put_job_module(tmp_path / "python")
         (tmp_path / "site" / "batchai_magics").mkdir(parents=True)
         (tmp_path / "site" / "batchai_magics" / "__init__.py").write_text("__version__ = '0.0.1'\n")
         code = "import batchai_magics as b; b.log(step=1, loss=0.5); print(b.__version__)"
         assert self.run(tmp_path / "python", code, "-S").splitlines()[1] == "0.0.1"
 
-    def test_a_folder_of_that_name_is_no_package(self, tmp_path):
+    def test_a_folder_named_batchai_magics_is_no_package(self, tmp_path):
         put_job_module(tmp_path / "python")
         (tmp_path / "batchai_magics").mkdir()
         code = "from batchai_magics import log; log(step=1, loss=0.5)"

@@ -56,7 +56,7 @@ def test_of_two_failures_at_one_moment_the_lower_rank_is_named():
     )
 
 
-def test_what_is_not_as_asked_for_is_told_with_the_failure():
+def test_notes_of_the_plan_are_reported_with_the_failure():
     end = ranks_outcome([process_exit(0, 1)], plan("rank", notes=("no image",)), {0})
     assert details(end)["note"] == "no image"
 
@@ -122,7 +122,7 @@ def test_a_job_that_a_full_disk_does_not_let_run_says_so(error):
     ]
 
 
-def test_any_other_reason_is_said_as_it_is():
+def test_other_errors_are_reported_with_their_own_message():
     error = OSError(2, "No such file")
     assert supervisor_failure(error).errors[0]["code"] == "SupervisorFailed"
     assert launch_failure(error).errors[0] == {

@@ -38,7 +38,7 @@ def test_bytes_outside_spans_have_no_writer(tmp_path):
     assert output_records.writers(tmp_path / "spans", 0, 8) == [(0, 4, 0), (6, 8, 0)]
 
 
-def test_without_a_record_a_lone_process_wrote_it_all(tmp_path):
+def test_without_records_the_only_process_wrote_every_byte(tmp_path):
     assert output_records.writers(tmp_path / "missing", 3, 9) == [(3, 9, 0)]
     assert output_records.writers(tmp_path / "missing", 9, 9) == []
 

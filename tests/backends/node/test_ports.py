@@ -19,7 +19,7 @@ from batchai_magics.backends.node.job_environment import free_ports
         (None, 10_000, 32_767),
     ],
 )
-def test_they_are_different_and_none_that_the_system_gives(tmp_path, told, lowest, highest):
+def test_ports_are_distinct_and_not_ephemeral(tmp_path, told, lowest, highest):
     file = tmp_path / "ip_local_port_range"
     if told:
         file.write_text(told, encoding="ascii")
@@ -29,7 +29,7 @@ def test_they_are_different_and_none_that_the_system_gives(tmp_path, told, lowes
     assert len(set(found)) == 300
 
 
-def test_none_is_taken_at_which_somebody_listens(monkeypatch):
+def test_ports_in_use_are_not_chosen(monkeypatch):
     (port,) = free_ports(1, "127.0.0.1")  # which is free again
     with socket.create_server(("127.0.0.1", port)) as held:
         taken = held.getsockname()[1]

@@ -19,7 +19,7 @@ from tests.backends.node.test_outcome import plan
 
 
 @given(st.integers(0, 17))
-def test_all_pairs_meet_once_and_no_node_has_two_partners_in_a_round(count):
+def test_rounds_have_every_pair_once_and_a_node_in_one_pair_each(count):
     nodes = range(10, 10 + count)
     all_rounds = list(rounds(nodes))
     met = [frozenset(pair) for pairs in all_rounds for pair in pairs]

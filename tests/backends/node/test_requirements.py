@@ -42,7 +42,7 @@ def test_a_mount_command_gets_its_path_its_root_and_its_mark(tmp_path, monkeypat
     assert len(str(tool.outcome(1, "x" * 9999))) < 2 * requirements.MAX_MESSAGE_LENGTH
 
 
-def test_what_is_mounted_already_is_not_mounted_again(tmp_path, monkeypatch):
+def test_an_existing_mount_is_not_mounted_again(tmp_path, monkeypatch):
     monkeypatch.setattr(requirements, "is_mounted", lambda path: path == tmp_path / "mounts" / "data")
     assert tools(plan(tmp_path), tmp_path) == []
 

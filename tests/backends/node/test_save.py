@@ -123,7 +123,7 @@ def test_an_artifact_is_listed_if_a_kill_interrupts_its_replacement(run_folder, 
 
 
 @pytest.mark.slow
-def test_what_a_kill_left_is_discarded_by_the_next_process_of_the_rank(run_folder):
+def test_partial_copies_of_a_killed_process_are_discarded_by_the_next_one(run_folder):
     start_saving(REPLACE_AND_DIE, run_folder, "before").wait()
     Path("best.pt").write_text("best")
     start_saving("from batchai_magics import save; save('best.pt', 'model.pt', step=1)", run_folder).wait()

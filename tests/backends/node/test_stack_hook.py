@@ -38,11 +38,11 @@ def run(tmp_path, code, *, before="", after="", package="", compiled=None):
     return done.stdout + done.stderr
 
 
-def test_a_sitecustomize_behind_it_runs_too(tmp_path):
+def test_a_later_sitecustomize_runs_too(tmp_path):
     assert run(tmp_path, "print('script')", after="print('the other one')") == "the other one\nscript\n"
 
 
-def test_a_sitecustomize_behind_it_may_be_a_package(tmp_path):
+def test_a_later_sitecustomize_may_be_a_package(tmp_path):
     source = "from . import helper\nprint(__package__, __path__ is not None)"
     printed = run(tmp_path, "import sitecustomize.helper", package=source)
     assert printed == "helper of sitecustomize\nsitecustomize True\n"
@@ -58,12 +58,12 @@ PyMODINIT_FUNC PyInit_sitecustomize(void) { return PyModuleDef_Init(&definition)
 
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="there is no compiler for C")
-def test_a_sitecustomize_behind_it_may_be_compiled(tmp_path):
+def test_a_later_sitecustomize_may_be_compiled(tmp_path):
     (tmp_path / "s.c").write_text(EXTENSION)
     made, headers = tmp_path / "sitecustomize.so", sysconfig.get_path("include")
     subprocess.run(["cc", "-shared", "-fPIC", f"-I{headers}", "-o", made, tmp_path / "s.c"], check=True)
     assert run(tmp_path, "print('script')", compiled=made) == "compiled\nscript\n"
 
 
-def test_one_of_the_job_comes_first(tmp_path):
+def test_a_sitecustomize_of_the_job_runs_first(tmp_path):
     assert run(tmp_path, "print('script')", before="print('mine')") == "mine\nscript\n"

@@ -79,7 +79,7 @@ def test_descriptor_above_the_limit_of_select_is_checked(tmp_path):
         watched.close()
 
 
-def test_one_that_is_killed_again_and_again_is_reported_while_the_run_goes_on(tmp_path):
+def test_a_watcher_killed_repeatedly_is_reported_while_the_run_goes_on(tmp_path):
     watched = Watched(tmp_path)
     for start in (1, 2, 3):
         watched.check_until_started(start)
@@ -90,7 +90,7 @@ def test_one_that_is_killed_again_and_again_is_reported_while_the_run_goes_on(tm
     assert watched.lost == watched.close() == [f"{text}, see {watched.log}"]
 
 
-def test_one_that_exports_is_not_started_again(tmp_path):
+def test_a_watcher_that_exports_is_not_restarted(tmp_path):
     watched = Watched(tmp_path, export="tensorboard:runs")
     watched.kill(1)
     until(lambda: watched.process.check() or watched.lost)
@@ -99,7 +99,7 @@ def test_one_that_exports_is_not_started_again(tmp_path):
     assert watched.log.read_text().count("\n") == 1
 
 
-def test_one_that_cannot_be_started_again_is_reported_and_ends_nothing(tmp_path):
+def test_a_watcher_that_cannot_be_restarted_is_reported_and_does_not_end_the_run(tmp_path):
     watched = Watched(tmp_path)
     watched.kill(1)
     watched.log.unlink()

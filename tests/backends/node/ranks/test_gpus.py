@@ -174,7 +174,7 @@ def test_each_gpu_of_the_job_is_told_with_the_memory_of_processes(driver):
         ("MIG-a,MIG-b", [[0, None, 2 << 30]]),  # two instances of one GPU
     ],
 )
-def test_gpus_and_instances_are_found_by_what_cuda_calls_them(driver, visible, devices):
+def test_gpus_and_instances_are_found_by_their_cuda_names(driver, visible, devices):
     compiled(driver)
     assert gpus_of(driver, plan(visible)).sample().devices == devices
 
@@ -213,12 +213,12 @@ def test_more_processes_than_there_was_room_for_are_all_counted(driver):
     assert len(gpus_of(driver, plan("0")).sample().memory) == 300
 
 
-def test_a_library_of_an_old_driver_tells_what_it_can(driver):
+def test_an_old_driver_library_gives_the_values_that_it_has(driver):
     compiled(driver, old=1)
     assert gpus_of(driver, plan("0")).sample() == ([[0, 97, (5 << 30) + RESERVED]], {})
 
 
-def test_a_file_that_is_no_such_library_is_told_and_harms_nothing(driver):
+def test_a_file_that_is_no_driver_library_is_reported(driver):
     source = driver.with_suffix(".c")
     source.write_text("int nothing;")
     subprocess.run(["cc", "-shared", "-fPIC", "-o", driver, source], check=True)

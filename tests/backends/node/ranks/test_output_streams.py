@@ -118,7 +118,7 @@ def test_a_lone_process_shows_its_unfinished_line_soon(tmp_path, clock):
     assert written(tmp_path) == b"password: "
 
 
-def test_what_is_kept_of_a_quiet_rank_still_counts_against_the_longest_line(tmp_path):
+def test_unfinished_output_counts_towards_the_longest_line(tmp_path):
     out, begun = stream(tmp_path), b"x" * output_streams.MAX_LINE
     out.feed(b"\r" + begun[:-1])
     out.write_unfinished()
@@ -180,7 +180,7 @@ def test_the_time_of_each_change_between_two_logs_is_noted(tmp_path, clock):
     assert times == [[(0, 100 + 1 / 64), (10, 100 + 4 / 64)], [(0, 100 + 3 / 64)]]
 
 
-def test_a_log_that_others_write_to_is_known_as_it_is_found(tmp_path):
+def test_the_seal_covers_bytes_that_others_wrote_to_the_log(tmp_path):
     out = stream(tmp_path)
     out.feed(b"one\n")
     with (tmp_path / "out").open("ab") as file:
@@ -209,7 +209,7 @@ def secretive(folder: Path, number: int = 0, *, is_shared: bool = True, write=os
     return ProcessStream(LogWriter(log, (b"hunter2",), write=write), number)
 
 
-def test_where_a_secret_is_printed_is_noted(tmp_path):
+def test_offsets_of_printed_secrets_are_recorded(tmp_path):
     first, second = secretive(tmp_path, 0), secretive(tmp_path, 1)
     first.feed(b"none here\nit is hun")
     second.feed(b"hunter2 of another\n")
@@ -219,7 +219,7 @@ def test_where_a_secret_is_printed_is_noted(tmp_path):
     assert hidden(tmp_path) == [(10, 17), (35, 42)]
 
 
-def test_a_secret_is_noted_before_anybody_can_read_it(tmp_path):
+def test_the_offsets_of_a_secret_are_recorded_before_its_line_is_written(tmp_path):
     seen: list[object] = []
     out = secretive(tmp_path, write=noting(seen, lambda _: (tmp_path / "out").stat().st_size))
     out.feed(b"hunter2\n")
@@ -237,7 +237,7 @@ def test_a_pause_within_a_secret_does_not_show_its_beginning(tmp_path):
     assert hidden(tmp_path) == [(7, 14)]
 
 
-def test_what_only_looked_like_a_secret_is_written_at_the_end(tmp_path):
+def test_the_beginning_of_a_secret_alone_is_written_at_the_end(tmp_path):
     out = secretive(tmp_path, is_shared=False)
     out.feed(b"token: hun")
     out.write_unfinished()
@@ -246,7 +246,7 @@ def test_what_only_looked_like_a_secret_is_written_at_the_end(tmp_path):
     assert hidden(tmp_path) == []
 
 
-def test_a_secret_in_a_file_of_ones_own_is_noted_by_its_place_there(tmp_path):
+def test_offsets_of_a_secret_are_those_in_the_file_of_the_rank(tmp_path):
     own = LogPaths(str(tmp_path / "own"), hidden=str(tmp_path / "hidden"))
     log = LogPaths(str(tmp_path / "out"), str(tmp_path / "spans"))
     stream(tmp_path, 1).feed(b"another's\n")
@@ -272,7 +272,7 @@ class Disk:
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.binary(min_size=1, max_size=9)), max_size=6), st.data())
-def test_what_a_full_disk_refused_is_written_whole_and_in_order(pieces, data):
+def test_output_refused_by_a_full_disk_is_written_later_whole_and_in_order(pieces, data):
     with tempfile.TemporaryDirectory() as folder:
         disk = Disk(0)
         writer = LogWriter(LogPaths(f"{folder}/out", f"{folder}/spans"), write=disk.write)
@@ -288,7 +288,7 @@ def test_what_a_full_disk_refused_is_written_whole_and_in_order(pieces, data):
         assert [(end - start, rank) for start, end, rank in found] == [(len(p), rank) for rank, p in pieces]
 
 
-def test_a_writer_tells_since_when_the_disk_refuses_and_every_byte_taken_starts_that_anew(tmp_path, clock):
+def test_stuck_since_is_the_first_refusal_after_the_last_written_byte(tmp_path, clock):
     disk = Disk(2)
     writer = LogWriter(LogPaths(str(tmp_path / "out")), write=disk.write)
     writer.write(0, b"abcdef")
@@ -320,7 +320,7 @@ def test_log_locked_by_another_process_does_not_block_ranks(tmp_path):
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)  # it lets go of it as before
 
 
-def test_what_a_full_disk_did_not_take_is_counted_as_lost(tmp_path):
+def test_output_refused_by_a_full_disk_at_the_end_is_counted_as_lost(tmp_path):
     disk = Disk(1 << 20)
     out = stream(tmp_path, write=disk.write)
     out.feed(b"kept\n")
@@ -360,7 +360,7 @@ def redacted(data: bytes, *values: str) -> bytes:
         base64.b64encode(f"{TOKEN}\n".encode()).decode().rstrip("="),
     ],
 )
-def test_a_value_is_found_however_it_is_written(written):
+def test_secrets_are_found_in_every_encoding(written):
     data = written.encode()
     assert redacted(b"token: " + data + b".\n", TOKEN) == b"token: " + b"*" * len(data) + b".\n"
 
@@ -402,5 +402,5 @@ def test_a_value_that_is_no_utf8_is_found():
 
 
 @pytest.mark.parametrize(("data", "count"), [(b"say hun", 3), (b"hunter", 6), (b"hunter2", 0), (b"x", 0)])
-def test_what_may_begin_a_value_is_counted(data, count):
+def test_partial_match_length_counts_bytes_that_may_begin_a_secret(data, count):
     assert partial_match_length(data, [b"hunter2"]) == count

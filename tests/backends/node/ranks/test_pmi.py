@@ -46,7 +46,7 @@ def test_the_nodes_of_ranks_are_told_in_blocks(nodes, mapping):
 INIT = "cmd=init pmi_version=1 pmi_subversion=1"
 
 
-def test_a_rank_is_told_what_it_asks_for():
+def test_requests_of_a_rank_are_answered():
     asked = ("cmd=get_maxes", "cmd=get_appnum", "cmd=get_my_kvsname", "cmd=get_universe_size", "cmd=finalize")
     assert replies_to(manager(), INIT, *asked) == [
         "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1",
@@ -64,7 +64,7 @@ def test_another_version_of_the_protocol_is_refused():
     assert not to.initialized
 
 
-def test_what_one_rank_puts_the_others_get():
+def test_values_put_by_one_rank_are_read_by_the_others():
     to = manager()
     put = "cmd=put kvsname=kvs key=a value=x=1#y"
     assert replies_to(to, put) == ["cmd=put_result rc=0 msg=success"]
@@ -87,7 +87,7 @@ def test_what_one_rank_puts_the_others_get():
         ("rubbish", "cmd=error rc=-1 msg=unknown_command_rubbish"),
     ],
 )
-def test_what_cannot_be_answered_is_refused_with_the_reason(line, answer):
+def test_invalid_requests_are_refused_with_the_reason(line, answer):
     assert replies_to(manager(), line) == [answer]
 
 

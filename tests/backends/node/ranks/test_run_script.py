@@ -50,21 +50,21 @@ def script_file(folder: Path, text: str) -> Path:
 
 
 @pytest.mark.parametrize("text", [LOOK, CHILDREN, AT_EXIT, "# coding: latin-1\nprint('\\xe9' == 'é')\n"])
-def test_it_sees_what_it_sees_without(tmp_path, text):
+def test_script_prints_the_same_as_with_plain_python(tmp_path, text):
     script = script_file(tmp_path, text)
     ours, plain = run(script, "-a", "b c"), run(script, "-a", "b c", by=())
     assert ours.stderr == plain.stderr == ""
     assert ours.stdout == plain.stdout != ""
 
 
-def test_a_rank_loads_no_more_than_its_script(tmp_path):
+def test_run_script_imports_no_modules_of_its_own(tmp_path):
     script = script_file(tmp_path, "import sys; print(*sorted(sys.modules))")
     ours, plain = (set(run(script, by=by).stdout.split()) for by in ((RUN_SCRIPT,), ()))
     assert ours - plain <= {"__future__"}
 
 
 @pytest.mark.parametrize("kind", ["folder", "zip", "pyc"])
-def test_what_python_runs_besides_scripts_runs_too(tmp_path, kind):
+def test_folders_zips_and_bytecode_run_too(tmp_path, kind):
     script = script_file(tmp_path, "print(__name__)")
     (tmp_path / "folder").mkdir()
     script.rename(tmp_path / "folder/__main__.py")
@@ -85,7 +85,7 @@ def test_what_python_runs_besides_scripts_runs_too(tmp_path, kind):
         ("import sys; print('x'); sys.exit()", 0, ""),
     ],
 )
-def test_it_ends_with_its_code_and_its_own_frames_alone(tmp_path, text, code, end):
+def test_failing_script_has_the_exit_code_and_traceback_of_plain_python(tmp_path, text, code, end):
     script = script_file(tmp_path, text)
     ours, plain = run(script), run(script, by=())
     assert ours.returncode == plain.returncode == code

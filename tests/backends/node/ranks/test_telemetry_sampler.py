@@ -86,7 +86,7 @@ def sampled(folder: Path, groups: dict[int, int], is_enough: Callable[[dict[int,
     taking.close()
 
 
-def test_what_each_rank_and_all_that_it_has_started_use_is_told(tmp_path, start):
+def test_usage_of_a_rank_includes_its_child_processes(tmp_path, start):
     codes = (BURNS, SLEEPS, WRITES, STARTS_ANOTHER, LEAVES_ANOTHER, STARTS_A_GROUP)
 
     def is_seen(uses: dict[int, RankUse]) -> bool:
@@ -119,7 +119,7 @@ def test_samples_come_at_their_time_and_ever_more_seldom(tmp_path):
     taking.close()
 
 
-def test_nothing_is_sampled_without_a_folder_or_where_it_cannot_be(tmp_path):
+def test_without_a_usable_folder_nothing_is_sampled(tmp_path):
     taking = sampler(plan(tmp_path), first_rank=0)
     assert taking
     taking.close()
@@ -157,7 +157,7 @@ def test_a_torn_line_is_passed_over_wherever_it_is(tmp_path):
     assert [sample.time for sample in record(tmp_path).samples] == [1.0, 3.0]
 
 
-def test_what_came_later_is_found_without_reading_all(tmp_path):
+def test_later_samples_are_found_without_reading_the_whole_file(tmp_path):
     times = [float(time) for time in range(5000)]
     lines(tmp_path, times)
     assert [sample.time for sample in record(tmp_path, after=4990.0).samples] == times[4991:]

@@ -46,7 +46,7 @@ def test_a_process_that_ignores_sigterm_is_killed_after_its_grace_and_not_waited
     assert 0.2 <= time.monotonic() - began < PATIENCE_S / 2
 
 
-def test_where_nothing_is_left_nothing_is_waited_for():
+def test_without_processes_kill_returns_at_once():
     began = time.monotonic()
     termination.kill(list)
     assert time.monotonic() - began < termination.KILL_S / 2

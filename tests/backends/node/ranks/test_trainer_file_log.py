@@ -139,7 +139,7 @@ def test_links_and_pipes_are_not_opened(work):
     assert numbers(work) == []
 
 
-def test_what_one_look_does_not_manage_comes_with_the_next(work):
+def test_rows_beyond_the_time_of_one_update_come_with_the_next(work):
     log = follow(work)
     rows = [{"step": step, "loss": 0.5} for step in range(5000)]
     (work / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
