@@ -20,6 +20,7 @@ from batchai_magics.metrics.grammar.parsed_line import LineKind, ParsedLine
 from batchai_magics.metrics.grammar.row_patterns import Row
 from batchai_magics.metrics.measurement import MetricName, Record
 from batchai_magics.metrics.reading.bar_steps import BarCount, BarSteps, HeldDict, UnplacedDict
+from batchai_magics.metrics.reading.line_placement import FAR, ContextState, PlacedState
 from batchai_magics.metrics.reading.line_plan import LinePlan
 from batchai_magics.metrics.reading.process_lines import ProcessLines
 
@@ -37,7 +38,7 @@ _NEVER_SET = re.compile(
 )
 """Names of measures that no program has as settings."""
 
-OBJECT_KINDS = (LineKind.OBJECT, LineKind.REDRAWN, LineKind.BELOW, LineKind.YEAR)
+_OBJECT_KINDS = (LineKind.OBJECT, LineKind.REDRAWN, LineKind.BELOW, LineKind.YEAR)
 """Lines that need no more of those above than a position."""
 
 Values = list[tuple[MetricName, float]]
@@ -48,7 +49,12 @@ Placed = tuple[int | None, float | None, Values]
 
 @dataclass(slots=True)
 class LineContext:
-    """The position of one process, from the lines that it has printed."""
+    """The position of one process, from the lines that it has printed.
+
+    Between lines that are placed, all but the numbers is in `placed`, as it is at `line`.
+    """
+
+    is_of_file: bool = False  # the process is that of the file, not one whose lines bear a rank
 
     epoch: float | None = None
     step: int | None = None
@@ -67,6 +73,7 @@ class LineContext:
     phase_line: int = -(1 << 30)
     phase_step: int | None = None  # if its heading tells it
     twin: tuple[str, float, str] | None = None  # a number of a phase, alone on the line above
+    twin_number: float = 0
     is_phase_new: bool = False  # nothing was read below its heading
     may_open_settings: bool = False  # its heading, as `val:` in YAML
     table: MetricTable | None = None  # once a line may have been one of a table
@@ -76,40 +83,82 @@ class LineContext:
     month: int = 0  # … and the month of the last one
     lengths: set[tuple[str, bytes]] = field(default_factory=set)  # of counters, by the metric beside them
     bar_steps: BarSteps = field(default_factory=BarSteps)  # of its dicts
+    placed: PlacedState | None = None
+    line: int = 0
+
+    def state_at(self, line: int) -> ContextState:
+        """What is told to the lines behind this one."""
+        return ContextState(
+            self.is_of_file,
+            self.step is not None,
+            self.epoch is not None,
+            self.phase_step is not None,
+            self.is_known,
+            self.is_list,
+            self.phase,
+            self.is_phase_new,
+            self.may_open_settings,
+            self.step_plan,
+            self.twin and (self.twin[0], self.twin[2]),
+            min(line - self.heading_line, FAR),
+            min(line - self.step_line, FAR),
+            min(line - self.phase_line, FAR),
+        )
+
+    def restore(self, state: ContextState, line: int) -> None:
+        """Tell what a state tells that was left at this line."""
+        self.is_known, self.is_list, self.phase = state.is_known, state.is_list, state.phase
+        self.is_phase_new, self.may_open_settings = state.is_phase_new, state.may_open_settings
+        self.step_plan = state.step_plan
+        self.twin = (state.twin[0], self.twin_number, state.twin[1]) if state.twin else None
+        self.heading_line, self.step_line = line - state.to_heading, line - state.to_step
+        self.phase_line = line - state.to_phase
 
     def enter(
         self, plan: LinePlan, line: int, step: int | None, epoch: float | None, numbers: Values
     ) -> Placed | None:
         """The step, epoch and numbers of a line, whose number its process counts; None without any."""
         reading = plan.reading
+        if reading.kind in _OBJECT_KINDS:
+            return self._enter_object(reading.kind, step, epoch, numbers)
+        if reading.kind is LineKind.STEP:
+            return self._enter_step(plan, line, step, epoch, numbers)
+        if reading.kind is LineKind.LOOSE:
+            return self._loose(plan, numbers, line)
         if reading.kind is LineKind.RULE:
             if line - self.heading_line <= _MAX_RULE_GAP:
                 self.heading_line = line
             if reading.is_member and line - self.phase_line <= _MAX_RULE_GAP:
                 self.phase_line = line
-            return None
-        if reading.kind is LineKind.BAR:
+        elif reading.kind is LineKind.BAR:
             self._enter_bar(step, epoch, numbers)
-            return None
-        if reading.kind in (LineKind.HEADING, LineKind.PHASE):
+        else:
             self._enter_heading(reading, step, epoch, line)
-            return None
-        if reading.kind is LineKind.LOOSE:
-            return self._loose(plan, numbers, line)
+        return None
+
+    def _enter_step(
+        self, plan: LinePlan, line: int, step: int | None, epoch: float | None, numbers: Values
+    ) -> Placed:
+        """The step, epoch and new numbers of a step line, or of a bar or a dict with numbers."""
+        reading = plan.reading
         if reading.is_dict and step is None:
             step = self._step_of_bar(plan)
         elif self._is_evaluated(reading, line, step, epoch):
-            self.phase_line = line if reading.is_bar else self.phase_line  # whose next draws are, too
-            epoch = self.epoch if epoch is None else epoch
-            return self.step, epoch, _in_phase(numbers, self.phase or TRAIN)
+            if reading.is_bar:  # whose next draws are, too
+                self.phase_line = line
+            else:
+                self.note_step_line(plan, line)
+            return self.step, self.epoch if epoch is None else epoch, _in_phase(numbers, self.phase or TRAIN)
         else:
             self.note(step, epoch)
         if reading.is_bar:
             numbers = self._new_on_bar(numbers)
             self.heading_line = line  # Lightning's rich bar goes on below
+        elif not plan.is_of_bar:
+            self.note_step_line(plan, line)
         return step, self.epoch if epoch is None else epoch, numbers
 
-    def enter_object(self, kind: LineKind, step: int | None, epoch: float | None, numbers: Values) -> Placed:
+    def _enter_object(self, kind: LineKind, step: int | None, epoch: float | None, numbers: Values) -> Placed:
         """The position and the new numbers of a line that needs no context but that of its bar."""
         if kind is LineKind.YEAR:
             (_, year), (_, month) = numbers
@@ -138,21 +187,6 @@ class LineContext:
             return epoch is not None and line - self.phase_line <= _MAX_PHASE_GAP
         is_of_epoch = epoch in (None, self.epoch)  # unlike the next bar of training
         return reading.is_bar and is_of_epoch and step < self.step and line - self.phase_line == 1
-
-    def enter_member(self, plan: LinePlan, line: int) -> bool:
-        """Enter a line at the position above: a number of the block right above it, which has no phase.
-
-        Whether it is one.
-        """
-        if plan.reading.kind is LineKind.BELOW:
-            self.note(self.step, self.epoch)
-            return True
-        if self.phase is not None or line - self.heading_line > (_MAX_LIST_GAP if self.is_list else _MAX_GAP):
-            return False
-        if self._may_be_setting(plan):
-            return False
-        self.heading_line, self.twin = line, None
-        return True
 
     def enter_row(self, line: bytes, number: int) -> Row | None:
         """The step, the epoch and the numbers that a line of a table completes; None for other lines."""
@@ -191,6 +225,11 @@ class LineContext:
         if epoch is not None:
             self.epoch = epoch
         self.step = step
+
+    def note_step_line(self, plan: LinePlan, line: int) -> None:
+        """Let the lines right below know a step line, if it bears no other rank than its file."""
+        if self.is_of_file:
+            self.step_line, self.step_plan = line, plan
 
     def count_of(self, reading: ParsedLine) -> int | None:
         """What the bar that was just drawn shows, if it is a bar of training."""
@@ -394,7 +433,8 @@ class LineContext:
 class RankContexts:
     """What the lines of one stream have told, for each of its processes."""
 
-    def __init__(self) -> None:
+    def __init__(self, file_rank: int | None) -> None:
+        self._file_rank = file_rank
         self._by_rank: dict[int | None, LineContext] = {}
         self.open_tables: set[int | None] = set()  # of the grammar, by rank
         self.held: dict[int | None, HeldDict] = {}  # by the rank that printed it
@@ -432,14 +472,22 @@ class RankContexts:
         return row
 
     def of(self, rank: int | None) -> LineContext:
-        """The state of one process."""
-        state = self._by_rank.get(rank)
-        if state is None:
+        """The context of one process."""
+        context = self.between_lines(rank)
+        if context.placed:
+            context.restore(context.placed.state, context.line)
+            context.placed = None
+        return context
+
+    def between_lines(self, rank: int | None) -> LineContext:
+        """The context of one process, of which `placed` may have all but the numbers."""
+        context = self._by_rank.get(rank)
+        if context is None:
             if len(self._by_rank) >= _MAX_RANKS:
                 self._by_rank.clear()
                 self.open_tables.clear()
-            state = self._by_rank[rank] = LineContext()
-        return state
+            context = self._by_rank[rank] = LineContext(is_of_file=rank == self._file_rank)
+        return context
 
 
 def _in_phase(numbers: Values, phase: str) -> Values:

@@ -44,13 +44,12 @@ class PlanLines:
 
     `rank` is that of all lines, as it always is if they are not simple; None if they have several or none.
     `texts` has what is before each line, and its groups. `next_index` is that of the first line which was not
-    read in its turn, `kept` are the indices of those with numbers to keep. `stamps` are the times that lines
-    in glog's form tell in other forms.
+    read in its turn. `stamps` are the times that lines in glog's form tell in other forms.
     """
 
     __slots__ = (
-        "ends", "epochs", "kept", "lines", "next_index", "plan", "rank", "ranks", "rows", "stamps", "steps",
-        "texts", "times", "values",
+        "_renamed", "ends", "epochs", "lines", "next_index", "own_kept", "plan", "rank", "ranks", "rows",
+        "stamps", "steps", "texts", "times", "values",
     )  # fmt: skip
 
     steps: list[int | None]
@@ -67,7 +66,8 @@ class PlanLines:
         self.ranks: list[int | None] = []
         self.rank: int | None = None
         self.next_index = 0
-        self.kept: list[int] = []
+        self.own_kept: list[int] = []  # indices of lines with numbers to keep
+        self._renamed: dict[tuple[MetricName, ...], list[int]] = {}  # and of those whose metrics are others
 
     def add(self, rows: Sequence[int], texts: list[bytes], ranks: list[int | None]) -> None:
         """Add lines that follow those that are there."""
@@ -85,32 +85,46 @@ class PlanLines:
         """What the step of each line is out of."""
         return self._column(self.plan.layout.total)
 
+    def keep(self, indices: Sequence[int], metrics: tuple[MetricName, ...]) -> None:
+        """Keep the numbers of lines, which are those of the plan or of other metrics."""
+        if metrics is self.plan.metrics:
+            self.own_kept += indices
+        else:
+            self._renamed.setdefault(metrics, []).extend(indices)
+
     @property
-    def kept_lines(self) -> LineColumns:
-        """The lines with numbers to keep."""
+    def kept(self) -> Iterator[tuple[tuple[MetricName, ...], Sequence[int]]]:
+        """The metrics of the numbers to keep, and the indices of their lines."""
+        if self.own_kept and self.plan.metrics:
+            yield self.plan.metrics, self.own_kept
+        yield from self._renamed.items()
+
+    def lines_at(self, indices: Sequence[int], metrics: tuple[MetricName, ...]) -> LineColumns:
+        """Some of the lines, whose numbers are those of these metrics."""
         lists = (self.rows, self.steps, self.epochs, self.ranks, self.ends, self.times, *self.values)
         columns = [*map(Column, lists)]
-        if len(self.kept) < len(self.rows):
-            columns = [column.take(self.kept) for column in columns]
-        return LineColumns.at_steps(self.plan.metrics, *columns)
+        if len(indices) < len(self.rows):
+            columns = [column.take(indices) for column in columns]
+        return LineColumns.at_steps(metrics, *columns)
 
     def measurements(self) -> Iterator[tuple[int, list[Record]]]:
         """The numbers to keep of each line, and its row."""
-        for index in self.kept:
-            place = (
-                self.steps[index],
-                self.epochs[index],
-                self.ranks[index],
-                self.ends[index],
-                self.times[index],
-            )
-            yield (
-                self.rows[index],
-                [
-                    measurement((name, column[index], unit, *place, phase))
-                    for (name, unit, phase), column in zip(self.plan.metrics, self.values, strict=True)
-                ],
-            )
+        for metrics, indices in self.kept:
+            for index in indices:
+                place = (
+                    self.steps[index],
+                    self.epochs[index],
+                    self.ranks[index],
+                    self.ends[index],
+                    self.times[index],
+                )
+                yield (
+                    self.rows[index],
+                    [
+                        measurement((name, column[index], unit, *place, phase))
+                        for (name, unit, phase), column in zip(metrics, self.values, strict=True)
+                    ],
+                )
 
     def numbers(self, index: int) -> list[tuple[MetricName, float]]:
         """The numbers of a line."""

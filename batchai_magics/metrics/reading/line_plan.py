@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import eq
 
-from batchai_magics.metrics.grammar.metric_names import TRAIN, has_inner_phase, in_phase, split_phase
+from batchai_magics.metrics.grammar.metric_names import TRAIN, has_inner_phase, in_phase
 from batchai_magics.metrics.grammar.parsed_line import LineKind, NamedNumber, ParsedLine, Span
 from batchai_magics.metrics.grammar.plain_lines import has_decimal_commas, is_undecided
 from batchai_magics.metrics.grammar.position_grammar import count
@@ -65,8 +65,7 @@ class LinePlan:
     """What the groups of a layout mean on lines whose names have these digits.
 
     `is_simple`: a line depends on nothing but the epoch above it. `is_of_bar`: it is a printed dict whose
-    step only a bar tells. `is_member`: it is one number of a block, in the phase of that, or stands below
-    its position.
+    step only a bar tells. `is_beside_bar`: it is one of these or a bar.
     `length_of`: the metric of training beside the step and its total; empty if a line has not all three.
     """
 
@@ -76,7 +75,7 @@ class LinePlan:
     converters: tuple[Callable[[bytes], float], ...]
     is_simple: bool
     is_of_bar: bool
-    is_member: bool
+    is_beside_bar: bool
     length_of: str
 
     @classmethod
@@ -89,17 +88,16 @@ class LinePlan:
             for each in reading.numbers
         )
         is_step = reading.kind is LineKind.STEP
+        is_dict = reading.is_dict and reading.step is None
         is_placed = layout.step >= 0 and not reading.is_bar
-        is_of_block = reading.kind is LineKind.LOOSE and reading.is_member and len(metrics) == 1
-        is_member = is_of_block and not split_phase(metrics[0].name)[0]
         return cls(
             layout,
             reading,
             metrics,
             tuple(converters),
             is_simple=is_placed if is_step else reading.kind is LineKind.OBJECT,
-            is_of_bar=reading.is_dict and reading.step is None and is_step,
-            is_member=(is_member or reading.kind is LineKind.BELOW) and layout.clock.glog_at < 0,
+            is_of_bar=is_dict and is_step,
+            is_beside_bar=is_dict or reading.is_bar or reading.kind is LineKind.BAR,
             length_of=name_of_training(metrics) if layout.total >= 0 else "",
         )
 
@@ -193,7 +191,7 @@ def plan_of_rows(pattern: RowPattern) -> LinePlan:
         (float,) * len(pattern.numbers),
         is_simple=True,
         is_of_bar=False,
-        is_member=False,
+        is_beside_bar=False,
         length_of="",
     )
 

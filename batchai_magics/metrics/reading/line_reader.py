@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate, chain
 from operator import attrgetter, eq, itemgetter
+from typing import Any
 
 from batchai_magics.metrics.grammar.parsed_line import LineKind
 from batchai_magics.metrics.grammar.prefix_grammar import row_begin, row_start
@@ -23,25 +24,18 @@ from batchai_magics.metrics.measurement import (
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable
 from batchai_magics.metrics.reading.bar_steps import BarCount, HeldDict, UnplacedDict
 from batchai_magics.metrics.reading.line_context import (
-    OBJECT_KINDS,
     LineContext,
     Placed,
     RankContexts,
     Values,
 )
 from batchai_magics.metrics.reading.line_groups import MAX_TABLE_LINE_BYTES, Block, PlanLines, ranks_of
+from batchai_magics.metrics.reading.line_placement import SpecialLine
 from batchai_magics.metrics.reading.line_plan import Groups, LinePlan, name_of_training, plan_of_rows
 from batchai_magics.metrics.reading.line_splitter import Lines
+from batchai_magics.metrics.reading.placement_cache import PlacementCache
 from batchai_magics.metrics.reading.plan_cache import PlanCache, SkeletonPlans
 from batchai_magics.metrics.reading.prefix_patterns import printed_time
-from batchai_magics.metrics.reading.repeated_lines import (
-    NotAlikeError,
-    Placements,
-    Repeat,
-    RepeatedColumns,
-    may_repeat,
-    repeats_in,
-)
 from batchai_magics.metrics.reading.run_facts import facts_of
 from batchai_magics.metrics.reading.timestamps import (
     WriteClock,
@@ -62,7 +56,7 @@ class LineReader:
 
     def __init__(self, contexts: RankContexts, rank: int | None) -> None:
         self.plans = PlanCache()
-        self._rank, self._contexts = rank, contexts
+        self._contexts, self._placements = contexts, PlacementCache()
         self._lines = Lines([], (), rank, 0)  # of the block
         self._clock: WriteClock | None = None
         self._single: list[tuple[int, Sequence[Record]]] = []  # records by the rows that give them
@@ -71,7 +65,7 @@ class LineReader:
         self._unplaced: list[tuple[int, UnplacedDict]] = []
         self._last_text = b""  # of the lines read before
         self._begins: list[int] = []  # of the lines, once they are asked for
-        self._more_groups: list[PlanLines] = []  # rows of tables; lines whose metrics are others
+        self._more_groups: list[PlanLines] = []  # rows of tables
 
     def read(self, lines: Lines, clock: WriteClock | None) -> Collection[Record]:
         """Read lines, the next of their file."""
@@ -117,14 +111,14 @@ class LineReader:
     def _records_of(self, groups: Sequence[PlanLines]) -> Collection[Record]:
         """What was read: columns of a long block, else records, as a log that grows gives them."""
         single = [*self._new_lengths(groups), *self._single]
-        kept = [group for group in groups if group.kept and group.plan.metrics] + self._more_groups
+        kept = [*groups, *self._more_groups]
         table = _in_columns(single, kept) if len(self._lines.texts) >= _MANY_LINES else None
         return _in_order(single, kept) if table is None else table
 
     def _new_lengths(self, groups: Sequence[PlanLines]) -> list[tuple[int, Sequence[Record]]]:
         """How far the counters go with which numbers of training were kept, unless that was told."""
         for group in groups:
-            if group.kept and group.plan.length_of:
+            if group.own_kept and group.plan.length_of:
                 self._note_lengths(group)
         told = list[tuple[int, Sequence[Record]]]()
         for fact in sorted(self._lengths, key=attrgetter("offset")):
@@ -140,7 +134,7 @@ class LineReader:
         name, totals, ranks = group.plan.length_of, group.totals, group.ranks
         lengths = {*zip(ranks, totals, strict=True)}
         news = {length for length in lengths if self._contexts.of(length[0]).is_news((name, length[1]))}
-        for index in group.kept if news else ():
+        for index in group.own_kept if news else ():
             rank, total = ranks[index], totals[index]
             if (rank, total) in news:
                 news.remove((rank, total))
@@ -163,15 +157,9 @@ class LineReader:
         """Read lines in their order; between lines without a rank, those of each rank on their own."""
         tables, are_ranked, end = self._contexts.open_tables, False, 0
         waiting = defaultdict[int | None, list[PlanLines]](list)  # one entry for each line
-        repeats = self._repeats(owners)
         for row, owner in enumerate(owners):
             if row < end:
                 continue
-            if row in repeats:
-                self._enter_planned(waiting)
-                end = self._enter_repeat(owners, repeats[row])
-                if row < end:
-                    continue
             if tables or isinstance(owner, SkeletonPlans):
                 self._enter_planned(waiting)
                 end = self._enter_rows(owners, row)
@@ -183,39 +171,6 @@ class LineReader:
                     are_ranked = not are_ranked
                 waiting[owner.rank].append(owner)
         self._enter_planned(waiting)
-
-    def _repeats(self, owners: Sequence[Owner]) -> dict[int, Repeat]:
-        """The stretches of lines that repeat and may be placed alike, by the row of their second period."""
-        if self._lines.ranks is not None or self._lines.rank != self._rank:
-            return {}
-        return {
-            each.begin + each.size: each
-            for each in repeats_in(owners)
-            if each.size > 1 and all(map(_may_repeat, owners[each.begin : each.begin + each.size]))
-        }
-
-    def _enter_repeat(self, owners: Sequence[Owner], repeat: Repeat) -> int:
-        """Enter lines that repeat from the second period on, but for the last; gives the row behind them.
-
-        Some are left if they are not placed alike.
-        """
-        begin, size, lines = repeat.begin + repeat.size, repeat.size, self._lines
-        groups = [owner if isinstance(owner, PlanLines) else None for owner in owners[begin : begin + size]]
-        if self._contexts.open_tables or self._contexts.held:
-            return begin
-        context, plans = self._contexts.of(lines.rank), [group.plan if group else None for group in groups]
-        try:
-            placements = Placements(context, plans, lines.first + begin, has_rank=lines.rank is not None)
-        except NotAlikeError:
-            return begin
-        self._enter_planned({lines.rank: [*filter(None, groups)] * placements.lead})
-        columns = RepeatedColumns(groups, repeat.periods - 2 - placements.lead, placements.before)
-        if not columns.are_distinct(placements.distinct):
-            return begin + placements.lead * size
-        self._more_groups += columns.place(placements.lines)
-        end = begin + (repeat.periods - 2) * size
-        placements.leave(context, lines.first + end, columns.last)
-        return end
 
     def _enter_planned(self, waiting: dict[int | None, list[PlanLines]]) -> None:
         """Enter the lines of each rank; those of one plan that follow each other at once."""
@@ -233,40 +188,84 @@ class LineReader:
 
     def _enter_each(self, owners: Sequence[PlanLines], begin: int) -> int:
         """Enter lines one by one, up to those that are entered at once; gives the place of these."""
-        contexts, first = self._contexts, self._lines.first
-        rank, context = owners[begin].rank, contexts.of(owners[begin].rank)
-        for place in range(begin, len(owners)):
-            if contexts.held:
-                return place
-            group = owners[place]
-            plan, index = group.plan, group.next_index
-            if group.rank is None and group.ranks[index] != rank:
-                rank, context = group.ranks[index], contexts.of(group.ranks[index])
-            if plan.is_simple:
-                self._enter_simple_line(group, index, context)
-            elif plan.is_member and rank is None and context.enter_member(plan, first + group.rows[index]):
-                group.steps[index], group.epochs[index] = context.step, context.epoch
-                group.kept.append(index)
-            elif owners[place + 1 : place + 2] == [group]:
-                return place
-            else:
-                self._enter(group, index)
-                context = contexts.of(rank)
-            group.next_index = index + 1
-        return len(owners)
+        place = begin
+        while place < len(owners) and not self._contexts.held:
+            group, end = owners[place], place
+            if not group.plan.is_beside_bar:
+                end = self._place(group.ranks[group.next_index], owners, place)
+            if end == place:
+                if owners[place + 1 : place + 2] == [group]:
+                    break
+                self._enter(group, group.next_index)
+                group.next_index += 1
+                end += 1
+            place = end
+        return place
 
-    def _enter_simple_line(self, group: PlanLines, index: int, context: LineContext) -> None:
-        """Keep the numbers of a simple line, and let those below know its position."""
-        plan, step = group.plan, group.steps[index]
-        if group.epochs[index] is None and plan.reading.kind is LineKind.STEP:
-            group.epochs[index] = context.epoch
-        context.note(step, group.epochs[index])
-        if group.ranks[index] == self._rank:
-            context.step_line, context.step_plan = group.lines.first + group.rows[index], plan
-        if plan.layout.clock.glog_at < 0:
-            group.kept.append(index)
+    def _place(self, rank: int | None, owners: Sequence[PlanLines], begin: int) -> int:
+        """Keep the numbers of a rank's lines that are placed as others were; gives the place behind them."""
+        lines, context, group = self._lines, self._contexts.between_lines(rank), owners[begin]
+        at = self._own_number(lines, group.rows[group.next_index], rank) - 1
+        state = self._placements.state_of(context, at)
+        step_above, epoch_above, step_of_phase = context.step, context.epoch, context.phase_step
+        first = lines.first
+        for place in range(begin, len(owners)):
+            group = owners[place]
+            index, row = group.next_index, group.rows[group.next_index]
+            if group.ranks[index] != rank:
+                break
+            number = first + row if rank is None else self._own_number(lines, row, rank)
+            if number - at != 1:
+                state, at = self._placements.further_below(state, number - 1 - at), number - 1
+            placement = state.placements.get(group.plan) or self._placements.find(state, group.plan)
+            if placement is None:
+                break
+            numbers: Any = (
+                None,
+                group.steps[index],
+                group.epochs[index],
+                step_above,
+                epoch_above,
+                step_of_phase,
+            )
+            step, epoch, step_below, epoch_below, phase_below, is_own, special, state_below = placement
+            if special and not self._is_alike(special, group, index, epoch_above):
+                break
+            step_above, epoch_above = numbers[step_below], numbers[epoch_below]
+            step_of_phase = numbers[phase_below]
+            if is_own:
+                group.steps[index], group.epochs[index] = numbers[step], numbers[epoch]
+                group.own_kept.append(index)
+            elif special and special.metrics is not None:
+                group.steps[index], group.epochs[index] = numbers[step], numbers[epoch]
+                self._keep(group, [index], special.metrics)
+            if rank is not None and state_below.is_of_block:
+                self._contexts.lines.touch(rank, first + row, lines)
+            state, at = state_below, number
+            group.next_index = index + 1
         else:
-            self._keep(group, [index])
+            place = len(owners)
+        context.placed, context.line = state, at
+        context.step, context.epoch, context.phase_step = step_above, epoch_above, step_of_phase
+        return place
+
+    def _is_alike(
+        self, special: SpecialLine, group: PlanLines, index: int, epoch_above: float | None
+    ) -> bool:
+        """Whether a line is placed as others were, by its numbers; notes those that others may repeat."""
+        context = self._contexts.between_lines(group.ranks[index])
+        step, epoch = group.steps[index], group.epochs[index]
+        if special.is_of_new_epoch and epoch == epoch_above:
+            return False
+        if special.is_redrawn:
+            at = epoch_above if epoch is None else epoch, step
+            if context.reported_at == at:
+                return False
+            context.reported_at = at
+            context.reported = {metric.name: value for metric, value in group.numbers(index)}
+        if special.is_twin:
+            context.twin_number = group.values[0][index]
+        return True
 
     def _enter_rows(self, owners: Sequence[Owner], row: int) -> int:
         """Read rows from a line on that look like some above in an open table; gives the row behind them."""
@@ -304,7 +303,7 @@ class LineReader:
         """Enter rows of the open table, and keep their numbers."""
         context = self._contexts.of(self._lines.rank)
         group.convert(self._clock)
-        group.kept = [*range(len(group.rows))]
+        group.keep(range(len(group.rows)), group.plan.metrics)
         last_epoch = group.epochs[-1]
         context.note(group.steps[-1], last_epoch)
         if group.plan.layout.epoch < 0:
@@ -375,23 +374,19 @@ class LineReader:
     def _note(self, group: PlanLines, index: int, context: LineContext) -> None:
         """Let the lines below know the position of a simple line."""
         context.note(group.steps[index], group.epochs[index])
-        self._note_step_line(group, index)
+        context.note_step_line(group.plan, group.lines.first + group.rows[index])
 
-    def _note_step_line(self, group: PlanLines, index: int) -> None:
-        """Let the lines right below know a step line, if it bears no other rank than its file."""
-        if group.ranks[index] == self._rank:
-            context = self._contexts.of(self._rank)
-            context.step_line, context.step_plan = group.lines.first + group.rows[index], group.plan
-
-    def _keep(self, group: PlanLines, indices: Sequence[int]) -> None:
+    def _keep(
+        self, group: PlanLines, indices: Sequence[int], metrics: tuple[MetricName, ...] | None = None
+    ) -> None:
         """Keep the numbers of lines, with the times that lines above help to tell."""
         clock = group.plan.layout.clock
         if clock.glog_at >= 0:
-            years = (self._contexts.of(rank).year for rank in {*group.ranks})
+            years = (self._contexts.between_lines(rank).year for rank in {*group.ranks})
             is_told = self._clock or clock.has_glog_year or any(group.stamps) or any(years)
             for index in indices if is_told else ():
                 group.times[index] = self._time(group, index)
-        group.kept += indices
+        group.keep(indices, metrics or group.plan.metrics)
 
     def _release_before(self, group: PlanLines, run: slice) -> None:
         """Release the numbers of dicts that are held, in front of the next step line of their ranks."""
@@ -550,11 +545,7 @@ class LineReader:
 
     def _placed(self, group: PlanLines, index: int, numbers: Values) -> tuple[list[Record], Placed | None]:
         """The numbers that waited for a line, and its own, as far as something places them."""
-        told = group.steps[index], group.epochs[index], numbers
-        if group.plan.reading.kind in OBJECT_KINDS:
-            context = self._contexts.of(group.ranks[index])
-            return [], context.enter_object(group.plan.reading.kind, *told)
-        return self._enter_line(group, index, told)
+        return self._enter_line(group, index, (group.steps[index], group.epochs[index], numbers))
 
     def _records_at(self, group: PlanLines, index: int, placed: Placed) -> list[Record]:
         """The numbers of a line at their position; none yet if they wait for a bar."""
@@ -588,8 +579,6 @@ class LineReader:
             above = group.lines.texts[row - 1] if row else self._last_text
             context.step_line += _MEMBER.match(above, row_begin(above)) is not None
         position = context.enter(plan, own_number, *told)
-        if reading.kind is LineKind.STEP and not (reading.is_bar or plan.is_of_bar):
-            self._note_step_line(group, index)
         if rank is not None:
             self._touch(group, index, own_number)
         before = self._released(group, index) if reading.is_bar or self._contexts.held else []
@@ -646,7 +635,8 @@ class LineReader:
             return group.times[index]
         stamp = group.stamps[index]
         if stamp is None:
-            text, context = group.lines.texts[group.rows[index]], self._contexts.of(group.ranks[index])
+            text = group.lines.texts[group.rows[index]]
+            context = self._contexts.between_lines(group.ranks[index])
             stamp = parse_glog_timestamp(text[glog_at:], context.year_for)
         return wall_time(stamp, self._clock.at(group.ends[index]) if self._clock else None)
 
@@ -655,11 +645,6 @@ def printed_at(lines: Lines, row: int, clock: WriteClock | None) -> float | None
     """When a line was printed, as far as its prefixes, its tag or the clock tell it."""
     stamp = printed_time(lines.texts[row]) or lines.stamp_at(row)
     return wall_time(stamp, clock.at(lines.ends[row]) if clock else None)
-
-
-def _may_repeat(owner: Owner) -> bool:
-    """Whether a line with this owner is placed as its like of another period."""
-    return owner is None or (isinstance(owner, PlanLines) and may_repeat(owner.plan))
 
 
 def _in_order(single: Iterable[tuple[int, Sequence[Record]]], groups: Iterable[PlanLines]) -> list[Record]:
@@ -681,14 +666,15 @@ def _in_columns(
             metrics = tuple([MetricName(each.name, each.unit, each.phase) for each in line])
             alone[metrics].append((row, line))
     if rows:
-        kept = chain.from_iterable(map(group.rows.__getitem__, group.kept) for group in groups)
+        kept = (group.rows[index] for group in groups for _, indices in group.kept for index in indices)
         if len({*rows}) < len(rows) or not {*rows}.isdisjoint(kept):
             return None
     parts = defaultdict[tuple[MetricName, ...], list[LineColumns]](list)
     for metrics, lines in alone.items():
         parts[metrics].append(LineColumns.of(metrics, sorted(lines, key=itemgetter(0))))
     for group in groups:
-        parts[group.plan.metrics].append(group.kept_lines)
+        for metrics, indices in group.kept:
+            parts[metrics].append(group.lines_at(indices, metrics))
     columns = [*map(LineColumns.joined, parts.values())]
     count = 1 + max((*(row for row, _ in facts), *(part.rows[-1] for part in columns)), default=-1)
     return MeasurementTable(columns, sorted(facts, key=itemgetter(0)), count)

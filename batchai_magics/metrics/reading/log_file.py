@@ -27,7 +27,7 @@ class LogFile:
         self._splitter = LineSplitter()
         self._returns = ReturnLabels()
         self._held = b""  # a carriage return at the end: it is a line's end, or half of one
-        self.contexts = RankContexts()
+        self.contexts = RankContexts(rank)
         self._streams = TaggedStreams(rank, are_blanks_of_tags=bool(patterns))
         self._reader = LineReader(self.contexts, rank)
         self._line_count = 0
