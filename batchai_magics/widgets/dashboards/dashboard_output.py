@@ -83,6 +83,7 @@ class LiveDashboard(LiveOutput, DashboardOutput):
         A page that says hello later gets the live view back.
         """
         if not (self.view.has_page or self.view.is_removed or self._is_hello_pending):
+            wait_for(lambda: not self.model.is_behind)  # the notebook keeps what is read by now
             self._is_awaiting_page = True
             self.freeze()
 

@@ -12,11 +12,12 @@ from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.listed_job import MAX_INTERVAL_S
 from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.display import HELLO_S
+from batchai_magics.widgets.dashboards.jobs_dashboard import MAX_READS
 from tests.patience import PATIENCE_S
 from tests.threads import join_all, package_threads
 from tests.widgets.core.recorded_page import say, turns
 from tests.widgets.dashboards.opened_dashboards import KINDS, WIDGET, opened, sent, subject
-from tests.widgets.scripted_cluster import JOB, NodeState
+from tests.widgets.scripted_cluster import JOB, ExecutionState, NodeState
 from tests.widgets.scripted_job import step_line
 
 
@@ -187,6 +188,22 @@ def test_view_without_a_page_is_frozen_and_becomes_live_again_after_a_hello(
     turns(publisher, clock, 1)
     assert WIDGET in page.shown[shown.id]
     assert publisher.outputs() == [shown]
+
+
+def test_a_list_of_jobs_without_a_page_is_frozen_when_all_logs_of_ended_jobs_are_read(
+    publisher, clock, place, page
+):
+    for number in range(3 * MAX_READS):
+        place.run(f"ended{number}", ExecutionState.SUCCEEDED, rates=[100])
+    shown = opened(publisher, place, page, "jobs")
+    clock.now += HELLO_S
+
+    def wait_for(is_met):
+        turns(publisher, clock, 1)
+        return is_met()
+
+    shown.on_cell_end(wait_for)
+    assert page.shown[shown.id]["text/plain"].count("images/sec 100") == 3 * MAX_READS
 
 
 @pytest.mark.parametrize(("ui", "kinds"), [("auto", {"text/html", "text/plain"}), ("widget", {WIDGET})])
