@@ -49,3 +49,15 @@ def test_a_sweep_is_shown_below_its_cell(run, shell, capsys):
     shown = capsys.readouterr().out
     assert all(text in shown for text in ("2 trials", "lr-t1", "lr-t2", "%batchai sweep show -n lr"))
     run("sweep.wait()")
+
+
+def test_a_sweep_that_has_ended_is_shown_with_its_end_at_once(run, shell, capsys, tmp_path):
+    go = tmp_path / "go"
+    wait = f"import os, time\nwhile not os.path.exists({str(go)!r}):\n    time.sleep(0.05)\n"
+    run(f"{CELL.format(options='')}{wait}")
+    assert "running" in repr(run("sweep"))
+    go.touch()
+    run("sweep.wait()")
+    capsys.readouterr()
+    run("sweep")
+    assert "2 trials: 2 succeeded" in capsys.readouterr().out

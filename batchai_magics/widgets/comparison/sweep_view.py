@@ -37,6 +37,7 @@ MAX_SAVED = 20  # trials in a saved notebook: the best ones
 MAX_CAUSES = 3  # of failures in a saved notebook
 ROWS_PER_MESSAGE = 300  # about 100 KB
 READ_S = 0.3  # for metrics of trials, per poll
+MAX_WAIT_S = 20.0  # for the end of a sweep that has ended
 INTERVAL_S = 1.0  # between two polls
 RUNNING_INTERVAL_S = 5.0  # between two reads of a running trial's metrics
 CURVE_POINTS, CURVE_DIGITS = 16, 4  # of a trial's metric, for its sparkline
@@ -475,6 +476,8 @@ class SweepStream(DashboardStream):
 def show(sweep: Sweep, publisher: Publisher, open_jobs: OpenJobs, *, ui: str) -> None:
     """Shows a sweep beneath the cell, and takes its steps until it has ended; `ui` as for a comparison."""
     key, model = shared_model(sweep, publisher, is_whole=ui == "text")
+    if ui == "text" and sweep.state != RUNNING:  # a terminal would print the end later, between other outputs
+        publisher.wait_for(lambda: model.is_over, MAX_WAIT_S)
 
     def make_view() -> SweepStream:
         work = publisher.run_in_background
