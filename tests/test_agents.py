@@ -134,7 +134,7 @@ def failed(folder, environ):
     return dict(zip((*names, "summary", "few", "no_metric", "rows"), results, strict=True))
 
 
-def test_without_leave_the_agent_can_only_read_files_of_its_own(folder, environ):
+def test_agent_without_permission_to_submit_can_only_read(folder, environ):
     agent = Agent(folder, environ)
     refused, of_system, missing, endless = agent.do(
         ("submit", {"command": ["train.py"], "token": ""}),
@@ -166,7 +166,7 @@ def test_the_end_of_a_job_is_told_with_the_process_that_failed_first_and_its_las
     assert "rank 1 is out of data" in failure["last_lines"]["stderr.txt"]
 
 
-def test_a_log_is_data_without_secrets_and_control_characters(failed):
+def test_log_is_returned_as_data_without_secrets_and_control_characters(failed):
     head, end, one = failed["head"], failed["end"], failed["of_rank"]
     assert head["notice"] == NOTICE
     assert (head["offset"], head["next_offset"]) == (0, 1000)

@@ -70,7 +70,7 @@ def test_a_wrong_line_goes_to_stderr_with_exit_code_2(capsys):
     assert "Traceback" not in told.err
 
 
-def test_debug_shows_where(capsys):
+def test_debug_shows_the_traceback(capsys):
     assert main(["job", "list", "--debug", "-w", "nowhere"]) == 3
     assert "Traceback" in capsys.readouterr().err
 
@@ -139,7 +139,7 @@ def test_a_failed_job_gives_its_exit_code_to_wait_and_is_shown_in_short(home, tm
     assert of_az["executionInfo"]["exitCode"] == 3
 
 
-def test_a_choice_of_the_session_has_no_place_in_the_shell(capsys, monkeypatch):
+def test_use_on_a_shell_fails_and_names_the_variables_to_export(capsys, monkeypatch):
     assert main(["use", "-w", "mine", "-c", "big"]) == 2
     assert "export BATCHAI_WORKSPACE=mine BATCHAI_CLUSTER=big`" in capsys.readouterr().err
     monkeypatch.setenv("BATCHAI_WORKSPACE", "mine")

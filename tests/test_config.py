@@ -105,7 +105,7 @@ def test_a_backends_settings_stand_below_its_name(file):
     assert (own.core_quota, own.disk_grace_s, own.idle_s) == (5, 0.5, 300)
 
 
-def test_what_stood_among_the_general_settings_is_still_read(file):
+def test_backend_settings_among_general_settings_are_still_read(file):
     file.write_text("core_quota: 5\nidle_s: 6\nlocal:\n  idle_s: 7\n")
     assert load({}, path=file).for_backend(LocalSettings).core_quota == 5
     assert load({}, path=file).for_backend(LocalSettings).idle_s == 7
@@ -194,7 +194,7 @@ def test_a_folder_is_no_file(tmp_path):
         load({}, path=tmp_path)
 
 
-def test_what_is_saved_is_read_again_beside_what_was_there(file):
+def test_saved_settings_are_read_with_the_existing_ones(file):
     file.write_text("# mine\nworkspace: old  # a note\nexperiment: kept\n")
     save({"workspace": "it's: new", "cluster": "big"}, {"BATCHAI_CONFIG": str(file)})
     settings = load({}, path=file)
@@ -286,6 +286,6 @@ def test_named_pipe_as_settings_file_is_refused_at_once(tmp_path):
         load({}, path=file)
 
 
-def test_a_device_without_an_end_is_no_file_of_settings():
+def test_endless_device_is_refused_as_a_settings_file():
     with pytest.raises(UsageError, match="larger than 1 MiB"):
         load({}, path=Path("/dev/zero"))

@@ -39,7 +39,7 @@ def test_no_error_steers_the_terminal_that_shows_it():
     assert error._render_traceback_() == [f"NotFoundError: {error}"]
 
 
-def test_all_problems_are_listed_and_one_is_not_called_many():
+def test_all_problems_are_listed_and_counted():
     error = SpecError([Problem("a.b", "is wrong", "mend it"), Problem("", "is empty")], what="the file")
     assert str(error).splitlines() == [
         "the file has 2 problems:",

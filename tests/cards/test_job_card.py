@@ -94,7 +94,7 @@ def test_a_list_tells_why_a_job_failed():
         "StopConditionNotChecked",
     ],
 )
-def test_what_a_job_that_succeeded_has_to_say_is_on_its_card(code: str):
+def test_card_shows_the_warnings_of_a_succeeded_job(code: str):
     errors = [ErrorDetail(code=code, message="none of the 2 processes joined the MPI of this job")]
     card = JobOverview(resource(ExecutionState.SUCCEEDED, exit_code=0, errors=errors), NOW)
     assert "  warning: none of the 2 processes joined the MPI of this job" in to_text(card).splitlines()
@@ -172,7 +172,7 @@ def test_the_clock_of_a_card_stops_with_its_job():
     assert JobOverview(replace(waited, execution=began), NOW).elapsed == "2:03"
 
 
-def test_the_nodes_of_a_job_that_ended_are_others_business():
+def test_card_of_an_ended_job_does_not_show_nodes():
     counts = NodeStateCounts(idle_node_count=2)
     assert "nodes" not in JobOverview(resource(ExecutionState.SUCCEEDED), NOW, counts=counts).details
     assert JobOverview(resource(), NOW, counts=NodeStateCounts()).details["nodes"] == "none yet"

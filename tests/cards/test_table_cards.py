@@ -39,7 +39,7 @@ def html_of(place, **more):
     return jobs_card.to_html(jobs(place, **more), listed(place, **more))
 
 
-def test_a_cluster_tells_its_nodes_and_for_how_long_they_are_so(place):
+def test_cluster_card_has_node_counts_and_the_age_of_each_state(place):
     text = table_card_text(cluster(place))
     assert "[steady] nc6   Standard_NC6 · 4 nodes · fixed size" in text
     assert "\n  1 preparing, 1 idle, 2 running\n" in text
@@ -108,7 +108,7 @@ def test_a_node_has_the_colour_of_its_state(place, state, colour):
     assert card_parts.badge(state.value, colour) in cluster_card.to_html(card)
 
 
-def test_auto_scale_wants_what_there_is_within_its_bounds(place):
+def test_target_of_auto_scale_is_the_node_count_within_its_bounds(place):
     place.scale = {"autoScale": {"minimumNodeCount": 5, "maximumNodeCount": 8}}
     assert " 4 of 5 nodes " in cluster(place).title
     place.scale = {"autoScale": {"minimumNodeCount": 0, "maximumNodeCount": 3}}
@@ -122,7 +122,7 @@ def test_as_many_nodes_as_fit_are_all_listed(place):
     assert len(card.rows) == cluster_card.MAX_NODES
 
 
-def test_what_a_cluster_says_is_escaped(place):
+def test_errors_of_a_cluster_are_escaped_in_html(place):
     html = cluster_card.to_html(cluster(place, errors=(ErrorDetail(code="X", message="<script>1</script>"),)))
     assert "<script" not in html
     assert "&lt;script&gt;" in html

@@ -77,7 +77,7 @@ def test_text_is_printed_without_what_parses_logs(home, words):
 @pytest.mark.parametrize(
     "words", [["ps", "-e", "other"], ["job", "list", "-o", "table"], ["logs", "ended"], ["cancel", "ended"]]
 )
-def test_what_has_ended_is_told_without_what_follows_jobs(home, words):
+def test_commands_about_ended_jobs_do_not_load_modules_that_follow_jobs(home, words):
     loaded = loaded_by(words, home)
     assert "batchai_magics.commands.command_runner" in loaded
     modules = "follow.event_loop", "jobs.job_handle", "jobs.job_model", "metrics.reading.log_parser"

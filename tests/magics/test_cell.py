@@ -31,7 +31,7 @@ def test_a_dry_run_writes_nothing(run, tmp_path):
     assert not (tmp_path / "home").exists()
 
 
-def test_what_means_nothing_in_a_job_file_is_told(run, tmp_path, capsys):
+def test_unused_properties_of_a_job_file_are_named(run, tmp_path, capsys):
     body = {
         "nodeCount": 1,
         "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/afs",

@@ -35,7 +35,7 @@ def test_tab_offers_no_python_names_on_a_line(shell):
     assert offers(shell, "%batchai job show -n pri") == ["pri"]
 
 
-def test_tab_leaves_the_script_to_others(run, shell):
+def test_tab_offers_no_options_in_the_script_of_a_cell(run, shell):
     run("number_of_things = 1")
     assert "number_of_things" in offers(shell, "%%batchai_job x\nnumber_of")
     assert "--nodes" not in offers(shell, "%%batchai_job x\n--no")

@@ -110,7 +110,7 @@ def test_reload_and_unload_leave_nothing_behind(shell, run):
     assert len(run("%batchai job list")) == 0
 
 
-def test_az_does_what_stands_beside_batchai(run, shell, tmp_path, capsys):
+def test_az_runs_group_and_storage_commands(run, shell, tmp_path, capsys):
     (tmp_path / "data.txt").write_text("hello")
     run("account = 'acc'")
     run("%az group create -n g -l eastus")
@@ -124,7 +124,7 @@ def test_az_does_what_stands_beside_batchai(run, shell, tmp_path, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_what_people_should_know_is_said_beside_the_result(run, capsys):
+def test_notes_are_not_printed_with_the_result(run, capsys):
     made = run("%az batchai cluster create -l eastus -n old -s Standard_D2 -t 0")
     assert made.value.id.name == "old"
     assert "2017" not in capsys.readouterr().out

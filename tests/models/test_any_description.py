@@ -62,7 +62,7 @@ def writable(value: object) -> None:
 
 
 @given(st.data())
-def test_a_file_that_was_changed_anyhow_is_read_or_refused(data: st.DataObject) -> None:
+def test_randomly_changed_file_is_read_or_refused(data: st.DataObject) -> None:
     model, body = data.draw(MODELS)
     text = data.draw(odd_inputs.serialized(body))
     odd_inputs.rejection(lambda: read(model, text))

@@ -45,7 +45,7 @@ def test_a_job_file_has_the_option_of_an_engine_in_any_letter_case(key: str) -> 
     assert JobSpec.from_stored(json.dumps(read.to_wire())) == read
 
 
-def test_what_a_service_says_beside_a_job_is_no_option() -> None:
+def test_unknown_properties_of_a_read_job_are_no_options() -> None:
     shown = {**FIELDS, "batchaiWaiting": "Priority", "batchaiAttempts": [], "batchaiEven": "2"}
     assert JobSpec.from_service(shown).backend_options == {"even": "2"}
 
@@ -62,7 +62,9 @@ def test_what_a_service_says_beside_a_job_is_no_option() -> None:
         ),
     ],
 )
-def test_other_keys_of_a_job_are_refused_as_before(field: dict[str, object], words: str) -> None:
+def test_unknown_and_invalid_keys_beside_backend_options_are_refused(
+    field: dict[str, object], words: str
+) -> None:
     with pytest.raises(SpecError, match=words):
         spec(**field)
 
@@ -73,7 +75,7 @@ def test_a_job_cannot_be_made_with_a_key_that_is_no_option() -> None:
         JobSpec(**dict(made), nodecount="2")
 
 
-def test_the_option_of_a_line_comes_behind_what_the_file_says() -> None:
+def test_backend_option_of_the_command_line_follows_that_of_the_file() -> None:
     given = given_options({"even": "4", "name": "x"}, [EVEN])
     assert with_backend_options({"batchaiEven": "2"}, given) == {"batchaiEven": "2 4"}
     assert with_backend_options({"nodeCount": 1}, given) == {"nodeCount": 1, "batchaiEven": "4"}

@@ -85,7 +85,7 @@ def test_preempted_nodes_are_counted_where_a_backend_tells_of_them() -> None:
         ({"autoScale": {"minimumNodeCount": 1, "maximumNodeCount": 3}}, 5, {"maximumNodeCount": 5}),
     ],
 )
-def test_room_is_made_only_where_there_is_none(scale, count, expected):
+def test_cluster_is_enlarged_only_if_it_is_too_small(scale, count, expected):
     larger = ScaleSettings.model_validate(scale).with_room_for(count)
     assert (larger is None) == (expected is None)
     if larger and expected:

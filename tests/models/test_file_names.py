@@ -24,10 +24,10 @@ def test_every_name_has_a_text_of_its_own(name: bytes) -> None:
     ("name", "text"),
     [(b"bad\xff", r"bad\xff"), (rb"bad\xff", r"bad\x5cxff"), ("bäd".encode(), "bäd"), (rb"a\b", r"a\b")],
 )
-def test_only_what_is_no_text_or_like_it_is_escaped(name: bytes, text: str) -> None:
+def test_undecodable_bytes_and_text_like_escapes_are_escaped(name: bytes, text: str) -> None:
     assert text_of(os.fsdecode(name)) == text
 
 
 @pytest.mark.parametrize("text", [r"\x2e\x2e", r"\x2fetc", r"\x00", r"\x5c"])
-def test_nothing_but_what_is_no_text_comes_from_an_escape(text: str) -> None:
+def test_escaped_ascii_in_a_file_name_is_not_decoded(text: str) -> None:
     assert name_of(text) == text

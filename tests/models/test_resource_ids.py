@@ -51,7 +51,7 @@ def test_types_are_those_of_the_service(id, wire_type):
     assert id.kind.wire_type == wire_type
 
 
-def test_parents_are_known():
+def test_id_gives_its_parents():
     assert JOB.parent.name == "e"
     assert JOB.parent.parent == WORKSPACE
     assert JOB.workspace_id == WORKSPACE

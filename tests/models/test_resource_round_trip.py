@@ -142,7 +142,7 @@ SHOWN = {
 
 @pytest.mark.parametrize("kind", SHOWN)
 @given(st.data())
-def test_what_is_shown_is_read_again(kind, data):
+def test_resource_is_equal_after_a_round_trip(kind, data):
     resource = data.draw(SHOWN[kind])
     wire = json.loads(json.dumps(resource.to_wire()))
     assert type(resource).from_wire(wire) == resource

@@ -39,7 +39,7 @@ def test_a_name_tells_a_secret(name):
         *("single_pass", "compass", "monkey", "secretary", "author"),
     ],
 )
-def test_other_names_are_no_secrets(name):
+def test_names_like_those_of_secrets_are_not_secret(name):
     assert not is_secret_name(name)
 
 

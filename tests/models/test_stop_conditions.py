@@ -43,7 +43,7 @@ def test_a_condition_is_read(text, metric, predicate, bound, held_s):
         ("__import__('os') > 1", "is not a valid condition"),
     ],
 )
-def test_what_is_none_is_refused_with_how_to_write_it(text, reason):
+def test_invalid_condition_is_refused_with_the_reason(text, reason):
     with pytest.raises(ValueError, match="is not a valid condition") as caught:
         stop_condition(text)
     assert reason in str(caught.value)
@@ -57,7 +57,7 @@ def test_a_value_meets_a_condition_or_not():
     assert stop_condition("loss is not finite").is_met_by(-math.inf)
 
 
-def test_a_line_names_the_one_that_is_wrong():
+def test_error_names_the_invalid_condition():
     assert conditions_of(["loss is nan", "loss is nan"]) == ("loss is nan",)
     assert conditions_of(None) == ()
     with pytest.raises(UsageError, match="--stop-if: 'loss' is not a valid condition"):

@@ -42,17 +42,17 @@ def test_impossible_counts_are_refused(option, text):
 
 
 @pytest.mark.parametrize("words", [("--env", "=1"), ("--input", "A"), ("--metric", "a"), ("--output", "=x")])
-def test_pairs_need_both_parts(words):
+def test_pairs_with_an_empty_part_are_refused(words):
     with pytest.raises(UsageError, match=f"{words[0]} .*: expected"):
         values(*words)
 
 
-def test_a_name_given_twice_is_refused():
+def test_variable_given_twice_is_refused():
     with pytest.raises(UsageError, match="--env: A is given twice"):
         values("--env", "A=1", "--env", "A=2")
 
 
-def test_an_output_needs_no_suffix():
+def test_output_without_a_suffix_is_accepted():
     assert values("--output", "A", "--output", "B=x").outputs == {"A": "", "B": "x"}
 
 
@@ -100,7 +100,7 @@ def test_a_variable_needs_a_python_name(name):
     ("options", "preflight"),
     [("", None), ("--check", "stop"), ("--exclude-bad", "exclude"), ("--check --exclude-bad", "exclude")],
 )
-def test_leaving_out_bad_nodes_means_looking_for_them(options: str, preflight: str | None) -> None:
+def test_excluding_bad_nodes_implies_the_check(options: str, preflight: str | None) -> None:
     assert values(*options.split()).properties.get("batchaiPreflight") == preflight
 
 
@@ -127,7 +127,7 @@ def test_quotes_hold_words_together():
 
 
 @given(st.text())
-def test_a_value_never_becomes_more_than_one_word(value):
+def test_value_is_always_a_single_word_of_the_line(value):
     assert split_line("a {v} b", {"v": value}) == ["a", value, "b"]
 
 
@@ -145,13 +145,13 @@ def test_what_a_value_holds_is_not_expanded_again():
 
 
 @pytest.mark.parametrize("value", [[1], None, {"a": 1}, b"x", object])
-def test_other_values_are_refused(value):
+def test_values_of_other_types_are_refused_on_a_line(value):
     with pytest.raises(UsageError, match=r"\{v\} on the line is of type"):
         expand("{v}", {"v": value})
 
 
 @pytest.mark.parametrize("word", ["{", "}", "{}", "{a.b}", "{a[0]}", "{ a }", "{a!r}", "{a:>3}", '{"a": 1}'])
-def test_only_names_stand_in_braces(word):
+def test_braces_around_anything_but_a_name_are_refused(word):
     with pytest.raises(UsageError, match="is not a variable name"):
         expand(word, {"a": 1})
 

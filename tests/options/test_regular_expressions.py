@@ -49,7 +49,7 @@ def test_search_finds_the_lines_that_contain_the_text(source, texts):
 
 
 @pytest.mark.parametrize("source", [r"(a+)+$", r"^(a|aa)*$", r"(\w+\s?)+:$", r".*a.*a.*b", r"(a?){30}a{30}$"])
-def test_repetitions_within_repetitions_end(source):
+def test_search_with_nested_repetitions_ends(source):
     line = b"a" * 29 + b"a" * 100_000 + b"!"
     assert compiled(source).search(line) is None
 
@@ -87,7 +87,7 @@ def test_broken_text_is_passed_over_byte_by_byte():
 
 
 @pytest.mark.parametrize("source", [r"\A\d\Z", r"\A\d\z", r"^\d$"])
-def test_the_ends_of_the_text_are_those_of_the_line(source):
+def test_anchors_of_the_text_match_at_the_ends_of_lines(source):
     assert list(matching_lines(compiled(source), b"1\n22\n3\n4 ")) == [0, 5]
 
 

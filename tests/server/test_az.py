@@ -123,7 +123,7 @@ def name_of(line: str) -> str:
     return "".join(f" {words[words.index(flag) + 1]}" for flag in ("-n", "-j") if flag in words)
 
 
-def test_a_tutorials_lines_give_what_they_gave_and_every_answer_is_as_described(
+def test_tutorial_lines_have_their_documented_output_and_valid_responses(
     server: Running, lines: dict[str, AzOutput]
 ) -> None:
     not_found = 3

@@ -39,7 +39,7 @@ def files(server: Running) -> ShareServiceClient:
     [{"properties": UNKNOWN}, {"properties": {}, **UNKNOWN}, {"properties": {"inputDirectories": [UNKNOWN]}}],
     ids=["inside", "beside", "deep"],
 )
-def test_of_many_unknown_keys_a_few_are_guessed_at_and_told(
+def test_only_a_few_of_many_unknown_keys_are_named_with_guesses(
     server: Running, body: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guesses: list[str] = []
@@ -83,7 +83,7 @@ def test_a_number_of_thirty_digits_is_refused_with_its_field(server: Running, bo
         (f"{JOB}/batchaiTelemetry", {"after": HUGE**20}),
     ],
 )
-def test_a_number_of_our_own_words_is_refused_too(server: Running, path: str, body: dict) -> None:
+def test_huge_number_in_a_request_extension_is_refused(server: Running, path: str, body: dict) -> None:
     assert server.ask("POST", path, json=body).status_code == 400
 
 
@@ -99,16 +99,14 @@ def test_a_number_of_our_own_words_is_refused_too(server: Running, path: str, bo
     ],
     ids=["number", "list", "of an end", "no text", "deep", "surrogate"],
 )
-def test_records_that_come_with_no_job_are_refused_before_there_is_one(
-    server: Running, records: object
-) -> None:
+def test_invalid_records_are_refused_before_the_job_is_created(server: Running, records: object) -> None:
     body = {**plain_job(f"{WORKSPACE}/clusters/default"), "batchaiRecords": records}
     answer = server.ask("PUT", JOB, json=body)
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "InvalidRequestContent")
     assert server.ask("GET", JOB).status_code == 404
 
 
-def test_a_pack_has_so_many_files_and_no_more(server: Running) -> None:
+def test_pack_with_too_many_files_is_refused(server: Running) -> None:
     many = extension_bodies.pack_files({f"empty-{number}": b"" for number in range(40_000)})
     answer = server.ask("POST", STORE, params={"share": SHARE}, data=many)
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "InvalidRequestContent")

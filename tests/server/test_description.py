@@ -24,7 +24,7 @@ def bare(path: str) -> str:
     return re.sub(r"\{\w+\}", "{}", path)
 
 
-def test_it_has_the_29_operations_and_the_server_a_route_for_each() -> None:
+def test_description_has_29_operations_which_the_server_routes() -> None:
     assert len(described()) == 29
     assert described() <= {(route.method, bare(route.path)) for route in ROUTES}
 
@@ -35,5 +35,5 @@ def test_every_kind_of_resource_is_described() -> None:
 
 
 @pytest.mark.slow
-def test_it_is_given_to_anybody(server: Running) -> None:
+def test_description_is_served_without_a_token(server: Running) -> None:
     assert requests.get(f"{server.url}/openapi.json").json() == openapi_document()

@@ -214,7 +214,7 @@ def test_storage_has_an_answer_to_everything(
         st.sampled_from(["sv", "se", "st", "sp", "ss", "srt", "sr", "sig", "sip", "spr"]), ODD
     ),
 )
-def test_nothing_that_is_made_up_opens_a_file(server: Running, token: str, sas: dict) -> None:
+def test_invented_tokens_and_signatures_open_no_file(server: Running, token: str, sas: dict) -> None:
     server.world.backend.storage.upload("batchaishare", {"closed.txt": b"closed"})
     headers = {"Authorization": quote(token.strip(), safe=" :=,")} if token.strip() else {}
     query = urlencode(sas, errors="replace")

@@ -60,14 +60,14 @@ def leak(server: Running) -> Iterator[Leak]:
         each.close()
 
 
-def test_its_owner_reads_it_as_it_was_written_and_is_told_where_it_is(leak: Leak) -> None:
+def test_owner_reads_the_log_unmasked_with_the_masked_copy(leak: Leak) -> None:
     chunk = leak.alice.read(leak.file)
     assert (chunk.data, chunk.redacted.data) == (LOG, MASKED)
     assert chunk.seal
 
 
 @pytest.mark.parametrize("who", ["bob", "admin"])
-def test_others_read_asterisks_and_no_digest_to_guess_by(leak: Leak, who: str) -> None:
+def test_other_users_read_masked_logs_without_digests(leak: Leak, who: str) -> None:
     backend = getattr(leak, who)
     for chunk in (backend.read(leak.file), backend.tail(leak.job, {})["stdout.txt"]):
         assert chunk.data == MASKED
@@ -76,13 +76,13 @@ def test_others_read_asterisks_and_no_digest_to_guess_by(leak: Leak, who: str) -
     assert SECRET.encode() not in backend.read(leak.file, 20).before
 
 
-def test_others_read_the_whole_log_and_nothing_is_wrong_with_it(leak: Leak) -> None:
+def test_other_users_follow_the_masked_log_to_its_end(leak: Leak) -> None:
     pieces: list[bytes] = []
     assert consume(chunks(leak.bob, leak.file), lambda chunk: pieces.append(chunk.data)) == ""
     assert b"".join(pieces) == MASKED
 
 
-def test_an_address_that_anybody_may_read_shows_asterisks(leak: Leak) -> None:
+def test_public_url_of_a_log_shows_asterisks_for_secrets(leak: Leak) -> None:
     listing = f"{leak.job}/listOutputFiles"
     listed = leak.server.json("POST", listing, params={"outputdirectoryid": "stdouterr"})["value"]
     url = next(file["downloadUrl"] for file in listed if file["name"] == "stdout.txt")

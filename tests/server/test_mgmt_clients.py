@@ -14,7 +14,7 @@ LIBRARIES = {"mgmt2": 29, "mgmt7": 27}
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_a_library_is_answered_as_the_service_did(server: Running, library: str) -> None:
+def test_management_library_gets_the_responses_of_the_service(server: Running, library: str) -> None:
     driven = drive(library, "drive_mgmt.py", server.url, TOKEN, SUBSCRIPTION, f"{library}.rg")
     told = driven["told"]
     assert len(driven["calls"]) == LIBRARIES[library]

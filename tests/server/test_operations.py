@@ -140,7 +140,7 @@ def asked(context: HandlerContext, name: str) -> list[ApiResponse]:
     ]
 
 
-def test_what_is_under_way_is_no_news_and_asked_for_again_in_a_second(context: HandlerContext) -> None:
+def test_running_operation_is_in_progress_and_retried_after_a_second(context: HandlerContext) -> None:
     name = context.operations.start(TERMINATE, JOB).name
     answers = asked(context, name)
     assert [answer.status for answer in answers] == [200, 202]
@@ -150,7 +150,7 @@ def test_what_is_under_way_is_no_news_and_asked_for_again_in_a_second(context: H
     assert all(answer.data["id"].endswith(f"/operationresults/{name}") for answer in answers)
 
 
-def test_what_is_over_is_told_alike_by_both(context: HandlerContext) -> None:
+def test_both_urls_of_an_ended_operation_have_its_result(context: HandlerContext) -> None:
     answers = asked(context, context.operations.record_completed(ResourceId.parse(JOB)).name)
     assert [(answer.status, answer.headers, answer.is_news) for answer in answers] == [(200, {}, None)] * 2
     assert {answer.data["status"] for answer in answers} == {"Succeeded"}

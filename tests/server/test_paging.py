@@ -27,7 +27,7 @@ from tests.server.running import WORKSPACE, Running
 
 
 @pytest.mark.parametrize("size", [1, MAX_PAGE_SIZE])
-def test_a_page_is_as_long_as_it_is_wanted_and_begins_where_the_last_one_ended(size: int) -> None:
+def test_page_size_and_start_are_read_from_the_query(size: int) -> None:
     assert requested_page(ApiCall("GET", "/", {"maxresults": str(size), "$skiptoken": "7"})) == Page(
         size, "7"
     )
@@ -72,7 +72,7 @@ def test_the_next_page_begins_where_the_backend_says(mark: str) -> None:
     assert asked == [Page(2, ""), Page(2, mark)]
 
 
-def test_pages_of_workspaces_go_on_behind_one_whose_creation_is_unknown() -> None:
+def test_paging_continues_after_a_workspace_without_a_creation_time() -> None:
     first, second = (
         Workspace(workspace_id(Settings(workspace=name)), "eastus", Provisioning(made, made))
         for name, made in (("a", datetime.fromtimestamp(0, timezone.utc)), ("b", datetime.now(timezone.utc)))
@@ -89,7 +89,7 @@ def test_pages_of_workspaces_go_on_behind_one_whose_creation_is_unknown() -> Non
     assert (pages, query) == ([["a"], ["b"]], {})
 
 
-def test_the_link_to_the_next_page_asks_for_it_as_this_one_was_asked_for() -> None:
+def test_link_to_the_next_page_keeps_the_query() -> None:
     query = {"api-version": "2018-05-01", "maxresults": "2", "$skiptoken": "2"}
     data = page_response(ApiCall("GET", "/a b", query, origin="https://host:1"), [1, 2], "4").data
     link = urlsplit(data["nextLink"])

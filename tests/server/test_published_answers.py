@@ -118,9 +118,7 @@ def test_a_priority_in_any_case_is_told_as_the_service_spelled_it(server: Runnin
     assert server.json("GET", CLUSTER)["properties"]["vmPriority"] == "lowpriority"
 
 
-def test_any_location_is_taken_told_as_given_and_stands_in_the_address_of_operations(
-    server: Running, job: str
-) -> None:
+def test_any_location_is_kept_as_given_and_part_of_operation_urls(server: Running, job: str) -> None:
     assert server.json("GET", WORKSPACE)["location"] == "North Europe"
     answer = server.ask("DELETE", f"{JOBS}/none")
     assert answer.status_code == 204

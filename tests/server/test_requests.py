@@ -44,7 +44,7 @@ def error(server: Running, method: str, path: str, **more: object) -> tuple[int,
         (f"{GROUP}x", "ResourceGroupNotFound", "Resource group 'batchaix' could not be found."),
     ],
 )
-def test_what_is_missing_is_said_in_the_words_of_the_service(
+def test_missing_resources_have_the_error_messages_of_the_service(
     server: Running, path: str, code: str, message: str
 ) -> None:
     assert error(server, "GET", path) == (404, code, message)
@@ -83,7 +83,7 @@ def test_ids_are_the_same_in_any_letter_case(server: Running) -> None:
     assert server.json("GET", WORKSPACE.upper().replace(SUBSCRIPTION.upper(), SUBSCRIPTION)) == shown
 
 
-def test_the_answer_to_a_resize_has_another_etag_and_the_state_before_it(server: Running) -> None:
+def test_response_to_a_resize_has_a_new_etag_and_the_previous_state(server: Running) -> None:
     path = f"{WORKSPACE}/clusters/resized"
     assert server.ask("PUT", path, json=plain_cluster(0)).status_code == 202
     first, again = (server.ask("GET", path) for _ in range(2))
@@ -118,7 +118,7 @@ SCOPE = f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.BatchAI/locations/lo
 
 
 @pytest.mark.parametrize(("method", "host"), [("PUT", "127.0.0.1"), ("DELETE", "localhost")])
-def test_a_202_is_empty_and_has_the_recorded_headers_with_the_clients_own_name_of_the_host(
+def test_202_has_no_body_and_its_headers_repeat_the_host_of_the_request(
     server: Running, method: str, host: str
 ) -> None:
     path = f"{WORKSPACE}/clusters/made"

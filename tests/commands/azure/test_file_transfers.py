@@ -123,7 +123,7 @@ def test_a_byte_that_is_changed_on_its_way_is_noticed(stored, target):
     assert list(target.parent.iterdir()) == []
 
 
-def test_what_is_damaged_anew_is_fetched_once(stored, target):
+def test_file_with_a_wrong_digest_is_fetched_once_and_refused(stored, target):
     asked = []
     read = stored.storage.read
     stored.storage.read = lambda *at: asked.append(at[2]) or read(*at)
@@ -141,7 +141,7 @@ def test_what_was_fetched_of_a_file_before_it_changed_is_thrown_away(stored, tar
     assert sorted(path.name for path in target.parent.iterdir()) == [".got.notes.part", "got"]
 
 
-def test_a_place_that_knows_no_digest_is_believed(stored, target):
+def test_download_without_a_digest_is_not_checked(stored, target):
     stored.storage.digest = lambda share, path: ""
     list(steps_of("download", stored, [Copy(target, "big", 10 * UNIT)]))
     assert target.read_bytes() == BIG

@@ -13,7 +13,7 @@ from tests.patience import PATIENCE_S
 from tests.world import until
 
 
-def test_groups_come_and_go(do):
+def test_resource_groups_are_created_listed_and_deleted(do):
     made = do("group create -n g -l eastus --tags for=tests")
     assert made.table.rows == (("g", "eastus", "Succeeded"),)
     assert made.data["properties"] == {"provisioningState": "Succeeded"}
@@ -50,13 +50,13 @@ def test_there_is_one_subscription(do, context):
     assert do("account list-locations --query [].name").data == ["local"]
 
 
-def test_elsewhere_the_subscription_is_chosen(do, context):
+def test_backend_with_logins_sets_the_subscription(do, context):
     away = replace(context.backend.capabilities, logins=True)
     context.backend.capabilities = away
     assert do("account set --subscription mine").value.settings.subscription == "mine"
 
 
-def test_there_is_nothing_to_log_in_to(do):
+def test_login_and_logout_do_nothing(do):
     assert "There is nothing to do" in do("login -u me -p geheim --tenant t").notes[0]
     for line in ("logout", "account clear"):
         assert do(line).value is None
@@ -99,12 +99,12 @@ def test_defaults_are_chosen_and_given_back(do, context):
         ("ml job list -w w", "ml job list -w w"),
     ],
 )
-def test_az_takes_batchai_and_what_stands_beside_it(line, words):
+def test_az_accepts_batchai_group_and_ml_commands(line, words):
     assert az_command_words(line.split()) == words.split()
 
 
 @pytest.mark.parametrize("line", ["job list", "workspace list", "vm create"])
-def test_az_takes_nothing_else(line):
+def test_az_refuses_other_commands(line):
     with pytest.raises(UsageError, match="is not in the 'az' command group"):
         az_command_words(line.split())
 

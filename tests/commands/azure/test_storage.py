@@ -10,7 +10,7 @@ from tests.commands.folder_trees import TREE, read
 pytestmark = pytest.mark.usefixtures("account")
 
 
-def test_accounts_come_and_go(do):
+def test_storage_accounts_are_created_listed_and_deleted(do):
     shown = do("storage account show -n acc -g g")
     assert shown.table.rows == (("acc", "g", "eastus", "Storage", "Standard_LRS"),)
     assert do("storage account list").data == [shown.data]
@@ -20,12 +20,12 @@ def test_accounts_come_and_go(do):
     assert do("storage account check-name -n acc").data["nameAvailable"] is True
 
 
-def test_the_account_of_this_machine_is_not_to_be_had(do):
+def test_account_name_local_is_refused(do):
     with pytest.raises(UsageError, match="is always there"):
         do("storage account create -n local")
 
 
-def test_a_renewed_key_is_another_one(do):
+def test_renewing_a_key_changes_only_that_key(do):
     before = do("storage account keys list -g g -n acc").data
     assert [key["keyName"] for key in before] == ["key1", "key2"]
     after = do("storage account keys renew --account-name acc --key secondary").data
@@ -33,7 +33,7 @@ def test_a_renewed_key_is_another_one(do):
 
 
 @pytest.mark.parametrize("noun", ["share", "container"])
-def test_shares_and_containers_come_and_go(do, noun):
+def test_shares_and_containers_are_created_listed_and_deleted(do, noun):
     line = "-n more --account-name acc --account-key x"
     assert do(f"storage {noun} exists {line}").data == {"exists": False}
     assert do(f"storage {noun} create {line}").data == {"created": True}
@@ -60,7 +60,7 @@ def test_without_an_account_there_is_the_one_of_this_machine(do):
     assert do("storage share list").data == [{"name": "mine"}]
 
 
-def test_folders_come_and_go(do):
+def test_folders_are_created_listed_and_deleted(do):
     line = "-s data --account-name acc"
     assert do(f"storage directory create {line} -n top/inner").data == {"created": True}
     assert do(f"storage directory create {line} -n top").data == {"created": False}
@@ -118,7 +118,7 @@ def test_a_batch_takes_what_fits(do, tree, tmp_path):
 
 
 @pytest.mark.parametrize(("noun", "bucket"), [("file", "data"), ("blob", "blobs")])
-def test_what_fits_is_deleted(do, tree, noun, bucket):
+def test_delete_batch_deletes_the_matching_files(do, tree, noun, bucket):
     do(f"storage {noun} upload-batch -d {bucket} -s {tree} --account-name acc")
     line = f"storage {noun} delete-batch -s {bucket} --account-name acc --pattern"
     assert do(f"{line} *.txt --dryrun").data == ["a.txt", "deep/b.txt"]
@@ -167,7 +167,7 @@ def test_no_path_leads_out(do, tree):
             do(line.format(here=tree / "a.txt", folder=tree, path=path) + " --account-name acc")
 
 
-def test_what_is_no_file_is_told(do, tree):
+def test_upload_of_a_folder_or_missing_file_is_refused(do, tree):
     for line in ("file upload -s data --source {}", "blob upload -c blobs -f {}"):
         with pytest.raises(UsageError, match="is a folder"):
             do(f"storage {line.format(tree)} --account-name acc")
@@ -180,7 +180,7 @@ def test_what_is_no_file_is_told(do, tree):
         do("storage file download -s data -p folder --account-name acc")
 
 
-def test_a_place_that_cannot_be_written_is_told(do, tree, tmp_path):
+def test_unwritable_target_of_a_download_is_named(do, tree, tmp_path):
     do(f"storage file upload -s data --source {tree}/a.txt --account-name acc")
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match="cannot be written: "):

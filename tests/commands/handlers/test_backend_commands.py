@@ -41,7 +41,7 @@ def home(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 @pytest.mark.parametrize("typed", ["n\n"], indirect=True)
-def test_it_tells_and_asks_first(home, typed, capsys):
+def test_clean_lists_what_it_would_remove_and_asks(home, typed, capsys):
     assert cli.main(["clean"]) == 1
     told = capsys.readouterr().err
     assert "This would be removed:" in told
@@ -78,7 +78,7 @@ def test_old_runs_are_removed_by_age(home, capsys):
 
 
 @pytest.mark.parametrize("words", [["--older-than", "soon"], ["--keep-tagged"]])
-def test_an_age_that_is_none_removes_nothing(words, home, capsys):
+def test_invalid_age_removes_nothing(words, home, capsys):
     assert cli.main(["clean", *words, "-y"]) == 2
     assert "30d" in capsys.readouterr().err
     assert (home.home / "jobs").exists()

@@ -63,7 +63,7 @@ def test_a_job_that_is_deleted_is_waited_for_no_longer(context, do, jobs):
     assert sum(steps) == 1
 
 
-def test_several_files_may_have_a_name_in_common(do, jobs):
+def test_several_files_are_numbered_after_a_given_name(do, jobs):
     made = do(f"job create -n run -f {jobs}/a.json {jobs}/c.json -f {jobs}/a.json")
     assert names(made) == ["run-1", "run-2"]
     assert names(do("experiment wait")) == ["run-1", "run-2"]
@@ -76,7 +76,7 @@ def test_nothing_is_made_when_one_file_is_bad(do, jobs):
     assert len(do("job list")) == 0
 
 
-def test_files_of_one_name_need_another(do, jobs):
+def test_several_files_of_the_same_name_need_a_job_name(do, jobs):
     (jobs / "more").mkdir()
     (jobs / "a.json").rename(jobs / "more/b.json")
     with pytest.raises(UsageError, match="several files are called b"):

@@ -83,7 +83,7 @@ def test_a_workspace_is_where_its_group_is(do):
 
 
 @pytest.mark.slow
-def test_a_cluster_with_all_that_it_can_have(do):
+def test_cluster_is_created_with_every_option(do):
     do("storage account create -n acc -g g")
     do("file-server create -n srv -s Standard_D2 --disk-count 2 --disk-size 10 --storage-sku Premium_LRS")
     data = do(

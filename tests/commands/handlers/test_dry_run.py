@@ -62,7 +62,7 @@ def test_the_command_and_the_magic_read_a_file_alike(context, tmp_path, monkeypa
         assert (tuple(notes), text) == (request.notes, f"{dry_run_text(request, own.settings)}\n")
 
 
-def test_it_writes_nothing(context, output_of, job_file):
+def test_dry_run_of_a_job_creates_nothing(context, output_of, job_file):
     _, text = output_of(f"job create -n hello -f {job_file('true')} --dry-run")
     assert text.startswith("job hello in experiment default of workspace default, on cluster default\n")
     assert text.endswith("Nothing was written or submitted.\n")

@@ -75,7 +75,7 @@ def test_a_table_ends_with_the_summary(do, log):
     assert "total images/sec" in result_html(do(f"metrics read {log('a.log')}"))
 
 
-def test_tidy_has_a_row_a_number(do, log):
+def test_tidy_output_has_a_row_per_number(do, log):
     result = do(f"metrics read {log('a.log')} {log('b.log')} --tidy")
     assert list(result.to_frame().columns) == [
         "file", "step", "rank", "metric", "value", "unit", "wall_time", "offset",

@@ -41,7 +41,7 @@ def test_a_command_sees_what_is_mounted(do):
 
 
 @pytest.mark.usefixtures("one")
-def test_something_has_to_be_asked_of_a_node(do):
+def test_node_exec_without_a_command_is_refused(do):
     with pytest.raises(UsageError, match="--exec"):
         do("cluster node exec -c one")
 

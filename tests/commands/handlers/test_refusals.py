@@ -142,7 +142,7 @@ def test_a_file_server_is_refused(do, refused, options, message):
 
 
 @pytest.mark.parametrize("noun", ["cluster", "file-server"])
-def test_elsewhere_somebody_has_to_be_able_to_log_in(context, refused, monkeypatch, tmp_path, noun):
+def test_backend_with_logins_requires_a_password_or_key(context, refused, monkeypatch, tmp_path, noun):
     monkeypatch.setenv("HOME", str(tmp_path))
     away = replace(context.backend.capabilities, logins=True)
     context.backend.capabilities = away

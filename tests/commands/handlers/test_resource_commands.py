@@ -101,7 +101,7 @@ def test_an_unknown_resource_group_has_no_workspaces(do):
         do("job show -n x -g other")
 
 
-def test_use_changes_only_what_it_names(do):
+def test_use_changes_only_the_named_settings(do):
     settings = do("use -w mine -c big").value.settings
     assert (settings.workspace, settings.cluster, settings.experiment) == ("mine", "big", "default")
 

@@ -153,7 +153,7 @@ def test_a_job_that_saves_says_so_until_it_is_cancelled_again(do, job_file):
     assert job.wait(PATIENCE_S).show().is_cancelled
 
 
-def test_what_a_chunk_has_is_selected_by_rank_and_time():
+def test_lines_of_a_chunk_are_selected_by_rank_and_time():
     spans = (Span(10, 13, 0), Span(13, 16, 1), Span(16, 19, 0))
     chunk = Chunk(b"a1\nb1\na2\n", 10, 19, True, spans=spans, times=(WriteTime(10, 5.0), WriteTime(13, 7.0)))
     assert LogSelection().of(chunk) == chunk.data

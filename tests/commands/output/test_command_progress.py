@@ -22,11 +22,11 @@ def steps(*amounts):
 
 
 @pytest.mark.parametrize("is_shown", [True, False])
-def test_an_operation_comes_to_its_value(is_shown):
+def test_operation_returns_its_value(is_shown):
     assert run_operation(Operation("Doing", 3, "job", steps(1, 2), ""), is_shown=is_shown) == "done"
 
 
-def test_what_takes_a_while_has_a_bar(capsys):
+def test_slow_operation_has_a_progress_bar(capsys):
     run_operation(Operation("Uploading", 4096, BYTES, steps(2048, 2048), ""), is_shown=True, delay_s=0)
     told = capsys.readouterr()
     assert "Uploading: 100%" in told.err
@@ -34,7 +34,7 @@ def test_what_takes_a_while_has_a_bar(capsys):
     assert told.out == ""
 
 
-def test_a_quick_operation_has_none(capsys):
+def test_quick_operation_has_no_progress_bar(capsys):
     run_operation(Operation("Uploading", 1, BYTES, steps(1), ""), is_shown=True)
     assert capsys.readouterr().err == ""
 
@@ -103,5 +103,5 @@ def test_lines_of_stdout_and_stderr_are_not_mixed():
     assert printed == [{"line": "no", "stderr": True}, {"line": "ab"}]
 
 
-def test_what_a_message_is_about_is_beside_it():
+def test_fields_of_a_message_are_in_its_json():
     assert json_of(Message("Wrote x.", {"path": "x"}))[0] == [{"message": "Wrote x.", "path": "x"}]

@@ -24,7 +24,7 @@ def test_text_columns_stand_left_and_numbers_right():
     assert table.to_text().splitlines() == ["Name  Nodes", "----  -----", "a         1", "bcd      12"]
 
 
-def test_words_are_no_numbers_and_nothing_is_no_hindrance():
+def test_column_of_numbers_may_have_empty_cells():
     table = Table(("Here", "Count"), ((True, 1), (False, None), (True, 100)))
     assert [line.rstrip() for line in table.to_text().splitlines()] == [
         "Here   Count",
@@ -101,7 +101,7 @@ def test_json_of_streamed_data_is_read_while_it_is_written():
     assert text == json.dumps(data, indent=2, ensure_ascii=False).replace("\u202e", "\\u202e")
 
 
-def test_tsv_has_a_line_a_thing():
+def test_tsv_has_a_line_per_item():
     assert Result(DATA).to_text("tsv") == "a\t1\ttrue\tNone\nb\t12\tfalse\tNone"
     assert Result(DATA, "[].name").to_text("tsv") == "a\nb"
     assert Result(DATA, "[0].name").to_text("tsv") == "a"
@@ -111,12 +111,12 @@ def test_tsv_counts_what_is_in_a_list_and_leaves_objects_out():
     assert Result({"tags": ["a", "b"], "deep": {"x": 1}, "last": 2}).to_text("tsv") == "2\t\t2"
 
 
-def test_yaml_reads_back():
+def test_yaml_output_of_a_query():
     assert Result(DATA, "[].name").to_text("yaml") == "- a\n- b"
     assert Result(DATA, "[0].name").to_text("yaml") == "a"
 
 
-def test_none_says_nothing():
+def test_output_none_prints_nothing():
     assert Result(DATA).to_text("none") == ""
     assert Result(None).to_text("json") == ""
 
@@ -126,7 +126,7 @@ def test_a_wrong_query_is_an_error():
         _ = Result(DATA, "[").data
 
 
-def test_a_result_is_its_things():
+def test_result_is_a_sequence_of_its_items():
     result = Result(DATA)
     assert len(result) == 2
     assert [item["name"] for item in result] == ["a", "b"]
@@ -144,7 +144,7 @@ def test_an_empty_list_is_shown_as_nothing():
     assert json.loads(Result([]).to_text("json")) == []
 
 
-def test_a_choice_tells_its_names():
+def test_chosen_settings_are_shown_by_name():
     result = Result(SettingsChoice(Settings(workspace="mine")))
     assert result.data["workspace"] == "mine"
     assert "Workspace" in result.table.titles

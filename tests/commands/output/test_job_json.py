@@ -54,7 +54,7 @@ def without_nulls(value: Any) -> Any:
 
 
 @given(shown_jobs)
-def test_it_says_what_the_wire_form_says(job: JobResource) -> None:
+def test_json_of_a_job_equals_its_wire_form(job: JobResource) -> None:
     data = as_json(job)
     assert without_nulls(data) == from_wire(job)
     assert data["toolType"] == job.spec.toolkit.value

@@ -98,7 +98,7 @@ def test_a_sequence_that_never_ends_takes_its_line_along_and_no_more() -> None:
     assert filtered(b"a\x1b]52;c;secret\nnext\n") == b"a\nnext\n"
 
 
-def test_marks_that_turn_text_are_written_out() -> None:
+def test_bidirectional_control_characters_are_escaped() -> None:
     assert filtered("a\u202egpj.exe\u2069\n".encode()) == b"a\\u202egpj.exe\\u2069\n"
 
 

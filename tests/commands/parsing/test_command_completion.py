@@ -50,7 +50,7 @@ def test_words_options_and_values_are_offered(text, offers):
         ("job nonsense", []),
     ],
 )
-def test_words_of_2017_are_completed_once_one_is_begun(text, offers):
+def test_options_of_2017_are_completed_after_a_2017_command(text, offers):
     assert sorted(line(text)[0]) == sorted(offers)
 
 
@@ -72,13 +72,13 @@ def test_an_option_that_has_its_value_takes_no_more():
     assert line("cluster show -n small ")[1] is NameKind.NOTHING
 
 
-def test_after_an_option_that_takes_several_both_fit():
+def test_after_an_option_with_several_values_further_options_are_offered():
     offered = line("job show --ids /one ")[0]
     assert "--output" in offered
     assert "--name" in offered
 
 
-def test_what_the_line_says_is_known_for_the_names():
+def test_completion_of_names_uses_earlier_options_of_the_line():
     expected = expected_in_line(["job", "show", "-w", "lab", "--debug", "-e", "tries", "-n"])
     assert (expected.arguments.workspace, expected.arguments.experiment) == ("lab", "tries")
     assert expected.arguments.name is None

@@ -68,7 +68,7 @@ def test_a_line_of_2018_has_nothing_to_say():
     assert translate(["cluster", "node", "exec", "-c", "c", "-n", "node", "--exec", "ls"]).changed == ()
 
 
-def test_what_the_line_names_is_where_it_takes_place():
+def test_note_on_a_2017_line_names_its_workspace():
     invocation = parse(["job", "stream-file", "--job-name", "j", "--name", "a.txt", "-w", "lab"])
     assert invocation.notes(Settings()) == (
         "Syntax of 2017: job stream-file as job file stream, --job-name as --job, --name as --file-name; "

@@ -93,7 +93,7 @@ def laughs(line):
 
 
 @pytest.mark.parametrize("line", ["m{at}: &m{at} [{above}]", "m{at}: &m{at} {{<<: [{above}]}}"])
-def test_aliases_that_make_much_of_little_are_refused(line):
+def test_aliases_that_expand_to_a_huge_document_are_refused(line):
     assert "aliases stand for more than" in refused(laughs(line))
 
 
@@ -119,7 +119,7 @@ def test_a_folder_is_no_file(tmp_path):
         read_file(tmp_path)
 
 
-def test_a_device_without_an_end_is_no_description():
+def test_endless_device_is_refused_as_a_description():
     with pytest.raises(UsageError, match="larger than 16 MiB"):
         read_file(Path("/dev/zero"))
 
@@ -153,7 +153,7 @@ def test_the_key_goes_only_to_its_own_account():
     assert [share["credentials"] for share in filled] == [{"accountKey": "k"}, {}]
 
 
-def test_credentials_of_its_own_stay_with_a_share():
+def test_share_keeps_its_own_credentials():
     share = {"azureFileUrl": "https://acc.file.core.windows.net/share", "credentials": {"accountKey": "own"}}
     assert shares_of(with_shares(share), name="acc", key="k")[0]["credentials"] == {"accountKey": "own"}
 
@@ -231,7 +231,7 @@ def test_numbers_and_switches_in_quotes_are_taken_from_a_file(tmp_path):
 
 
 @pytest.mark.parametrize("count", ["two", "-1", "2.0", "٣", ""])
-def test_other_texts_are_no_numbers_in_a_file_either(tmp_path, count):
+def test_quoted_texts_that_are_no_whole_numbers_are_refused(tmp_path, count):
     description = described(JobSpec, tmp_path, job_body(nodeCount=count))
     with pytest.raises(SpecError, match=r"properties\.nodeCount: expected a whole number"):
         description.checked(JobSpec, description.body)

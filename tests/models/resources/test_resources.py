@@ -64,7 +64,7 @@ def test_a_cluster_is_read():
     assert read.errors == (ErrorDetail(code="NodeSetupFailed", message="m", details=details),)
 
 
-def test_a_cluster_that_is_hardly_there_has_no_nodes():
+def test_cluster_without_node_counts_is_read_as_having_no_nodes():
     properties = {
         "creationTime": MADE["creationTime"],
         "provisioningState": "creating",
@@ -178,7 +178,7 @@ def test_a_queued_job_has_no_execution_and_a_running_one_no_end():
     assert running.execution == ExecutionInfo(begun)
 
 
-def test_what_later_services_say_more_is_left_out():
+def test_properties_of_later_api_versions_are_ignored():
     later = job(
         constraints={"maxWallClockTime": "P150D", "maxAttempts": 1},
         maxJobDurationSeconds=2592000,
@@ -200,7 +200,7 @@ def test_keys_and_words_are_read_in_any_letter_case():
     assert JobResource.from_wire(upper(data)) == JobResource.from_wire(data)
 
 
-def test_null_is_as_good_as_nothing():
+def test_null_properties_are_read_as_missing():
     data = job()
     data["properties"].update(jobPreparation=None, batchaiRanks=None, executionInfo=None)
     assert JobResource.from_wire(data).execution is None

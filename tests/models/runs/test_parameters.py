@@ -26,6 +26,6 @@ def test_variables_that_fit_into_a_column_are_parameters():
     assert bounded(variables) == {"lr": 0.1, "deep": True, "name": "a"}
 
 
-def test_parameters_are_bounded():
+def test_number_and_length_of_parameters_are_limited():
     names = [f"{'n' * MAX_LENGTH}x", *map(str, range(MAX_PARAMETERS + 5))]
     assert len(bounded(dict.fromkeys(names, 1))) == MAX_PARAMETERS

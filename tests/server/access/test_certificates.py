@@ -44,7 +44,7 @@ def test_a_client_that_trusts_the_authority_takes_every_name(tmp_path: Path, nam
     shake_hands(tmp_path, name)
 
 
-def test_a_client_does_not_take_another_name(tmp_path: Path) -> None:
+def test_client_rejects_a_certificate_for_another_host(tmp_path: Path) -> None:
     with pytest.raises(ssl.SSLCertVerificationError):
         shake_hands(tmp_path, "other.example.org")
 

@@ -23,7 +23,7 @@ def owners_in(file: Path, *lines: tuple[str, str]) -> Owners:
     return owners
 
 
-def test_what_belongs_to_whom_is_known_to_the_next_server(file: Path) -> None:
+def test_owners_are_read_by_the_next_server(file: Path) -> None:
     owners = owners_in(file, ("/w", "first"), ("/w/e", "second"), ("/x", "first"))
     owners.forget("/w")
     with file.open("a") as stream:
@@ -47,7 +47,7 @@ def test_owner_of_a_resource_and_its_contents_has_no_foreign_resource_in_it(file
     assert owners.first_foreign("first", "/w") is None
 
 
-def test_what_is_gone_leaves_its_neighbours_of_a_like_name(file: Path) -> None:
+def test_forgetting_an_owner_keeps_resources_with_a_similar_name(file: Path) -> None:
     owners = owners_in(file, ("/w", "first"), ("/w/e", "first"), ("/w2", "second"), ("/w2/e", "second"))
     owners.forget("/w")
     for known in (owners, Owners(file)):
@@ -59,7 +59,7 @@ def test_what_is_gone_leaves_its_neighbours_of_a_like_name(file: Path) -> None:
         ]
 
 
-def test_what_another_makes_anew_under_a_name_is_theirs(file: Path) -> None:
+def test_resource_created_again_belongs_to_its_new_creator(file: Path) -> None:
     owners = owners_in(file, ("/w", "first"))
     owners.forget("/w")
     owners.record("/w", "second")
@@ -67,9 +67,7 @@ def test_what_another_makes_anew_under_a_name_is_theirs(file: Path) -> None:
 
 
 @pytest.mark.parametrize("left", [[("/x", "second")], []])
-def test_a_server_that_starts_keeps_no_line_of_what_is_gone_or_half_written(
-    file: Path, left: list[tuple[str, str]]
-) -> None:
+def test_starting_server_drops_removed_and_incomplete_owners(file: Path, left: list[tuple[str, str]]) -> None:
     owners_in(file, ("/w", "first"), *left).forget("/w")
     with file.open("a") as stream:
         stream.write('\n["/y", "fi')

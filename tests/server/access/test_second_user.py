@@ -77,7 +77,7 @@ def tokens(server: Running) -> Iterator[tuple[str, str]]:
     assert server.ask("DELETE", OWN, token=first).ok
 
 
-def test_a_change_of_anothers_is_refused(server: Running, tokens: tuple[str, str]) -> None:
+def test_changing_resources_of_another_user_is_refused(server: Running, tokens: tuple[str, str]) -> None:
     shown = [JOB, CLUSTER, OWN, SERVER, OWN_GROUP, ACCOUNT]
     before = [server.json("GET", each, token=tokens[1]) for each in shown]
     for method, path, body in REFUSED:

@@ -40,7 +40,7 @@ def test_another_process_adds_and_removes_users(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "ä", "a" * 65, "a\n", "admin", "Admin", "first", "FIRST"])
-def test_a_name_that_is_taken_or_none_is_refused(tmp_path: Path, name: str) -> None:
+def test_invalid_or_existing_user_name_is_refused(tmp_path: Path, name: str) -> None:
     users = Users(tmp_path / "users.json")
     users.add("first")
     with pytest.raises(UsageError):

@@ -141,7 +141,7 @@ def test_a_request_that_can_be_read_in_two_ways_is_refused(narrow: Running, fram
         assert receive_all(client).startswith(b"HTTP/1.1 4")
 
 
-def test_a_user_has_so_many_unfinished_bodies_and_no_more(narrow: Running) -> None:
+def test_unfinished_request_bodies_of_a_user_are_limited(narrow: Running) -> None:
     sent = f"{PUT}Content-Length: 100\r\n\r\n{{".encode()
     with connections(narrow.url, ServerLimits().bodies_of_user + 1, sent) as clients:
         (refused,) = until(lambda: select.select(clients, [], [], 0)[0])
@@ -199,7 +199,7 @@ def test_server_metrics_need_a_token(server: Running) -> None:
 CLUSTER = ResourceId.parse(WORKSPACE).child(Kind.CLUSTER, "default")
 
 
-def test_silent_commands_take_no_turn_from_others(tmp_path: Path, monkeypatch) -> None:
+def test_silent_node_commands_do_not_block_other_requests(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(extensions, "_HEARTBEAT_S", 0.0)  # none of them lets go of its thread for a moment
     go = tmp_path / "go"
     with serving(tmp_path / "home", limits=ServerLimits(threads=2)) as server:

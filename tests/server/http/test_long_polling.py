@@ -89,7 +89,7 @@ def test_an_action_has_the_state_that_its_handler_says_and_else_none() -> None:
     assert STATE not in state_of(call("POST", **WAIT), Replies(ApiResponse(data={}))).headers
 
 
-def test_an_answer_that_says_itself_whether_it_is_news_is_believed() -> None:
+def test_response_with_is_news_is_not_compared_with_the_last_one() -> None:
     answers = Replies(ApiResponse(data={"a": 1}, is_news=False), ApiResponse(data={"a": 1}, is_news=True))
     state_of(call(**WAIT, **{SINCE: "other"}), answers)
     assert answers.asked == 2
@@ -108,7 +108,7 @@ def test_long_poll_at_the_end_of_a_file_returns_when_it_grows() -> None:
     assert missing.asked == 1
 
 
-def test_the_more_wait_the_more_rarely_is_looked_and_who_has_gone_counts_no_more() -> None:
+def test_polling_pause_grows_with_the_number_of_waiting_clients() -> None:
     desk, many, naps = LongPolling(ServerLimits(wait_s=10.0)), 100, list[float]()
     same, known = ApiResponse(data={"a": 1}), {SINCE: content_digest({"a": 1})}
 
@@ -173,7 +173,7 @@ def test_cancelled_request_does_not_cancel_the_shared_poll() -> None:
     asyncio.run(gone())
 
 
-def test_different_things_have_different_polls() -> None:
+def test_polls_with_different_keys_are_not_shared() -> None:
     async def two() -> None:
         polls, one, other = SharedPolls(), Polled(), Polled()
         await asyncio.gather(polls.next("one", one), polls.next("other", other))
@@ -234,7 +234,7 @@ class Growing:
         return True
 
 
-def test_the_first_of_a_crowd_to_return_waits_as_long_as_the_crowd_would() -> None:
+def test_first_client_to_return_polls_as_rarely_as_all_would() -> None:
     async def longest_nap(crowd: int, naps: list[float]) -> float:
         call = ApiCall("POST", "/here", headers={"prefer": "wait=20"})
         waiting = LongPolling(ServerLimits())

@@ -110,7 +110,7 @@ async def sent(bodies: RequestBodies, *pieces: bytes, user: str = "ada", **more:
     ("quota", "is_taken_of_bob"),
     [("bodies", False), ("bodies_of_user", True), ("bodies_of_address", False)],
 )
-def test_so_many_bodies_are_unfinished_at_once(quota: str, is_taken_of_bob: bool) -> None:
+def test_number_of_unfinished_bodies_is_limited(quota: str, is_taken_of_bob: bool) -> None:
     async def crowd() -> None:
         bodies = RequestBodies(ServerLimits(**{quota: 2}), ServerMetrics())
         async with unfinished(bodies, 2):
@@ -127,7 +127,7 @@ def test_so_many_bodies_are_unfinished_at_once(quota: str, is_taken_of_bob: bool
 
 @pytest.mark.parametrize(("place", "spooled"), [("memory", {}), ("disk", {"spooled_bytes": 99})])
 @pytest.mark.parametrize("whose", ["", "_of_user"])
-def test_bodies_together_take_so_much_room(place: str, spooled: dict[str, int], whose: str) -> None:
+def test_total_size_of_unfinished_bodies_is_limited(place: str, spooled: dict[str, int], whose: str) -> None:
     async def crowd() -> None:
         bodies = RequestBodies(ServerLimits(**{f"{place}_bytes{whose}": 100}), ServerMetrics())
         async with unfinished(bodies, 1, size=60, **spooled):

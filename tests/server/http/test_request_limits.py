@@ -49,7 +49,7 @@ def numbers(metrics: ServerMetrics) -> dict[str, float]:
     return {line.split()[0]: float(line.split()[-1]) for line in lines if not line.startswith("#")}
 
 
-def test_as_many_as_are_taken_are_let_in_and_the_next_one_when_one_has_gone() -> None:
+def test_requests_beyond_the_limit_are_refused_until_one_has_ended() -> None:
     metrics = ServerMetrics()
 
     async def crowd() -> None:
@@ -75,7 +75,7 @@ def test_as_many_as_are_taken_are_let_in_and_the_next_one_when_one_has_gone() ->
     assert told["batchai_requests_open"] == 0
 
 
-def test_one_that_fails_makes_room_for_the_next() -> None:
+def test_failed_request_no_longer_counts_towards_the_limit() -> None:
     async def failing(scope, receive, send) -> None:
         raise RuntimeError("defect")
 
@@ -114,7 +114,7 @@ def test_a_log_that_is_large_makes_room_for_another_and_the_oldest_goes(tmp_path
     assert json.loads((tmp_path / "access.log").read_text().splitlines()[-1])["path"] == "/49"
 
 
-def test_reading_is_not_written_down_but_who_is_not_let_in_is(tmp_path: Path) -> None:
+def test_access_log_has_changes_and_refusals_but_no_reads(tmp_path: Path) -> None:
     log = AccessLog(tmp_path / "access.log")
     for method, status in (("GET", 200), ("GET", 404), ("GET", 401), ("DELETE", 404)):
         log.record(method, "/x", status, {})
@@ -172,7 +172,7 @@ def test_cancelled_caller_does_not_wait_for_its_thread() -> None:
         go.set()
 
 
-def test_a_piece_that_is_under_way_ends_before_what_makes_it_is_closed() -> None:
+def test_generator_is_closed_after_its_current_chunk_is_done() -> None:
     go, began, steps = threading.Event(), threading.Event(), list[str]()
 
     def chunks() -> Iterator[bytes]:

@@ -27,7 +27,9 @@ from batchai_magics.server.storage.storage_resource import storage_error_respons
         (500, {}),
     ],
 )
-def test_a_refusal_says_how_to_come_again(status: int, headers: dict[str, str]) -> None:
+def test_error_response_says_how_to_authenticate_or_when_to_retry(
+    status: int, headers: dict[str, str]
+) -> None:
     answer = error_response(ApiError(status, "Code", "Message."))
     assert (answer.status, answer.headers) == (status, headers)
     assert (answer.data["error"]["code"], answer.data["error"]["message"]) == ("Code", "Message.")
@@ -47,7 +49,7 @@ def raising(error: Exception, render: Callable[[BatchAIError], ApiResponse] = er
 
 
 @pytest.mark.parametrize("render", [error_response, storage_error_response])
-def test_a_defect_is_told_by_its_number_and_stands_in_the_log(
+def test_unexpected_error_is_logged_and_the_response_has_only_its_number(
     caplog: pytest.LogCaptureFixture, render: Callable[[BatchAIError], ApiResponse]
 ) -> None:
     caplog.set_level(logging.ERROR, "batchai.server")
@@ -60,7 +62,7 @@ def test_a_defect_is_told_by_its_number_and_stands_in_the_log(
     assert answer.headers.get("x-ms-error-code", "InternalError") == "InternalError"
 
 
-def test_what_was_foreseen_is_no_defect(caplog: pytest.LogCaptureFixture) -> None:
+def test_expected_errors_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert raising(NotFoundError("gone", code="JobNotFound")).status == 404
     assert raising(OSError(errno.ENOSPC, "No space left on device")).status in (503, 507)
     assert raising(NotFoundError("gone", code="ShareNotFound"), storage_error_response).status == 404
@@ -81,7 +83,7 @@ def sent(response: ApiResponse, *, is_file: bool = False) -> list[dict[str, Any]
     return messages
 
 
-def test_a_response_goes_out_as_json_with_a_number_of_its_own() -> None:
+def test_response_is_json_and_has_a_request_id() -> None:
     start, body = sent(ApiResponse(201, {"a": "é"}, {"X-More": "1"}))
     headers = dict(start["headers"])
     assert (start["status"], body["body"]) == (201, '{"a": "é"}'.encode())

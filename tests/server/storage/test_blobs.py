@@ -36,7 +36,7 @@ def test_a_blob_is_copied_to_a_name_with_folders_of_its_own(results: dict) -> No
     assert results["copied"] == "text"
 
 
-def test_a_blob_is_replaced_only_when_that_is_wanted(results: dict) -> None:
+def test_existing_blob_is_not_replaced_without_overwrite(results: dict) -> None:
     assert results["once"] == [409, "BlobAlreadyExists"]
 
 
@@ -46,7 +46,7 @@ def test_blobs_are_listed_flat_in_pages_and_by_level(results: dict) -> None:
     assert results["level"] == ["a/b/", "a/small.txt"]
 
 
-def test_what_is_absent_or_deleted_is_said_to_be(results: dict) -> None:
+def test_absent_and_deleted_blobs_are_not_found(results: dict) -> None:
     assert results["absent"] == [404, "BlobNotFound"]
     assert results["left"] == ["a/b/large.bin", "a/small.txt"]
 

@@ -149,7 +149,7 @@ def test_an_operation_whose_condition_is_not_met_changes_nothing(blob: Blob, ope
 
 
 @pytest.mark.slow
-def test_a_copy_has_conditions_on_its_source_too(blob: Blob) -> None:
+def test_copy_checks_conditions_on_its_source(blob: Blob) -> None:
     target, tag, now = Blob(f"{blob.url}.copy", blob.query), blob.tag(), datetime.now(timezone.utc)
     past, future = http_date(now - timedelta(days=1)), http_date(now + timedelta(days=1))
     for header, value in {MATCH: '"0x0"', NONE_MATCH: tag, MODIFIED: future, UNMODIFIED: past}.items():
@@ -162,7 +162,7 @@ def test_a_copy_has_conditions_on_its_source_too(blob: Blob) -> None:
 
 
 @pytest.mark.slow
-def test_a_container_has_conditions_on_its_time_alone(blob: Blob) -> None:
+def test_containers_check_time_conditions_and_ignore_etag_conditions(blob: Blob) -> None:
     container = Blob(blob.url.partition("/in/")[0], {**blob.query, "restype": "container"})
     future = http_date(datetime.now(timezone.utc) + timedelta(days=1))
     for header, value, status in ((MODIFIED, future, 412), (UNMODIFIED, future, 200), (MATCH, '"0x0"', 200)):

@@ -23,7 +23,7 @@ def url(server: Running) -> str:
     return next(file["downloadUrl"] for file in files["value"] if file["name"] == "stdout.txt")
 
 
-def test_all_of_a_file_comes(url: str) -> None:
+def test_whole_file_is_returned(url: str) -> None:
     answer = requests.get(url)
     assert (answer.status_code, answer.content) == (200, b"x" * (SIZE - 1) + b"\n")
     assert requests.head(url).headers["Content-Length"] == str(SIZE)
@@ -70,7 +70,7 @@ def test_a_file_that_is_rewritten_is_another_version(server: Running) -> None:
     assert requests.head(address).headers["ETag"] != first.headers["ETag"]
 
 
-def test_a_job_of_the_same_name_is_another_one(server: Running, url: str) -> None:
+def test_url_of_a_file_is_not_valid_for_a_later_job_of_the_same_name(server: Running, url: str) -> None:
     assert server.ask("DELETE", JOB).status_code == 202
     until(lambda: server.ask("GET", JOB).status_code == 404)
     server.world.run("wrote --nodes 1 --processes 1", "print('another')")

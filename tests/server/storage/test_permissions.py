@@ -155,7 +155,7 @@ def test_an_operation_needs_what_the_table_says(router: StorageRouter, service: 
 
 @pytest.mark.parametrize("kind", ["", "d", "bs", "x"])
 @pytest.mark.parametrize("service", ["file", "blob"])
-def test_a_signature_of_a_kind_that_there_is_not_opens_nothing(
+def test_signature_for_an_unknown_kind_of_resource_is_refused(
     router: StorageRouter, service: str, kind: str
 ) -> None:
     assert not is_let_in(router, service, row("GET /share/a.txt", "", ""), "rcwdl", kind)
@@ -221,7 +221,7 @@ def share(server: Running) -> Iterator[SharePlace]:
 
 
 @pytest.mark.parametrize("size", [0, 6])
-def test_permission_to_create_does_not_permit_replacing(place: SharePlace, size: int) -> None:
+def test_permission_to_create_does_not_allow_replacing_a_file(place: SharePlace, size: int) -> None:
     before = place.files()
     for permissions in ("c", "cr", "cd"):
         assert place.create("mine", permissions, size).status_code == 403
@@ -241,7 +241,7 @@ def test_permission_to_create_cannot_abort_another_upload(share: SharePlace) -> 
     assert share.files()["new"] == b"abcdef"
 
 
-def test_a_file_that_is_renamed_has_to_be_allowed_to_vanish(share: SharePlace, server: Running) -> None:
+def test_rename_needs_permission_to_delete_the_source(share: SharePlace, server: Running) -> None:
     before = share.files()
     other = share.url("other")
     own = {
@@ -272,7 +272,7 @@ def test_a_file_of_another_share_is_not_renamed_to_this_one(share: SharePlace, s
     storage.remove("elsewhere")
 
 
-def test_a_file_that_is_replaced_by_a_rename_has_to_be_allowed_to_vanish_too(share: SharePlace) -> None:
+def test_rename_onto_a_file_needs_permission_to_replace_it(share: SharePlace) -> None:
     before, headers = share.files(), {"x-ms-file-rename-replace-if-exists": "true"}
     own = share.server.url + signed_path(share.server, "may-share", "other", "d")
     for permissions in ("c", "w", "cd"):

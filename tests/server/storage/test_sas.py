@@ -98,7 +98,7 @@ def test_a_signature_for_files_opens_no_blob() -> None:
     )
 
 
-def test_what_says_no_end_or_a_beginning_that_is_none_opens_nothing() -> None:
+def test_signature_without_valid_start_and_end_is_refused() -> None:
     for start, end in (("", ""), ("", "soon"), ("today", ENDS)):
         lines = ["r", start, end, "/file/acct/share/log.txt", "", "", "", "2018-11-09", *[""] * 5]
         query = {"sp": "r", "st": start, "se": end, "sr": "f", "sv": "2018-11-09"}
@@ -175,7 +175,7 @@ def test_a_body_of_no_bytes_is_signed_as_if_it_had_no_length() -> None:
         check(signed, {**DATED, "content-length": "0"}, standard={2: "0"})
 
 
-def test_of_two_dates_the_services_own_is_signed_and_counts() -> None:
+def test_x_ms_date_takes_precedence_over_date() -> None:
     check([f"x-ms-date:{DATE}", "/acct/acct/share"], {**DATED, "date": LONG_AGO})
     with pytest.raises(StorageApiError, match="too old"):
         check([f"x-ms-date:{LONG_AGO}", "/acct/acct/share"], {"x-ms-date": LONG_AGO, "date": DATE})

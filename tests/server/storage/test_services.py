@@ -67,9 +67,7 @@ def both(server: Running) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_of_a_share_and_a_container_of_one_name_that_is_read_which_has_the_file(
-    server: Running, both: str
-) -> None:
+def test_file_is_found_in_a_share_or_container_of_the_same_name(server: Running, both: str) -> None:
     sas = account_sas(server)
     for name in ("file", "blob"):
         assert requests.get(f"{both}/{name}", params=sas).content == name.encode()
@@ -77,7 +75,7 @@ def test_of_a_share_and_a_container_of_one_name_that_is_read_which_has_the_file(
 
 
 @pytest.mark.slow
-def test_what_may_mean_either_of_two_of_one_name_changes_none(server: Running, both: str) -> None:
+def test_ambiguous_path_in_a_share_and_container_changes_neither(server: Running, both: str) -> None:
     sas = account_sas(server)
     for method, path in (("GET", "same"), ("DELETE", "same"), ("DELETE", "blob"), ("DELETE", "absent")):
         answer = requests.request(method, f"{both}/{path}", params=sas)

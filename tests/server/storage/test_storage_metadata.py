@@ -35,7 +35,7 @@ def test_share_keeps_its_initial_metadata_until_other_is_set(service: ShareServi
     share.delete_share()
 
 
-def test_a_folder_has_them_under_each_of_its_names(share: ShareClient) -> None:
+def test_folder_keeps_its_metadata_when_it_is_renamed(share: ShareClient) -> None:
     folder = share.create_directory("in", metadata=RUN)
     share.get_file_client("in/log").upload_file(b"text", metadata={"of": "log"})
     folder.set_directory_metadata({"run": "8"})
@@ -47,7 +47,7 @@ def test_a_folder_has_them_under_each_of_its_names(share: ShareClient) -> None:
     assert of(share.create_directory("out")) == of(share.create_directory("in")) == {}
 
 
-def test_a_file_has_them_when_it_is_whole_and_loses_them_with_its_content(share: ShareClient) -> None:
+def test_file_keeps_its_metadata_until_its_content_is_replaced(share: ShareClient) -> None:
     file = share.get_file_client("model.bin")
     file.upload_file(b"old", metadata={"epoch": "1"})
     assert of(file) == {"epoch": "1"}
@@ -75,7 +75,9 @@ def test_copy_has_the_metadata_of_its_source_unless_it_is_given_its_own(share: S
     assert of(source.rename_file("b", overwrite=True)) == RUN
 
 
-def test_what_our_own_client_uploads_has_none(server: Running, share: ShareClient, tmp_path: Path) -> None:
+def test_upload_of_this_client_drops_earlier_metadata(
+    server: Running, share: ShareClient, tmp_path: Path
+) -> None:
     for name in "ab":
         share.get_file_client(name).upload_file(b"old", metadata=RUN)
     storage, name = connected(server.url).storage, f"filesacct/{share.share_name}"
@@ -92,7 +94,7 @@ def test_what_our_own_client_uploads_has_none(server: Running, share: ShareClien
         ({"a": "x" * 9000}, "MetadataTooLarge"),
     ],
 )
-def test_names_that_are_none_and_too_many_bytes_are_refused(
+def test_invalid_names_and_too_large_metadata_are_refused(
     share: ShareClient, metadata: dict, code: str
 ) -> None:
     file = share.get_file_client("a")

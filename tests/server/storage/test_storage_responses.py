@@ -50,7 +50,7 @@ def test_a_marker_of_no_list_is_refused(marker: str) -> None:
         name_page(ApiCall("GET", "/", {"marker": marker}), NAMES)
 
 
-def test_what_was_asked_for_is_said_again_and_escaped() -> None:
+def test_list_response_repeats_the_query_escaped() -> None:
     call = ApiCall("GET", "/", {"prefix": "<&>", "maxresults": "3"})
     told = ElementTree.fromstring(list_response(call, {"Entries": []}, "next", ShareName='a"&').body)
     assert (told.findtext("Prefix"), told.findtext("MaxResults")) == ("<&>", "3")
@@ -95,7 +95,9 @@ def sent(text: str, data: bytes = DATA) -> ApiResponse:
         ("", 200, DATA, None),
     ],
 )
-def test_a_range_is_told_with_what_it_is_of(text: str, status: int, body: bytes, told: str | None) -> None:
+def test_content_range_has_the_range_and_the_total_size(
+    text: str, status: int, body: bytes, told: str | None
+) -> None:
     answer = sent(text)
     assert (answer.status, answer.body) == (status, body)
     assert answer.headers.get("Content-Range") == told
@@ -109,7 +111,7 @@ def test_a_range_behind_the_end_is_refused(text: str, data: bytes) -> None:
     assert caught.value.code == "InvalidRange"
 
 
-def test_much_is_read_only_when_it_goes_out() -> None:
+def test_large_range_is_read_while_it_is_sent() -> None:
     data = DATA * 100_000
     answer = sent("bytes=1-999998", data)
     assert answer.body is None

@@ -89,7 +89,7 @@ def test_a_file_whose_bytes_keep_coming_is_not_given_up(uploads: UnfinishedUploa
     assert uploads.find(FILE).ranges == [(0, 3)]
 
 
-def test_stale_blobs_are_given_up_by_who_asks_for_blobs(
+def test_dropping_stale_uploads_is_limited_to_one_service(
     backend: LocalBackend, uploads: UnfinishedUploads, now: list[float], tmp_path: Path
 ) -> None:
     uploads.begin(BLOB, 4)
@@ -100,7 +100,7 @@ def test_stale_blobs_are_given_up_by_who_asks_for_blobs(
     assert (uploads.find(BLOB), remaining_counts(backend.containers, tmp_path)) == (None, (0, 0))
 
 
-def test_what_fails_while_it_is_begun_leaves_nothing(
+def test_upload_that_fails_at_its_start_leaves_no_files(
     backend: LocalBackend, uploads: UnfinishedUploads, tmp_path: Path
 ) -> None:
     def fill() -> None:
@@ -125,7 +125,7 @@ def begun_upload(parts: PartFiles, folder: Path, pid: int, *place: str) -> str:
     return part
 
 
-def test_of_files_and_of_blobs_what_a_server_that_is_gone_has_begun_is_swept(
+def test_unfinished_files_and_blobs_of_an_ended_server_are_removed(
     backend: LocalBackend, tmp_path: Path
 ) -> None:
     parts = PartFiles(tmp_path / "notes")
@@ -154,9 +154,7 @@ def test_notes_of_what_is_gone_and_notes_that_cannot_be_read_hinder_no_sweep(
     assert list(notes.iterdir()) == []
 
 
-def test_what_a_server_that_goes_on_is_about_to_make_keeps_its_note(
-    backend: LocalBackend, tmp_path: Path
-) -> None:
+def test_note_of_an_upload_of_a_running_server_is_kept(backend: LocalBackend, tmp_path: Path) -> None:
     parts = PartFiles(tmp_path / "notes")
     part = parts.begin(StorageResource("local", "file", "data", "a"))
     parts.sweep(backend)
@@ -176,7 +174,7 @@ def test_what_a_server_that_goes_on_is_about_to_make_keeps_its_note(
         ("part-" + "0" * 32, False),
     ],
 )
-def test_only_our_own_names_are_hidden(name: str, is_one: bool) -> None:
+def test_only_names_of_part_files_are_recognized(name: str, is_one: bool) -> None:
     assert is_part(name) is is_one
 
 
@@ -190,7 +188,7 @@ def service_of(server: Process) -> ShareServiceClient:
 
 
 @pytest.mark.slow
-def test_what_a_killed_server_had_half_of_is_swept_by_the_next_one(tmp_path: Path) -> None:
+def test_unfinished_uploads_of_a_killed_server_are_removed_by_the_next_one(tmp_path: Path) -> None:
     home, folder = tmp_path / "home", tmp_path / "home" / "shares" / "local" / "data"
     with started(home) as server:
         server.ask("POST", f"{GROUP}/providers/Microsoft.Storage/storageAccounts/local/listKeys")
@@ -226,7 +224,7 @@ def test_listing_a_share_removes_stale_uploads(server: Running, tmp_path: Path) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("age_s", "left"), [(STALE_S - 3600, 1), (STALE_S + 3600, 0)])
-def test_a_server_that_starts_gives_up_what_has_not_grown_for_a_day(
+def test_starting_server_removes_uploads_that_have_not_grown_for_a_day(
     server: Running, tmp_path: Path, age_s: float, left: int
 ) -> None:
     storage, parts = server.world.backend.storage, PartFiles(tmp_path)

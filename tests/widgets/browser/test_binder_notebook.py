@@ -15,7 +15,7 @@ PLACES = {cell.id: index for index, cell in enumerate(CELLS)}
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 
-def test_its_first_cell_replays_a_job_and_then_one_with_two_ranks_runs_live(lab):
+def test_notebook_replays_a_job_and_then_runs_a_live_one(lab):
     """In a folder beside the recordings, as in a clone."""
     lab.page.emulate_media(reduced_motion="no-preference")  # else a replay waits to be started
     shutil.copytree(ROOT / "docs/recordings", lab.root.parent / "docs/recordings")

@@ -91,7 +91,7 @@ def test_the_bar_of_an_epoch_counts_for_its_part_of_all(page, place, listed):
     expect(view.locator(".ba-progress-words")).to_have_text("epoch 3/4 · 24/48")
 
 
-def test_stderr_stands_between_the_lines_of_stdout_where_it_was_written(open_job, world):
+def test_lines_of_stdout_and_stderr_are_merged_in_order(open_job, world):
     page = open_job(world.submit("both", BOTH))
     page.locator(".ba-row", has_text="50%").wait_for()
     pairs = [text for i in range(8) for text in (f"line {i}", f"warning {i}")]

@@ -27,7 +27,7 @@ STARTS = """() => ['.ba-spark', '.ba-use-value'].map((kind) => new Set(
     .map((one) => Math.round(one.getBoundingClientRect().left))).size)"""
 
 
-def test_each_rank_has_its_curves_the_whole_its_words_and_one_kind_stands_below_itself(open_job, world):
+def test_each_rank_has_curves_in_columns_and_the_summary_has_the_total(open_job, world):
     page = open_job(world.submit("uneven --nodes 2 --processes 4", UNEVEN))
     use = page.locator(".ba-use")
     use.locator("summary").click()

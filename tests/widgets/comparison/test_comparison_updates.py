@@ -57,7 +57,7 @@ def test_a_live_view_comes_with_a_table_for_the_saved_notebook(publisher, place,
     assert "image" not in json.dumps(list(snapshot))
 
 
-def test_the_lines_of_a_job_are_sent_when_they_grow_and_of_no_other(publisher, clock, place, page):
+def test_only_the_lines_of_a_job_that_grew_are_sent(publisher, clock, place, page):
     opened(publisher, place, page)
     turns(publisher, clock, 2)
     assert {content["run"] for content in lines(page)} == {0, 1}
@@ -192,7 +192,7 @@ def test_truncated_log_drops_its_earlier_records(publisher, clock, place, page):
     assert (shown.view.state["rows"][0]["images_per_sec"], shown.view.state["rows"][0]["steps"]) == (5, 10)
 
 
-def test_a_scaling_study_grows_from_nothing(publisher, clock, place, page):
+def test_scaling_study_is_updated_from_no_runs_to_several(publisher, clock, place, page):
     place.run("one", ExecutionState.QUEUED)
     shown = opened(publisher, place, page, "scaling")
     assert shown.view.state["facts"]["curves"] == []
@@ -244,7 +244,7 @@ def test_a_long_line_is_thinned_and_ends_where_the_run_is():
     assert len(json.dumps(told)) < 20_000
 
 
-def test_of_many_lines_of_a_metric_the_last_is_shown_which_stands_for_the_run():
+def test_last_of_many_segments_of_a_metric_is_shown():
     (run,) = ComparisonModel(compare([read_metrics(step_line(1, 0, 50).encode())]).runs).lines
     curves = [Curve([1], [number], f"fold {number}") for number in range(25)]
     run = dataclasses.replace(run, metrics=dict.fromkeys(run.metrics, curves))

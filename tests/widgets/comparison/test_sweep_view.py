@@ -307,7 +307,7 @@ while not os.path.exists("{go}"):
 
 
 @pytest.mark.slow
-def test_real_trials_have_the_same_parts(tmp_path):
+def test_running_trial_has_its_metrics_curve_and_progress(tmp_path):
     with contextlib.closing(World(tmp_path / "home")) as world:
         script = RUNS_ON.format(go=tmp_path / "go")
         sweep = SweepLab(world).submit('s --sweep "lr=0.2" --best "min val_loss"', script)

@@ -30,7 +30,7 @@ def test_no_second_has_more_bytes_than_allowed():
     assert budget.left_bytes == 1000
 
 
-def test_a_message_longer_than_was_left_leaves_nothing():
+def test_budget_never_falls_below_zero():
     clock = Clock(100.0)
     budget = Budget(clock, bytes_per_s=1000)
     budget.spend(1900)

@@ -47,7 +47,7 @@ def test_polls_back_off_until_something_changes():
 
 
 @pytest.mark.parametrize(("cost_s", "count"), [(0.001, 100), (0.04, 25), (3.0, 20)])
-def test_polls_that_cost_much_come_less_often(cost_s, count):
+def test_expensive_polls_are_less_frequent(cost_s, count):
     source, spent_s = Scripted(), [0.0]
 
     def poll():

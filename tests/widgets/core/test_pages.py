@@ -6,7 +6,7 @@ def one(turn, page="a"):
     return {"page": page, "turn": turn}
 
 
-def test_a_bye_that_comes_late_does_not_count():
+def test_goodbye_of_an_earlier_turn_does_not_close_a_page():
     pages = Pages(Clock())
     pages.hello(one(1))
     pages.hello(one(2))
@@ -16,7 +16,7 @@ def test_a_bye_that_comes_late_does_not_count():
     assert not pages.is_any_open
 
 
-def test_a_hello_that_comes_late_does_not_count():
+def test_hello_after_the_goodbye_of_the_same_turn_does_not_open_a_page():
     pages = Pages(Clock())
     pages.bye(one(1))
     assert not pages.hello(one(1))
@@ -24,7 +24,7 @@ def test_a_hello_that_comes_late_does_not_count():
     assert pages.hello(one(2))
 
 
-def test_an_older_hello_does_not_bring_an_older_bye_back():
+def test_hello_of_an_earlier_turn_does_not_undo_its_goodbye():
     pages = Pages(Clock())
     pages.hello(one(2))
     assert not pages.hello(one(1))

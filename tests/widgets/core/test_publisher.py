@@ -82,7 +82,7 @@ def test_republished_outputs_spend_the_budget(publisher, backend, page, clock, b
     assert before - budget.left_bytes >= card > 1000
 
 
-def test_views_at_rest_leave_the_budget_to_the_others(publisher, backend, page, clock):
+def test_idle_views_do_not_use_the_budget(publisher, backend, page, clock):
     backend.write("one\n")
     backend.finish()
     for _ in range(3):
@@ -109,7 +109,7 @@ def test_the_html_card_is_refreshed_and_stays(publisher, backend, page, clock):
     assert "succeeded" in page.shown[output.id]["text/plain"]
 
 
-def test_text_is_shown_where_only_text_is_possible(backend, page):
+def test_ui_text_shows_the_log_as_text(backend, page):
     backend.write("hello\n")
     widgets.show(Job(backend, JOB), ui="text")
     assert "hello" in page.shown[""]["text/plain"]

@@ -153,7 +153,7 @@ def test_an_address_of_nothing_says_so(opened, address):
         opened().connect(address)
 
 
-def test_logs_that_were_read_for_the_list_are_not_read_again_on_the_way_back(opened):
+def test_reopened_list_does_not_read_logs_again(opened):
     views = opened()
     first = views.connect("/")
     received(first, "rates")

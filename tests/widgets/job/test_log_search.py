@@ -71,7 +71,7 @@ def test_the_lines_of_one_rank_are_searched_alone():
     assert hits(b"x\nx\nx\n", "x", rank=0, spans=spans) == [0, 4]
 
 
-def test_what_has_grown_is_searched_and_an_unfinished_line_waits():
+def test_search_continues_with_lines_that_have_ended_since():
     file = File(b"one\ntw", is_complete=False)
     search = Search(file, re.compile(b"o"))
     search.advance()

@@ -185,7 +185,7 @@ def test_the_head_says_what_failed_first():
     assert facts["ended"] - facts["started"] == 34_000
 
 
-def test_the_head_says_what_a_job_that_succeeded_has_to_say():
+def test_header_shows_the_warnings_of_a_succeeded_job():
     model = JobModel(processes=2)
     errors = [ErrorDetail(code="MpiNotUsed", message="none joined")]
     model.take(StateChanged(resource(ExecutionState.SUCCEEDED, exit_code=0, errors=errors)))
@@ -227,7 +227,7 @@ def test_the_page_is_told_the_headings_of_all_folds_once_there_are_several():
     assert [line["name"] for line in chart["lines"]] == ["loss", "loss (Fold 2)"]
 
 
-def test_another_number_alone_is_reason_enough_for_a_batch():
+def test_single_new_number_is_sent_in_a_batch():
     model, cursor = JobModel(), Cursor()
     model.take(MetricsAdded(JOB, (Measurement("lr", 0.5, step=10, rank=1),)))
     cursor.next_batch(model, BIG)
@@ -302,7 +302,7 @@ def test_the_end_of_warm_up_is_known_at_the_end_at_the_latest():
     assert model.numbers.warm_up == 0
 
 
-def test_the_same_trouble_is_told_once():
+def test_same_problem_is_reported_once():
     model = JobModel()
     model.report_problem("no disk")
     version = model.version

@@ -109,7 +109,7 @@ def log_of(data, *spans, size=None):
     return read
 
 
-def test_size_is_the_files():
+def test_size_of_a_page_is_that_of_the_file():
     read = log_of(b"a\n", Span(0, 2, 0))
     assert rank_page(read, 0, -1, is_backward=True).size == 2
     assert tail_page(read).size == 2
@@ -135,7 +135,7 @@ def test_a_page_that_is_full_to_the_byte_is_full():
     assert rank_page(read, 0, 0, is_backward=False).end == PAGE_BYTES
 
 
-def test_no_more_than_so_much_is_looked_through():
+def test_scan_for_the_lines_of_a_rank_is_limited():
     line = b"x" * (CHUNK_BYTES - 1) + b"\n"
     read = log_of(line * (MAX_SCAN_BYTES // CHUNK_BYTES + 2), Span(0, 1 << 30, 1))
     assert rank_page(read, 0, 0, is_backward=False).end == MAX_SCAN_BYTES
@@ -169,7 +169,7 @@ def test_a_span_that_ends_where_another_begins_gives_no_empty_line():
     assert (page.data, page.starts) == (b"ab\n", [0])
 
 
-def test_writers_before_and_behind_what_is_asked_for_are_passed():
+def test_ranks_are_returned_for_the_requested_range():
     spans = (Span(0, 5, 3), Span(5, 10, 1), Span(10, 15, 0), Span(15, 20, 1))
     assert list(array("i", ranks_between(spans, 5, 15))) == [0, 1, 5, 0]
     assert list(array("i", ranks_between(spans, 0, 20))) == [0, 3, 5, 1, 10, 0, 15, 1]

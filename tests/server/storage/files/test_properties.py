@@ -53,7 +53,7 @@ def test_unfinished_upload_shows_its_properties_to_its_sender(share: ShareClient
     assert of(file) == ("text/plain", None, None, None, None)
 
 
-def test_copies_and_other_names_of_a_file_have_them(share: ShareClient) -> None:
+def test_copied_and_renamed_files_keep_their_properties(share: ShareClient) -> None:
     file, copy = share.get_file_client("data.csv"), share.get_file_client("copy.csv")
     file.upload_file(b"1,2", content_settings=FULL)
     copy.start_copy_from_url(file.url)
@@ -62,7 +62,7 @@ def test_copies_and_other_names_of_a_file_have_them(share: ShareClient) -> None:
     assert of(copy.rename_file("new.csv", content_type="text/plain")) == ("text/plain", *VALUES[1:])
 
 
-def test_an_address_may_ask_for_other_ones_than_the_files_own(
+def test_signed_url_overrides_the_properties_of_its_file(
     server: Running, share: ShareClient, account: tuple[str, str]
 ) -> None:
     share.get_file_client("data.csv").upload_file(b"1,2", content_settings=ContentSettings("text/csv"))
