@@ -118,7 +118,7 @@ export class JobCharts extends ChartGrid {
   }
 
   /** @param {Subject} subject */
-  made(subject) {
+  makeChart(subject) {
     const chart = new StepChart(subject, `ba-${this.viewId}`);
     chart.smooth(this.weight);
     chart.owner = this.session.host.get("facts").name;
