@@ -57,6 +57,7 @@ _LEVEL = re.compile(r"(?:^|[ ])(?:(?i:debug|info|notice|warn|warning|critical|fa
 _ORIGIN = re.compile(r"(?i)(?:^|[ ])[\w/-]+(?:[.@][a-z][\w-]*)+$")  # a host, a file, a logger
 _BEST_SO_FAR = re.compile(rb"(?i)best so far\b")
 _SIGN = re.compile(rb"[:=]")
+_CONJUNCTION = re.compile(rb"(?:with|and)[ ](?:an?[ ])?")
 _MEASURE_OF_PHASES = re.compile(
     rb"(?P<name>[A-Za-z][\w.@-]{0,30}(?:[ ][A-Za-z]\w{0,20})?)(?:[ ]?:|[ ][-|])[ ]{1,4}\(?"
     rb"(?=(?i:train(?:ing)?|val(?:id(?:ation)?)?|dev|test)(?:[ ]?[:=][ ]?|[ ])[-+]?\.?\d)"
@@ -341,8 +342,19 @@ def _take_measure_of_phases(scan: LineScan) -> bool:
     return True
 
 
+def _pass_conjunction(scan: LineScan) -> bool:
+    """Pass what joins a measure to words before it: `done with a loss of 0.5 and accuracy of 0.6`."""
+    found = _CONJUNCTION.match(scan.text, scan.at, scan.end) if scan.positions else None
+    pair = numbers.PAIR.match(scan.text, found.end(), scan.end) if found else None
+    if not (found and pair and pair["name"] and is_quality(pair["name"].decode("utf-8", "replace"))):
+        return False
+    scan.at = found.end()
+    return True
+
+
 _NAMED_NUMBERS = (
     _pass_best,
+    _pass_conjunction,
     _take_measure_of_phases,
     take_slashed_numbers,
     take_listed_numbers,

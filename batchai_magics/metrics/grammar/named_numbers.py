@@ -57,6 +57,7 @@ _NAMES_WITHOUT_SIGN = frozenset(
     ("peak mem", "max mem", "episode length", "episode len", "ep length", "ep len", "mean episode length")
 )
 _TIME_LEFT = re.compile(rb"[ .]*(?:[,;|-]?[ ]*ETA(?:[ ]is|:)?[ ]{1,2}[\w:. ]{1,40})?")
+_JOINED = re.compile(rb"[ ](?:with|and)(?:[ ]an?)?\Z")
 _IS_RATE = re.compile(r"[A-Za-z]*/s(?:ec(?:ond)?)?")
 
 
@@ -211,7 +212,8 @@ def _states_measure(scan: LineScan, name: str, end: int) -> bool:
         return False
     before = scan.text[: scan.at].rstrip()
     is_after = _AFTER.match(scan.text, scan.begin) is not None and len(scan.positions) == 1
-    return is_measure(name) and (is_after or before[-1:] in (b",", b";", b":", b"|", b"."))
+    is_joined = before[-1:] in (b",", b";", b":", b"|", b".") or _JOINED.search(before) is not None
+    return is_measure(name) and (is_after or is_joined)
 
 
 def _take_step_and_number(scan: LineScan, found: re.Match[bytes]) -> bool:

@@ -37,6 +37,7 @@ _COUNT = re.compile(r"(?<![^\W_])\d+")
 _UNQUOTABLE = re.compile(r"['{}]")
 _ANY_NUMBER = r"[-+.\deE]+"
 _VALUE, _STEP = f"({_ANY_NUMBER})", r"(?P<step>\d+)"
+_VALUE_BEFORE_STOP = r"([-+.\deE]*\d)"  # at the end of a sentence
 _AT = re.compile(  # what is before a step that is behind its number
     r"(?i)(?:@|#|\b(?:at|after|steps?|epochs?|iterations?|iters?|rounds?|batch|updates?|episodes?))\W{0,4}\Z"
 )
@@ -216,12 +217,14 @@ def _option(
     words = [name] if first == number else [*_NAME.finditer(line, left, places[first][0])]
     own = line[words[-1].start() : places[first][0]] if words else between.lstrip()
     pattern = _escape(own if line.count(own) == 1 else between.lstrip())
+    end = places[number][1]
+    value = _VALUE_BEFORE_STOP if line[end : end + 1] == "." else _VALUE
     if step is None:
-        pattern += _VALUE
+        pattern += value
     elif step > number:
-        pattern += _VALUE + _between(line, places[number : step + 1]) + _STEP
+        pattern += value + _between(line, places[number : step + 1]) + _STEP
     else:
-        pattern += _STEP + _between(line, places[step : number + 1]) + _VALUE
+        pattern += _STEP + _between(line, places[step : number + 1]) + value
     metric = name[0].lower().replace("-", "_") if name[0].isascii() else "metric"
     return f"--metric '{metric}={pattern}'"
 

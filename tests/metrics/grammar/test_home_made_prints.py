@@ -97,6 +97,16 @@ LINES = {
         "fraction_valid_smiles": 90.5,
         "score": 0.25,
     },
+    "Epoch 3 of 10 completed with a loss of 0.5 and validation accuracy of 82.5%.": {
+        "epoch": 3,
+        "loss": 0.5,
+        "val_accuracy": 82.5,
+    },
+    "Training at Epoch 3 iteration 7 with loss 12.5. Total time 0.001 hours": {
+        "epoch": 3,
+        "step": 7,
+        "loss": 12.5,
+    },
     "Epoch: 3  mAP@0.5: 0.75  mAP@0.5:0.95: 0.25": {"epoch": 3, "map@0.5": 0.75, "map@0.5:0.95": 0.25},
     "Epoch 3 mAP@.5 0.75 mAP@.5:.95 0.25": {"epoch": 3, "map@.5": 0.75, "map@.5:.95": 0.25},
     "Epoch 3: mAP_0.5: 0.75, mAP_0.5:0.95: 0.25": {"epoch": 3, "map_0.5": 0.75, "map_0.5:0.95": 0.25},
@@ -396,3 +406,8 @@ def test_a_table_of_several_columns_of_numbers_names_none_after_a_number():
 def test_the_last_line_of_a_test_that_counts_epochs_is_of_it():
     rows = rows_of(" | Epoch: [1][1/9]  Err 0.5  top1  50.0\n * Finished epoch # 1     top1:  40.0\n")
     assert rows[-1] == {"epoch": 1, "val_top1": 40.0}
+
+
+@pytest.mark.parametrize("event", ["Best model:", "Loaded checkpoint of", "Saved model at", "Resuming from"])
+def test_an_event_with_a_loss_gives_no_number(event):
+    assert not rows_of(f"{event} epoch 3 with a loss of 0.5\n")

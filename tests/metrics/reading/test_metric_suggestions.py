@@ -36,6 +36,7 @@ LINES = {
     "gpu {odd} host {odd} round {i} psnr {v:.2f}": ("psnr", True),
     "Lap {i}: psnr {v:.2f}, took 1{i}.5s": ("psnr", True),
     "[10.0.0.{odd}/0{odd}] lap {i}, took 1{i}.5s: psnr {v:.2f}": ("psnr", True),
+    "lap {i} gave psnr {v:.2f}. Total time 0.5 h": ("psnr", True),
     "measured 1,{i}06 widgets, psnr {v:.2f}": ("psnr", False),
 }
 NOTHING = [
