@@ -21,7 +21,7 @@ from tests.follow.event_steps import STDOUT, cut, log, plain_step, states, steps
 from tests.widgets.scripted_job import JOB, step_line
 
 
-def test_new_bytes_are_told_once(backend, follower):
+def test_new_bytes_are_reported_once(backend, follower):
     backend.write("one\n")
     assert log(follower.poll()) == [("stdout.txt", b"one\n", False)]
     backend.write("two\n")
@@ -46,7 +46,7 @@ def test_the_numbers_of_an_unended_last_line_come_before_the_final_state(backend
     assert states([last]) == ["succeeded"]
 
 
-def test_a_look_at_much_of_a_log_tells_the_steps_of_all_its_lines(backend, follower):
+def test_a_poll_of_a_long_log_gives_the_steps_of_all_its_lines(backend, follower):
     text = "".join(plain_step(10 * number) for number in range(1, 1000))
     backend.write(text[:-7])
     seen = steps(follower.poll())
@@ -54,7 +54,7 @@ def test_a_look_at_much_of_a_log_tells_the_steps_of_all_its_lines(backend, follo
     assert seen + steps(follower.poll()) == [(10 * number, None) for number in range(1, 1000)]
 
 
-def test_a_cut_log_is_read_anew_with_nothing_kept_of_its_last_line(backend, follower):
+def test_a_truncated_log_is_read_again_without_its_unfinished_line(backend, follower):
     backend.write(plain_step(10) + "1")
     follower.poll()
     cut(backend, "")
@@ -68,7 +68,7 @@ def test_a_cut_log_is_read_anew_with_nothing_kept_of_its_last_line(backend, foll
     assert steps(news) == [(3, None)]
 
 
-def test_a_parser_that_begins_anew_knows_the_users_patterns(backend):
+def test_a_restarted_parser_knows_the_patterns_of_the_user(backend):
     follower = Follower(backend, JOB, patterns={"score": r"score=(\w+)"})
     backend.write("score=10\n" * 20 + "score=high\nscore=low\n")
     told = [event.notice for event in follower.poll() if isinstance(event, MetricMismatched)]
@@ -80,7 +80,7 @@ def test_a_parser_that_begins_anew_knows_the_users_patterns(backend):
     assert [record.value for record in seen.records] == [7]
 
 
-def test_a_log_that_was_cut_and_has_grown_beyond_what_is_known_starts_again(backend, follower):
+def test_a_truncated_log_that_grew_longer_than_before_starts_again(backend, follower):
     backend.write("".join(map(plain_step, range(1, 4))))
     follower.poll()
     anew = "".join(map(plain_step, range(11, 19)))
@@ -105,7 +105,7 @@ def test_a_growing_log_does_not_start_again(backend, follower):
         assert log(follower.poll()) == [("stdout.txt", b"ab\n", False)]
 
 
-def test_a_log_that_became_another_one_of_its_length_is_told_at_the_end(backend, follower):
+def test_a_log_replaced_by_one_of_equal_length_is_read_again_at_the_end(backend, follower):
     backend.write("one\n")
     follower.poll()
     cut(backend, "two\n")
@@ -114,7 +114,7 @@ def test_a_log_that_became_another_one_of_its_length_is_told_at_the_end(backend,
     assert follower.is_over
 
 
-def test_a_log_that_is_gone_at_the_end_keeps_what_is_known(backend, follower):
+def test_a_log_deleted_before_the_end_yields_no_more_output(backend, follower):
     backend.write("one\n")
     follower.poll()
     (backend.folder / "stdout.txt").unlink()
@@ -124,7 +124,7 @@ def test_a_log_that_is_gone_at_the_end_keeps_what_is_known(backend, follower):
 
 
 @pytest.mark.parametrize(("text", "fault"), [("one\ntwo\n", ""), ("one\nt", "3 of its 8 bytes are missing")])
-def test_a_finished_log_is_held_against_what_was_written(backend, text, fault):
+def test_a_finished_log_is_checked_against_its_seal(backend, text, fault):
     digest = hashlib.sha256(b"one\ntwo\n").hexdigest()
     read = backend.read
     backend.read = lambda *asked: replace(read(*asked), seal=Seal(8, digest))

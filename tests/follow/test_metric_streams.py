@@ -79,7 +79,7 @@ def test_a_dict_whose_bar_is_not_drawn_again_waits_no_longer_than_a_second(job):
     assert rows(job.streams.flush()) == [("loss", 0.5, 5, 0.5)]
 
 
-def test_counts_that_are_too_near_to_be_told_apart_by_time_are_told_apart_by_the_epoch(job):
+def test_bars_of_nearly_the_same_time_are_distinguished_by_the_epoch(job):
     job.write(ERR, "".join(bar(done) for done in (0, 3, 7, 9, 10, 11)) + "\n", 100.0)
     job.write(OUT, printed(0.7, 0.7) + printed(0.4, 1.0), 100.0)
     assert [record.step for record in job.streams.finish()] == [7, 10]
@@ -127,7 +127,7 @@ def test_a_dict_of_a_job_without_a_bar_has_no_step(job):
     assert rows(job.write(OUT, printed(0.4, 1.0))) == [("loss", 0.4, None, 1.0)]  # of unknown time
 
 
-def test_a_match_that_is_no_number_is_told_of_once_for_both(job):
+def test_a_match_that_is_no_number_is_reported_once_for_both_logs(job):
     job.write(OUT, "psnr=low\n")
     job.write(ERR, "psnr=high\n")
     assert [mismatch.text for mismatch in job.streams.mismatches] == ["low"]

@@ -29,7 +29,7 @@ def write(feed, name, data):
     feed.take(LogBytes(FileRef(JOB, file), Chunk(data, 0, len(data), False)))
 
 
-def test_the_words_of_the_place_where_it_is_to_run_come_first():
+def test_the_reason_of_the_backend_for_waiting_precedes_the_queue():
     feed = JobModel()
     words = "too few of its nodes are free; Slurm expects it to start on 2026-11-22 at 14:05:59"
     feed.take(StateChanged(replace(resource(ExecutionState.QUEUED), waiting=words)))
@@ -37,7 +37,7 @@ def test_the_words_of_the_place_where_it_is_to_run_come_first():
     assert feed.activity == f"Waiting for 2 nodes of nc6: {words}."
 
 
-def test_attempts_are_told_in_the_head_with_what_the_next_one_waits_for():
+def test_the_facts_have_the_attempts_and_why_the_next_one_waits():
     feed = JobModel()
     attempts = (Attempt(1, ("n1",), START, START, "Slurm lost a node of it"),)
     waits = "too few of its nodes are free"
@@ -117,17 +117,17 @@ PREPARING = MOMENT + b"job preparation started\n"
         ({"execution": PREPARING + STARTING}, "Started; no output yet …"),
     ],
 )
-def test_a_job_that_starts_says_what_is_being_done(logs, words):
+def test_a_starting_job_shows_the_step_of_its_preparation(logs, words):
     assert feed_of(ExecutionState.RUNNING, **logs).activity == words
 
 
 @pytest.mark.parametrize("name", ["out", "err"])
-def test_nothing_is_to_be_said_once_something_was_printed(name):
+def test_after_the_first_output_no_activity_is_shown(name):
     feed = feed_of(ExecutionState.RUNNING, execution=PREPARING)
     write(feed, name, b"x")
     assert feed.activity == ""
 
 
-def test_a_job_that_is_being_ended_says_so_and_one_that_has_ended_nothing():
+def test_a_terminating_job_shows_an_activity_and_an_ended_one_none():
     assert feed_of(ExecutionState.TERMINATING).activity == "Saving, up to 30 s …"
     assert feed_of(ExecutionState.FAILED).activity == ""

@@ -126,7 +126,7 @@ def test_all_attempts_count_and_the_time_between_them_does_not() -> None:
     assert found.amount == pytest.approx(6.0)
 
 
-def test_the_users_price_comes_before_the_backends_own() -> None:
+def test_the_price_of_the_user_replaces_that_of_the_backend() -> None:
     paid = Priced(machines(), price=Price(5.0, "CHF"))
     assert costs(paid).of_job(ended()) == Cost(15.0, "CHF")
     assert costs(paid, prices="Standard_NC6=1").of_job(ended()) == Cost(3.0, "USD")
@@ -162,7 +162,7 @@ def test_a_job_of_something_else_than_a_cluster_has_no_price() -> None:
         costs(backend).price_for_conditions(["cost > 5"], spec)
 
 
-def test_idle_nodes_that_cost_money_are_told_of() -> None:
+def test_idle_nodes_that_cost_money_are_noted() -> None:
     for found in (machines(idle=3), scaled(machines(idle=3), least=1)):
         (told,) = costs(Priced(), prices="Standard_NC6=2").idle_notes([found])
         assert told.startswith("Cluster nc6 has 3 idle nodes, which cost 6.00 USD an hour")
@@ -180,7 +180,7 @@ def test_idle_nodes_that_cost_money_are_told_of() -> None:
     ],
     ids=["none idle", "no price", "free", "a partition of Slurm", "scaled to zero"],
 )
-def test_nothing_is_told_of_nodes_that_cost_nothing(found: Cluster, prices: str) -> None:
+def test_nodes_that_cost_nothing_are_not_noted(found: Cluster, prices: str) -> None:
     assert not list(costs(Priced(), prices=prices).idle_notes([found]))
 
 

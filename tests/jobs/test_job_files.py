@@ -84,7 +84,7 @@ def test_nodes_have_short_names() -> None:
     assert listed_paths_of(listed(*IN_ORDER))[10] == "stdouterr/execution-node-1.log"
 
 
-def test_nodes_of_one_short_name_keep_their_own() -> None:
+def test_nodes_with_equal_short_names_keep_their_full_names() -> None:
     again = NODES[0].replace("1121t", "1122t")
     files = listed(("workdir", f"{NODES[0]}/a"), ("workdir", f"{again}/a"), ("workdir", f"{NODES[1]}/a"))
     assert listed_paths_of(files) == [f"workdir/{NODES[0]}/a", f"workdir/{again}/a", "workdir/node-2/a"]
@@ -117,7 +117,7 @@ def test_a_file_is_named_as_listed_or_by_an_end_that_no_other_has(path: str, cop
         ("xyz", "there is no file xyz", "Available: artifacts/best/model.pt"),
     ],
 )
-def test_a_name_of_none_or_several_says_which_there_are(path: str, message: str, hint: str) -> None:
+def test_a_name_of_no_file_or_several_lists_the_files(path: str, message: str, hint: str) -> None:
     with pytest.raises(NotFoundError, match=message) as caught:
         named_files(listed(*IN_ORDER), path)
     assert hint in caught.value.hint
@@ -135,7 +135,7 @@ def test_a_file_of_the_users_that_ends_in_part_stays(job, tmp_path):
     assert (tmp_path / "stdout.txt.part").read_text() == "mine"
 
 
-def test_a_download_that_breaks_off_leaves_what_was_there(job, tmp_path):
+def test_an_interrupted_download_leaves_the_previous_file(job, tmp_path):
     (tmp_path / "stdout.txt").write_text("before")
 
     def breaks(file, offset=0, limit=1 << 20):
@@ -151,7 +151,7 @@ def test_a_download_that_breaks_off_leaves_what_was_there(job, tmp_path):
     }
 
 
-def test_a_place_that_cannot_be_written_is_named(job, tmp_path):
+def test_a_path_that_cannot_be_written_is_named(job, tmp_path):
     (tmp_path / "stdout.txt").mkdir()
     with pytest.raises(StorageError, match=r"stdout\.txt cannot be written: Is a directory"):
         job.download("stdout.txt", tmp_path)

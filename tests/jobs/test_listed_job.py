@@ -43,7 +43,7 @@ def test_the_user_chooses_the_metric_of_the_list(tmp_path, headline, values):
     assert (listed.label, listed.values) == (headline, values)
 
 
-def test_what_a_trainer_logs_to_a_file_joins_what_is_printed(tmp_path):
+def test_numbers_of_a_trainer_file_join_the_printed_ones(tmp_path):
     listed = Listed(tmp_path, "started\n")
     assert not listed.read()
     backend = listed.backend
@@ -100,7 +100,7 @@ def test_a_failed_job_tells_why(tmp_path):
     assert (listed.failure, listed.is_drained) == ("rank 2: exit code 1: KeyError: 'labels'", True)
 
 
-def test_a_failed_job_whose_logs_are_out_of_reach_tells_what_is_known_without_them(tmp_path):
+def test_a_failed_job_without_readable_logs_has_the_error_of_its_state(tmp_path):
     backend = ScriptedBackend(tmp_path)
     backend.write("step 1: loss 3\n")
     backend.finish(ExecutionState.FAILED, **FAILURE)

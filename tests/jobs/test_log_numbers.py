@@ -40,7 +40,7 @@ HF_LINES = [
 ]
 
 
-def test_without_steps_training_and_validation_of_an_epoch_have_the_same_place():
+def test_without_steps_training_and_validation_of_an_epoch_have_the_same_position():
     points = points_of("\n".join([*HF_LINES, ""]))
     assert points.axis == "epoch"
     assert values(points, "loss")[0] == [1, 2, 3, 4]
@@ -64,7 +64,7 @@ def test_rank_0_is_distinct_from_no_rank():
     assert np.frombuffer(points.series["loss"].columns(0, 2)[1], np.int32).tolist() == [0, NO_RANK]
 
 
-def test_a_line_of_tf_cnn_benchmarks_has_metrics_like_any_other_and_a_jitter_that_is_none():
+def test_a_line_of_tf_cnn_benchmarks_has_metrics_and_a_jitter_that_is_none_of_them():
     points = LogNumbers()
     points.add([*step_numbers(1, 0, top_1=0.5, jitter=2.0), *step_numbers(2, 0, rate=3.0)])
     assert [traits.name for traits, _ in points.metrics] == ["images_per_sec", "loss", "top_1"]
@@ -148,7 +148,7 @@ def test_stragglers_of_a_log_that_was_truncated_are_gone():
     assert numbers.stragglers == ()
 
 
-def test_what_was_forgotten_is_gone():
+def test_restart_drops_all_numbers():
     numbers = LogNumbers()
     numbers.add(MeasurementTable.of(step_records(1, 3)))
     numbers.add(step_records(4, 3))

@@ -86,7 +86,7 @@ def test_a_small_change_is_not_shown_as_none(diff_of_logs, second, change):
     assert row.change == change
 
 
-def test_of_two_ids_only_what_differs_is_shown(tmp_path):
+def test_of_two_ids_only_the_parts_that_differ_are_shown(tmp_path):
     runs = []
     for name in ("cpu", "cpu2"):
         run = ScriptedBackend(tmp_path / name)

@@ -121,7 +121,7 @@ def test_a_predecessors_id_means_that_run(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["late", "Late", str(EXPERIMENT), "no/id", "a b"])
-def test_what_no_job_can_wait_for_is_refused(tmp_path, text):
+def test_invalid_predecessors_are_refused(tmp_path, text):
     with pytest.raises((UsageError, SpecError)):
         after(tmp_path, text)
 
@@ -218,7 +218,7 @@ def test_a_cell_makes_the_workspace_then_the_cluster_then_the_job(tmp_path):
     assert Kind.CLUSTER not in elsewhere.kinds()
 
 
-def test_the_default_cluster_is_as_the_settings_say_and_left_alone_where_it_is(tmp_path):
+def test_the_default_cluster_is_created_from_the_settings_and_not_changed_later(tmp_path):
     lab, settings = Lab(tmp_path), replace(SETTINGS, cluster_nodes=5, cluster_vm_size="Standard_NC6")
     ensure_defaults(lab, settings)
     cluster = lab.created[str(workspace_id(settings).child(Kind.CLUSTER, "default"))]
@@ -231,7 +231,7 @@ def test_the_default_cluster_is_as_the_settings_say_and_left_alone_where_it_is(t
 @pytest.mark.parametrize(
     ("workspace", "made"), [("w", [Kind.WORKSPACE, Kind.EXPERIMENT]), ("other", [Kind.EXPERIMENT])]
 )
-def test_a_job_of_an_exact_name_makes_only_the_defaults_that_it_is_in(tmp_path, workspace, made):
+def test_a_job_of_an_exact_name_creates_only_the_default_resources_around_it(tmp_path, workspace, made):
     lab = Lab(tmp_path, "resnet")
     submitted = submit(lab, on_cluster(workspace=workspace, is_exact=True), SETTINGS)
     assert (lab.kinds(), submitted.job.name) == ([*made, Kind.JOB], "resnet")
@@ -252,7 +252,7 @@ def test_an_unknown_backend_gets_a_guess_or_the_list():
         open_backend(Settings(backend="moon"))
 
 
-def test_a_job_that_is_not_there_lists_no_guess_when_none_is_near(tmp_path):
+def test_a_missing_job_without_similar_names_has_no_suggestion(tmp_path):
     class Missing(Lab):
         def show(self, id):
             raise NotFoundError("no such job", code="JobNotFound", hint="Look elsewhere.")
@@ -281,6 +281,6 @@ class Paid(Taken):
         return f"{job.node_count} × NC6, 0 of 6 cores free: will queue"
 
 
-def test_a_paid_backend_says_what_a_new_job_waits_for_and_costs(tmp_path):
+def test_a_paid_backend_notes_the_cost_of_a_new_job_and_why_it_waits(tmp_path):
     assert submit(Paid(tmp_path), edited(), SETTINGS).note == "7 × NC6, 0 of 6 cores free: will queue."
     assert submit(Taken(tmp_path), edited(), SETTINGS).note == ""

@@ -131,7 +131,7 @@ def test_a_message_of_several_lines_is_told_with_its_reason(message, shown):
     assert error_of("".join(f"[rank1]: {line}\n" for line in lines(text))).exception == shown
 
 
-def test_what_python_ignores_does_not_count():
+def test_exceptions_that_python_ignores_do_not_count():
     text = f"{TRACE}Exception ignored in: <function f>\n{TRACE.replace('KeyError', 'OSError')}"
     assert raised_in(lines(text)).exception == "KeyError: 'labels'"
 
@@ -141,7 +141,7 @@ def test_exception_of_a_worker_names_the_users_code():
     assert raised_in(lines(text)) == RaisedError("KeyError: 'labels'", f"{COPY}/train.py", 10)
 
 
-def test_a_script_that_cannot_be_read_has_a_place_too():
+def test_a_syntax_error_has_its_line():
     text = f'  File "{COPY}/train.py", line 3\n    x = = 3\n        ^\nSyntaxError: invalid syntax\n'
     assert error_of(text).sentence.endswith("rank 2, cell line 4: SyntaxError: invalid syntax")
 

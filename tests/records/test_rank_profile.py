@@ -213,7 +213,7 @@ def test_a_program_without_python_says_so():
     assert str(RunProfile("train", ())).startswith("No process of train was found.")
 
 
-def test_places_in_the_copy_of_a_job_are_the_users_own():
+def test_lines_in_the_copy_of_a_job_have_the_paths_of_the_user():
     cell = ("/home/.batchai/scripts/train/ea4b/train.py", 9, "<module>")
     model = ("/home/.batchai/scripts/train/ea4b/src/model.py", 3, "work")
     lines = [told(0, ([cell], False, 1), ([cell, model], False, 3), code={})]
@@ -222,7 +222,7 @@ def test_places_in_the_copy_of_a_job_are_the_users_own():
     assert "ea4b" not in json.dumps(run.to_data())
 
 
-def test_what_looks_like_a_secret_is_masked_and_nothing_steers_a_terminal():
+def test_secrets_are_masked_and_control_characters_removed():
     call = ("/job/hf_abcdefghijklmnopqrstuv/\x1b[2J.py", 1, "f")
     run = RunProfile.of_lines("train", [told(0, ([call], False, 1))], mask=SecretMask())
     assert "hf_abc" not in str(run.ranks[0].samples)

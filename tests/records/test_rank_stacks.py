@@ -32,16 +32,16 @@ def stacks(*ranks):
     return RankStacks("train", ranks)
 
 
-def test_the_frames_are_those_of_the_main_thread_without_what_started_it():
+def test_frames_are_those_of_the_main_thread_without_the_launcher():
     assert [frame.function for frame in frames_of(TEXT)] == ["all_reduce", "step", "<module>"]
 
 
-def test_a_rank_is_where_its_own_code_is():
+def test_the_frame_of_a_rank_is_in_code_of_the_user():
     told = parse(json.dumps({"rank": 3, "node": "n1", "text": TEXT}).encode())
     assert str(told.user_frame) == "step (train.py:20)"
 
 
-def test_paths_in_the_copy_of_a_job_are_the_users_own():
+def test_frames_in_the_copy_of_a_job_have_the_paths_of_the_user():
     text = "Current thread 0x02 (most recent call first):\n"
     text += '  File "/home/.batchai/scripts/default/train/ea4b/src/model.py", line 3 in forward\n'
     text += '  File "/home/.batchai/scripts/default/train/ea4b/run_cell.py", line 9 in <module>\n'
@@ -82,7 +82,7 @@ def test_of_two_ranks_at_two_places_neither_is_the_odd_one():
     assert told.sentence.startswith("The ranks are at different places: ")
 
 
-def test_a_rank_that_could_not_be_asked_is_one_of_its_own():
+def test_a_rank_without_a_stack_differs_from_the_others():
     told = stacks(rank(0, ("step", 20)), RankStack(1, "n1"), rank(2, ("step", 20)))
     assert told.different == (1,)
     assert "Rank 1 on n1:\n  no Python process that can be asked" in str(told)

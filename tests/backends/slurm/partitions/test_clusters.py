@@ -40,7 +40,7 @@ def problems(text: str, *, node_count: int = 1) -> list[str]:
         "--time=30",
     ],
 )
-def test_what_a_node_has_may_be_asked_for(text):
+def test_resources_of_a_node_may_be_requested(text):
     assert problems(text, node_count=4) == []
 
 
@@ -69,7 +69,7 @@ def test_what_a_node_has_may_be_asked_for(text):
         ("-t 1-01:00:00", "--time: the partition gpu allows jobs 1-00:00:00 at most (Ask for less.)"),
     ],
 )
-def test_what_no_node_has_is_named_with_what_there_is(text, words):
+def test_resources_that_no_node_has_are_named_with_the_available_ones(text, words):
     assert problems(text) == [f"properties.batchaiSlurm: {words}"]
 
 
@@ -101,7 +101,7 @@ def error_message(scale: Scale, partition: str, text: str) -> str:
     return caught.value.message
 
 
-def test_what_is_missing_is_named():
+def test_a_partition_that_cannot_scale_names_the_missing_setting():
     reason = "Slurm starts and stops no nodes here (ResumeProgram and SuspendProgram are not set)"
     text = f"properties.scaleSettings.autoScale is not supported by this partition: {reason}"
     assert error_message(AUTO, "cloud", FIXED) == text

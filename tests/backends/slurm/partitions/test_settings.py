@@ -57,7 +57,7 @@ def test_a_vm_size_has_the_options_of_the_table():
         "--dependency=afterok:7 --mail-type=END",
     ],
 )
-def test_options_of_ones_own_are_taken_word_by_word(text):
+def test_options_of_the_user_are_split_like_a_shell(text):
     assert slurm_words(text, {**OWN, **OF_CLUSTERS, **OF_FIXED}) == shlex.split(text)
 
 
@@ -79,7 +79,7 @@ def test_options_of_ones_own_are_taken_word_by_word(text):
         ("-wn1", "--nodelist"),
     ],
 )
-def test_what_the_backend_says_itself_is_refused_by_name(text, name):
+def test_options_that_the_backend_sets_are_refused_by_name(text, name):
     with pytest.raises(ValueError, match=f"^{name} cannot be set: "):
         slurm_words(text, {**OWN, **OF_CLUSTERS, **OF_FIXED})
 
@@ -103,7 +103,7 @@ def test_no_word_can_become_the_script(text, words):
 
 
 @pytest.mark.parametrize("text", ["--output=x", "--partition=gpu"])
-def test_the_declaration_refuses_what_no_job_may_say(text):
+def test_the_job_option_refuses_forbidden_options(text):
     with pytest.raises(ValueError, match="cannot be set"):
         SBATCH.check(text)
     SBATCH.check("--qos=long --nodelist=n1")

@@ -109,7 +109,7 @@ def test_clock_follows_the_file_system(tmp_path, off_s):
         assert clock.now() >= first
 
 
-def test_what_another_host_wrote_a_moment_ago_is_never_of_the_future(tmp_path):
+def test_files_written_by_another_host_are_never_in_the_future(tmp_path):
     clock = FileClock(tmp_path / "clock", monotonic=lambda: 9.0)  # it stands still while the machine sleeps
     clock.read()
     (tmp_path / "other").touch()
@@ -129,7 +129,7 @@ def test_the_file_system_is_asked_again_after_half_a_minute(tmp_path):
     assert (tmp_path / "clock").stat().st_mtime > 0
 
 
-def test_where_nothing_can_be_written_the_hosts_own_clock_has_to_do(tmp_path):
+def test_without_a_writable_folder_the_clock_of_the_host_is_used(tmp_path):
     with clock_off(OFF_S):
         assert FileClock(tmp_path / "missing" / "clock").now() > time.time() - 1
 
@@ -146,7 +146,7 @@ def test_an_answer_that_another_host_got_just_now_is_good(here, other, slurm_cli
 
 
 @either_way
-def test_an_old_answer_is_not_kept_whoever_got_it(here, other, slurm_client, off_s):
+def test_an_old_answer_of_any_host_is_requested_again(here, other, slurm_client, off_s):
     with clock_off(off_s):
         other.answers.jobs()
     (file,) = (each for each in here.answers.files if each.exists())
@@ -157,7 +157,7 @@ def test_an_old_answer_is_not_kept_whoever_got_it(here, other, slurm_client, off
 
 
 @either_way
-def test_what_slurm_says_of_a_job_is_heard_whoever_submitted_it(here, other, slurm_client, off_s):
+def test_the_state_in_slurm_counts_for_jobs_of_any_host(here, other, slurm_client, off_s):
     with clock_off(off_s):
         job = other.submitted()
     slurm_client.report("CANCELLED")
@@ -165,7 +165,7 @@ def test_what_slurm_says_of_a_job_is_heard_whoever_submitted_it(here, other, slu
 
 
 @either_way
-def test_what_slurm_said_before_a_job_was_submitted_is_nothing_about_it(here, other, slurm_client, off_s):
+def test_answers_of_slurm_before_a_submission_do_not_count(here, other, slurm_client, off_s):
     slurm_client.lines = {}
     here.answers.jobs()
     with clock_off(off_s):
@@ -197,7 +197,7 @@ def test_a_job_whose_submitter_died_is_lost_in_time(here, other, slurm_client, o
 
 
 @either_way
-def test_a_job_that_another_host_has_told_to_stop_has_its_time_for_that(here, other, slurm_client, off_s):
+def test_a_job_stopped_by_another_host_gets_its_grace_time(here, other, slurm_client, off_s):
     job = other.submitted()
     with clock_off(off_s):
         other.files.ask_to_stop(1, AttemptNote("terminate", time.time()))

@@ -102,7 +102,7 @@ def jobs(far_place: Place, slurm: RealSlurm) -> Iterator[list[ResourceId]]:
     slurm.ask("scancel", "--state=PENDING", "--user", str(os.getuid()))
 
 
-def test_a_handful_of_questions_tells_of_many_jobs(calm_place, jobs, requests):
+def test_the_status_of_many_jobs_takes_few_requests(calm_place, jobs, requests):
     backend = calm_place.backend
     ends = {path: chunk.end for path, chunk in backend.tail(jobs[0], {}).items()}
     acts: dict[str, tuple[int, Callable[[], object]]] = {
@@ -122,7 +122,7 @@ def test_a_handful_of_questions_tells_of_many_jobs(calm_place, jobs, requests):
     assert {name: told for name, told in questions.items() if len(told) > acts[name][0]} == {}
 
 
-def test_what_slurm_says_anew_takes_few_questions(far_place, jobs, requests):
+def test_a_new_answer_of_slurm_takes_few_requests(far_place, jobs, requests):
 
     def is_news() -> bool:
         ask(requests, lambda: far_place.backend.status(jobs))
@@ -132,7 +132,7 @@ def test_what_slurm_says_anew_takes_few_questions(far_place, jobs, requests):
     assert len(requests) <= 2 + ANEW, [*requests]
 
 
-def test_what_is_made_takes_a_handful_of_questions(far_place, requests):
+def test_creating_resources_takes_few_requests(far_place, requests):
     """The first job brings the programs of nodes along. What Slurm says takes some more, of nodes or jobs."""
     backend, secrets = far_place.backend, [{"name": "KEY", "value": "hunter2"}]
     after = {"batchaiAfter": [str(far_place.job(name)) for name in ("first", "second", "third")]}
