@@ -23,6 +23,7 @@ from batchai_magics.records.submission import upload_name
 CONTEXT = 3  # unchanged lines around a change of the code
 MAX_CODE = 500  # lines of the code's diff that are shown
 METRICS = "metrics"
+MISSING = "–"  # in the column of a run that lacks a value
 SAME = "the same code, options, variables and packages"
 _COMMAND_LINES = ("commandLineArgs", "CommandLineArgs", ".commandLine")  # of the toolkits' settings
 _SCRIPT_FOLDER = "SCRIPT"  # an input directory whose path has a digest of the code
@@ -63,7 +64,13 @@ class RunDiff:
         lines += [f"  ! {note}" for note in self.notes]
         lines += map(visible, self.shown_code)
         for section, differences in groupby(self.rows, key=lambda row: row.section):
-            rows = [[visible(text) for text in row[1:]] for row in differences]
+            rows = [
+                [
+                    visible(text)
+                    for text in (row.name, row.first or MISSING, row.second or MISSING, row.change)
+                ]
+                for row in differences
+            ]
             widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
             lines.append(f"{section}:")
             for cells in rows:

@@ -53,6 +53,11 @@ def test_text_and_html_have_every_section():
     assert long.shown_code[-1] == "… and 7 more lines"
 
 
+def test_text_tells_which_run_lacks_a_value():
+    rows = (Difference("parameters", "lr", "", "3"), Difference("parameters", "seed", "1", ""))
+    assert repr(replace(DIFF, rows=rows)).splitlines()[-2:] == ["  lr    –  3", "  seed  1  –"]
+
+
 def test_runs_that_differ_in_metrics_alone_are_the_same_runs():
     same = replace(DIFF, code=(), rows=DIFF.rows[1:], notes=())
     assert not same.is_different
