@@ -55,6 +55,29 @@ class MeasurementTable(Collection[Record]):
         table.add_records(records)
         return table
 
+    @classmethod
+    def of_rows(cls, rows: Iterable[Row], columns: Sequence[LineColumns]) -> MeasurementTable | None:
+        """The table of these rows, and of others that are columns; None if two lines have the same row."""
+        facts, numbers = list[tuple[int, Fact]](), list[int]()
+        alone = defaultdict[tuple[MetricName, ...], list[tuple[int, Sequence[Measurement]]]](list)
+        for row, records in rows:
+            facts += [(row, record) for record in records if isinstance(record, Fact)]
+            for line in lines_of(records):
+                numbers.append(row)
+                alone[_metrics_of(line)].append((row, line))
+        if numbers:
+            others = chain.from_iterable(part.rows for part in columns)
+            if len({*numbers}) < len(numbers) or not {*numbers}.isdisjoint(others):
+                return None
+        parts = defaultdict[tuple[MetricName, ...], list[LineColumns]](list)
+        for metrics, lines in alone.items():
+            parts[metrics].append(LineColumns.of(metrics, sorted(lines, key=itemgetter(0))))
+        for part in columns:
+            parts[part.metrics].append(part)
+        joined = [*map(LineColumns.joined, parts.values())]
+        last_rows = (*(row for row, _ in facts), *(part.rows[-1] for part in joined))
+        return cls(joined, sorted(facts, key=itemgetter(0)), 1 + max(last_rows, default=-1))
+
     def __len__(self) -> int:
         return len(self.facts) + sum(len(lines.rows) * len(lines.metrics) for lines in self.lines)
 
@@ -140,12 +163,15 @@ class MeasurementTable(Collection[Record]):
                     facts.append((row, line[0]))
                     continue
                 numbers = cast("Sequence[Measurement]", line)
-                metrics = tuple([MetricName(each.name, each.unit, each.phase) for each in numbers])
-                lines[metrics].append((row, numbers))
+                lines[_metrics_of(numbers)].append((row, numbers))
             self._extend(
                 MeasurementTable((LineColumns.of(*each) for each in lines.items()), facts), first_row=0
             )
             self.row_count += len(part)
+
+
+def _metrics_of(line: Iterable[Measurement]) -> tuple[MetricName, ...]:
+    return tuple([MetricName(each.name, each.unit, each.phase) for each in line])
 
 
 def _rows_of(records: Iterable[Record]) -> Iterator[Sequence[Record]]:

@@ -99,7 +99,7 @@ class PlanLines:
             yield self.plan.metrics, self.own_kept
         yield from self._renamed.items()
 
-    def lines_at(self, indices: Sequence[int], metrics: tuple[MetricName, ...]) -> LineColumns:
+    def lines_at(self, metrics: tuple[MetricName, ...], indices: Sequence[int]) -> LineColumns:
         """Some of the lines, whose numbers are those of these metrics."""
         lists = (self.rows, self.steps, self.epochs, self.ranks, self.ends, self.times, *self.values)
         columns = [*map(Column, lists)]

@@ -18,10 +18,9 @@ from batchai_magics.metrics.measurement import (
     Measurement,
     MetricName,
     Record,
-    lines_of,
     measurement,
 )
-from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable
+from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.metrics.reading.bar_steps import BarCount, HeldDict, UnplacedDict
 from batchai_magics.metrics.reading.line_context import (
     LineContext,
@@ -111,9 +110,12 @@ class LineReader:
     def _records_of(self, groups: Sequence[PlanLines]) -> Collection[Record]:
         """What was read: columns of a long block, else records, as a log that grows gives them."""
         single = [*self._new_lengths(groups), *self._single]
-        kept = [*groups, *self._more_groups]
-        table = _in_columns(single, kept) if len(self._lines.texts) >= _MANY_LINES else None
-        return _in_order(single, kept) if table is None else table
+        groups = [*groups, *self._more_groups]
+        if len(self._lines.texts) >= _MANY_LINES:
+            columns = [group.lines_at(*kept) for group in groups for kept in group.kept]
+            if (table := MeasurementTable.of_rows(single, columns)) is not None:
+                return table
+        return _in_order(single, groups)
 
     def _new_lengths(self, groups: Sequence[PlanLines]) -> list[tuple[int, Sequence[Record]]]:
         """How far the counters go with which numbers of training were kept, unless that was told."""
@@ -406,7 +408,7 @@ class LineReader:
     def _enter(self, group: PlanLines, index: int) -> None:
         """Enter a line, and keep its numbers where its context places them."""
         numbers = group.numbers(index)
-        records, placed = self._placed(group, index, numbers)
+        records, placed = self._enter_line(group, index, numbers)
         if placed:
             step, epoch, new = placed
             is_waiting = group.plan.is_of_bar and not (step is None and group.times[index] is None)
@@ -540,12 +542,8 @@ class LineReader:
         group.add([row], texts, ranks_of(plan, lines, [row], texts))
         group.convert(self._clock)
         self._learn_label(group)
-        before, placed = self._placed(group, 0, group.numbers(0))
+        before, placed = self._enter_line(group, 0, group.numbers(0))
         return [*before, *self._records_at(group, 0, placed)] if placed else before
-
-    def _placed(self, group: PlanLines, index: int, numbers: Values) -> tuple[list[Record], Placed | None]:
-        """The numbers that waited for a line, and its own, as far as something places them."""
-        return self._enter_line(group, index, (group.steps[index], group.epochs[index], numbers))
 
     def _records_at(self, group: PlanLines, index: int, placed: Placed) -> list[Record]:
         """The numbers of a line at their position; none yet if they wait for a bar."""
@@ -567,7 +565,9 @@ class LineReader:
                 self._unplaced.append((end, UnplacedDict(rank, epoch, seconds)))
         return [*records]
 
-    def _enter_line(self, group: PlanLines, index: int, told: Placed) -> tuple[list[Record], Placed | None]:
+    def _enter_line(
+        self, group: PlanLines, index: int, numbers: Values
+    ) -> tuple[list[Record], Placed | None]:
         """The numbers that waited for a line, and its own, as far as its context places them."""
         plan, reading = group.plan, group.plan.reading
         rank, row = group.ranks[index], group.rows[index]
@@ -578,7 +578,7 @@ class LineReader:
             # a block below a step line goes on behind one of its lines of which nothing is read
             above = group.lines.texts[row - 1] if row else self._last_text
             context.step_line += _MEMBER.match(above, row_begin(above)) is not None
-        position = context.enter(plan, own_number, *told)
+        position = context.enter(plan, own_number, group.steps[index], group.epochs[index], numbers)
         if rank is not None:
             self._touch(group, index, own_number)
         before = self._released(group, index) if reading.is_bar or self._contexts.held else []
@@ -651,33 +651,6 @@ def _in_order(single: Iterable[tuple[int, Sequence[Record]]], groups: Iterable[P
     """Records with the rows of their lines, and the numbers of groups that were kept, in file order."""
     lines = chain(single, chain.from_iterable(group.measurements() for group in groups))
     return [record for _, every in sorted(lines, key=itemgetter(0)) for record in every]
-
-
-def _in_columns(
-    single: Iterable[tuple[int, Sequence[Record]]], groups: Sequence[PlanLines]
-) -> MeasurementTable | None:
-    """The same as a table; None if the numbers of one line are several rows of it."""
-    facts, rows = list[tuple[int, Fact]](), list[int]()
-    alone = defaultdict[tuple[MetricName, ...], list[tuple[int, Sequence[Measurement]]]](list)
-    for row, every in single:
-        facts += [(row, record) for record in every if isinstance(record, Fact)]
-        for line in lines_of(every):
-            rows.append(row)
-            metrics = tuple([MetricName(each.name, each.unit, each.phase) for each in line])
-            alone[metrics].append((row, line))
-    if rows:
-        kept = (group.rows[index] for group in groups for _, indices in group.kept for index in indices)
-        if len({*rows}) < len(rows) or not {*rows}.isdisjoint(kept):
-            return None
-    parts = defaultdict[tuple[MetricName, ...], list[LineColumns]](list)
-    for metrics, lines in alone.items():
-        parts[metrics].append(LineColumns.of(metrics, sorted(lines, key=itemgetter(0))))
-    for group in groups:
-        for metrics, indices in group.kept:
-            parts[metrics].append(group.lines_at(indices, metrics))
-    columns = [*map(LineColumns.joined, parts.values())]
-    count = 1 + max((*(row for row, _ in facts), *(part.rows[-1] for part in columns)), default=-1)
-    return MeasurementTable(columns, sorted(facts, key=itemgetter(0)), count)
 
 
 def _length(name: str, total: bytes, rank: int | None, end: int, seconds: float | None) -> Fact:
