@@ -29,9 +29,6 @@ _BAR_CLOCKS = re.compile(
     rb"[ \t]*\[" + _DAYS + rb"[\d:]+<(?:" + _DAYS + rb"[\d:]+|\?)"
     rb"(?:,[ \t]*(?:[\d.]+|\?)[ \t]*[^\s,\]]+/[^\s,\]]+)?"
 )
-_CLOCKS = re.compile(
-    _BAR_CLOCKS.pattern + rb"|\d+:\d\d:\d\d[ \t]+\xe2\x80\xa2[ \t]+[-\d:]+[ \t]+(?:\d[\d.]*it/s)?"
-)
 _GLUED = re.compile(rb"([^\]\n]{0,300}\])[ \t]*(?=[A-Z*][A-Za-z*])")  # other text behind a bar
 _TRAINING_LABELS = (b"", b"train:", b"training:", b"steps:")
 _DRAWN_BAR = re.compile(  # of tqdm, Keras 2, Chainer, rich and Keras 3
@@ -54,12 +51,8 @@ _TIME_AT_END = re.compile(rb"[ \t](?P<left>" + _CLOCK + rb")[ \t]*\Z")
 
 
 def take_bar(scan: LineScan) -> bool:
-    """Take a bar with its count and its clocks, or the clocks behind its numbers."""
+    """Take a bar with its count and its clocks."""
     if _take_counted_bar(scan):
-        return True
-    clocks = _CLOCKS.match(scan.text, scan.at, scan.end) if scan.is_bar else None
-    if clocks:  # behind the numbers
-        scan.at = clocks.end()
         return True
     bars = (pattern.match(scan.text, scan.at, scan.end) for pattern in (_BAR, _OPEN_BAR, _LISTED_BAR))
     bar = next(filter(None, bars), None)

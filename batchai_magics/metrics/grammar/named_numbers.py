@@ -34,7 +34,6 @@ _DURATIONS = re.compile(r"ms|(?:m?s|secs?|seconds?)/(?:it|iter|step|batch|image|
 _TIMED_POSITIONS = ("step", "batch", "iter")
 _STATISTICS = ("mean", "std", "min", "max", "median", "avg", "average", "sum")
 _INFO = re.compile(r"(?i)(?P<phase>(?:train|cv|valid|val|test) )?info (?P<name>.+)")
-_SENTENCE = re.compile(r"[A-Za-z ]{0,40}[a-z]{5,}\. ")  # `complete. Loss: 0.5`, but `approx. KL: 0.5`
 _LISTED_POSITIONS = {"epoch": "epoch", "ep": "epoch"} | dict.fromkeys(
     ("step", "global_step", "iter", "iteration", "round", "batch", "update", "episode"), "step"
 )
@@ -48,7 +47,6 @@ _ASIDES = re.compile(  # `cv_agg's train l2`, `the accuracy`, `accuracy of the m
 _IN_PARENTHESES = re.compile(rb"\d%?[ ]?\(\Z")
 _COUNTED = re.compile(rb"[ ]\d+ / \d+\Z")
 _COUNT_OF_BAR = re.compile(rb"[ ]\d{1,18}/\d")
-_IS_SEAM = re.compile(r"/sec(?!ond)[A-Za-z]| #|_sec[A-Z]")  # two lines without a newline between
 _RATES = {"img": "images", "imgs": "images", "images": "images", "samples": "samples", "examples": "samples"}
 _UNIT_IN_NAME = re.compile(r"\s+\(([^()]*(?:\([^()]*\))?)\)$")
 _MAY_BE_DECIMAL = re.compile(rb"[-+]?\d{1,3},\d{3}")  # in a language with decimal commas
@@ -160,8 +158,6 @@ def take_pair(scan: LineScan) -> bool:
     if _is_no_pair(scan, raw, found) or not (is_signed or _is_name_without_sign(raw)):
         return False
     scan.assigned += found["sign"] == b"="
-    if is_signed and _is_sentence(raw):
-        scan.stray_words += 1
     add_number(scan, raw if is_signed else _headed(scan, raw), found, is_signed=is_signed)
     return True
 
@@ -175,9 +171,9 @@ def _headed(scan: LineScan, name: str) -> str:
 
 
 def _is_no_pair(scan: LineScan, name: str, found: re.Match[bytes]) -> bool:
-    """Whether a sentence, a share of progress, a list, the next line or a position begins here."""
+    """Whether a sentence, a share of progress, a list or a position begins here."""
     is_sentence = found["is"] and not _states_measure(scan, name, found.end())
-    if is_sentence or _is_share(scan, name, found) or _IS_SEAM.search(name):
+    if is_sentence or _is_share(scan, name, found):
         return True
     # `Batch 2.736 (7.783)`, `fps step: 96241`
     is_timed = b"." in found["number"] and name.lower() in _TIMED_POSITIONS
@@ -244,13 +240,6 @@ def _is_name_without_sign(name: str) -> bool:
     return len(words) == 1 or is_measure(last) or is_timer(last) or name.lower() in _NAMES_WITHOUT_SIGN
 
 
-def _is_sentence(name: str) -> bool:
-    """Whether a name of several words with a stop word among them is that of nothing known."""
-    words = name.split(" ")
-    is_known = is_measure(name) or is_timer(name) or is_rate(name) or is_excluded(name)
-    return len(words) > 2 and any(map(is_stop_word, words[:-1])) and not is_known
-
-
 def add_number(scan: LineScan, raw: str, found: re.Match[bytes], *, is_signed: bool) -> None:
     """Add the number that a pattern has found behind a name."""
     number, span, scan.at = found["number"], found.span("number"), found.end()
@@ -258,7 +247,7 @@ def add_number(scan: LineScan, raw: str, found: re.Match[bytes], *, is_signed: b
     if raw.lower() == "rank" and number.isdigit():
         scan.rank = span
         return
-    raw = _ASIDES.sub("", _SENTENCE.sub("", raw))
+    raw = _ASIDES.sub("", raw)
     if info := _INFO.fullmatch(raw):  # `CV info cv_loss 92.5`
         raw = info["name"] if split_phase(info["name"])[0] else (info["phase"] or "") + info["name"]
     if _is_no_metric(scan, raw, number, unit):
