@@ -200,7 +200,8 @@ def exports_below(texts: Sequence[str], settings: Settings, folder: Path) -> tup
 def _are_nodes_elsewhere(settings: Settings) -> bool:
     """Whether jobs do not run on this machine, nor on nodes that share its folders."""
     section = settings.sections.get(settings.backend)
-    return bool(getattr(section, "endpoint", "") or getattr(section, "ssh", ""))
+    is_service = section is not None and not hasattr(section, "home")  # it keeps its state itself
+    return is_service or bool(getattr(section, "ssh", ""))
 
 
 def _inputs_below(folder: Path, options: CellOptions, source: _JobSource) -> dict[str, str]:
@@ -208,15 +209,20 @@ def _inputs_below(folder: Path, options: CellOptions, source: _JobSource) -> dic
 
     The working directory of the job has a copy of some, and a preparation may make others there.
     """
-    inputs = {**options.inputs}
+    inputs, has_preparation = {**options.inputs}, bool(options.prep or source.fields.get("jobPreparation"))
     for id, path in inputs.items():
-        absolute = Path(os.path.abspath(folder / Path(path).expanduser()))  # noqa: PTH100 links are kept
+        expanded = os.path.expanduser(path)  # noqa: PTH111 also of a user who does not exist
+        if expanded.startswith("/"):
+            inputs[id] = expanded
+            continue
+        absolute = os.path.abspath(folder / expanded)  # noqa: PTH100 links are kept
         own = os.path.normpath(path)
         is_copied = folder == source.record.folder and any(
             name == own or name.startswith(f"{own}/") for name in source.copied
         )
-        if "$" not in path and not is_copied and (absolute.exists() or not options.prep):
-            inputs[id] = str(absolute)
+        is_made = has_preparation and not os.path.exists(absolute)  # noqa: PTH110 any text
+        if "$" not in path and not is_copied and not is_made:
+            inputs[id] = absolute
     return inputs
 
 
@@ -268,7 +274,8 @@ def _request(
     """The validated request, with what the options override."""
     share_path, workspace, description = _share_path(settings), id.workspace_id, source.description
     folder = files_folder(id, source.files) if source.files else ""
-    if not (options.image or _are_nodes_elsewhere(settings)):
+    has_image = options.image or "containerSettings" in source.fields
+    if not (has_image or _are_nodes_elsewhere(settings)):
         options = replace(options, inputs=_inputs_below(notebook.folder, options, source))
     fields = with_grace(with_options(source.fields, options, share_path), settings.grace)
     if options.mounts:

@@ -1,12 +1,16 @@
 import json
+from dataclasses import replace
 
 import pytest
 
-from batchai_magics.cell import describe
+from batchai_magics.backends.arm.settings import ArmSettings
+from batchai_magics.backends.azureml.settings import AzureMLSettings
+from batchai_magics.backends.slurm.settings import SlurmSettings
+from batchai_magics.cell import Notebook, describe, parse
 from batchai_magics.errors import ScriptError, SpecError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.toolkit_settings import Toolkit
-from tests.cell.parsed_cells import CLUSTER, JOB_JSON, SCRIPT, cell, fields, refused
+from tests.cell.parsed_cells import CLUSTER, JOB_JSON, SCRIPT, SETTINGS, cell, fields, refused
 
 
 def test_a_script_becomes_a_horovod_job_on_the_default_cluster():
@@ -61,8 +65,45 @@ def test_a_relative_input_is_below_the_folder_of_the_notebook_unless_the_job_has
     }
     del paths["SCRIPT"]
     assert paths == {"A": f"{tmp_path}/data", "B": f"{tmp_path}/none", "C": "sent", "D": "$HOME/d"}
-    made = fields("r --prep 'mkdir made' --input A=made", folder=tmp_path)
-    assert made["inputDirectories"][0]["path"] == "made"
+    described = f"{JOB_JSON}  jobPreparation: {{commandLine: mkdir made}}\n"
+    assert input_of("r --prep 'mkdir made'", "made", folder=tmp_path) == "made"
+    assert input_of("r --spec", "made", described, folder=tmp_path) == "made"
+
+
+def input_of(line, path, *args, **options):
+    """The path of an input in the description that is made of it."""
+    return fields(f"{line} --input A={path}", *args, **options)["inputDirectories"][0]["path"]
+
+
+@pytest.mark.parametrize("path", ["/data/", "/data/../x", f"/{'x' * 300}"])
+def test_an_absolute_input_stays_as_it_is(path):
+    assert input_of("r", path) == path
+
+
+@pytest.mark.parametrize("path", ["~nobody-of-this-name/x", "x" * 300])
+def test_an_input_that_no_file_can_be_is_one_of_the_notebooks_folder(path, tmp_path):
+    assert input_of("r", path, folder=tmp_path) == f"{tmp_path}/{path}"
+
+
+@pytest.mark.parametrize("path", ["data", "azureml:data:1", "wasbs://data@account/x", "https://host/x"])
+@pytest.mark.parametrize(
+    ("backend", "section"),
+    [
+        ("azureml", AzureMLSettings()),
+        ("arm", ArmSettings(endpoint="https://host")),
+        ("slurm", SlurmSettings(ssh="login")),
+    ],
+)
+def test_an_input_of_a_job_elsewhere_stays_as_it_is(backend, section, path, tmp_path):
+    settings = replace(SETTINGS, backend=backend, sections={backend: section})
+    request = parse(f"r --input A={path}", SCRIPT, settings=settings, notebook=Notebook(folder=tmp_path))
+    assert request.spec.input_directories[0].path == path
+
+
+def test_a_relative_input_of_a_job_in_a_container_stays_as_it_is(tmp_path):
+    described = f"{JOB_JSON}  containerSettings: {{imageSourceRegistry: {{image: ubuntu}}}}\n"
+    assert input_of("r --image ubuntu", "data", folder=tmp_path) == "data"
+    assert input_of("r --spec", "data", described, folder=tmp_path) == "data"
 
 
 def test_the_way_to_go_about_it_is_told():
