@@ -131,13 +131,18 @@ class _JobSource:
     copied: Collection[str] = ()  # those that the working directory has a copy of
     notes: tuple[str, ...] = ()
     description: Description | None = None  # the description that has the fields; None for a script
-    empty_folders: tuple[str, ...] = ()  # those that the working directory has beside the copies
+    empty_folders: tuple[str, ...] = ()  # for the working directory, unless a file has the name
 
     @property
     def copy(self) -> str:
         """The command that makes the copies; empty without any."""
         own = self.files.keys() - set(self.copied)
-        return copy_command(own, self.empty_folders) if self.copied else ""
+        folders = [
+            folder
+            for folder in self.empty_folders
+            if self.files.keys().isdisjoint((folder, *map(str, PurePosixPath(folder).parents)))
+        ]
+        return copy_command(own, folders) if self.copied else ""
 
     def with_files(self, more: Mapping[str, bytes]) -> _JobSource:
         """Adds files beside the script."""

@@ -373,24 +373,23 @@ class _Project:
             self.files[seen] = path, size
 
 
-def _empty_folders(path: str | Path, name: str) -> list[str]:
+def _empty_folders(path: Path, name: str) -> list[str]:
     """The deepest folders in a folder, or itself; none if there is a file in any of them."""
-    inner = []
-    try:
-        with os.scandir(path) as entries:
-            for entry in entries:
-                if not entry.is_dir(follow_symlinks=False):
-                    return []  # at once: an ignored folder may have millions of files
-                inner.append(entry)
-    except OSError:  # it is gone, or not for this user
-        return []
-    found: list[str] = []
-    for entry in inner:
-        below = _empty_folders(entry.path, f"{name}/{entry.name}")
-        if not below:
+    found, unread = list[str](), [(str(path), name)]
+    while unread:
+        path_of_one, name_of_one = unread.pop()
+        inner: list[tuple[str, str]] = []
+        try:
+            with os.scandir(path_of_one) as entries:
+                for entry in entries:
+                    if not entry.is_dir(follow_symlinks=False):
+                        return []  # at once: an ignored folder may have millions of files
+                    inner.append((entry.path, f"{name_of_one}/{entry.name}"))
+        except OSError:  # it is gone, or not for this user
             return []
-        found += below
-    return found or [name]
+        found += [] if inner else [name_of_one]
+        unread += inner
+    return found
 
 
 def _is_open_folder(path: Path) -> bool:

@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,31 @@ def test_of_very_many_empty_folders_the_first_go_along_and_this_is_said(folder):
     taken = snapshot(folder)
     assert len(taken.empty_folders) == folder_snapshot.MAX_EMPTY_FOLDERS
     assert taken.notes == ("the job has the first 100 of 101 empty folders",)
+
+
+def test_empty_folders_may_be_deeper_than_calls_of_python(folder):
+    git(folder, "init", "-q")
+    deepest = folder
+    for _ in range(sys.getrecursionlimit() + 1):
+        deepest /= "a"
+        deepest.mkdir()
+    try:
+        taken = snapshot(folder)
+    finally:
+        os.removedirs(deepest)  # which pytest cannot
+    assert taken.empty_folders == (deepest.relative_to(folder).as_posix(),)
+
+
+def test_an_upload_takes_the_place_of_an_empty_folder_of_its_name(folder, tmp_path):
+    for name in ("logs", "runs/1", "figs"):
+        (folder / name).mkdir(parents=True)
+    for name in ("logs", "runs"):
+        (tmp_path / name).touch()
+    words = ["--upload", str(tmp_path / "logs"), "--upload", str(tmp_path / "runs")]
+    notebook = Notebook(folder=folder, job_name="train")
+    script = read_script(Path("train.py"), folder)
+    request = parse_script(words, [], script, settings=Settings(), notebook=notebook)
+    assert request.spec.job_preparation.command_line.endswith(" && mkdir -p -- figs")
 
 
 @pytest.mark.parametrize("has_git", [False, True])
