@@ -197,16 +197,19 @@ def local_files(folder: Path, scripts: Collection[str], sent: Collection[str]) -
     """The remedies for the user's own files and folders that scripts name, of which nothing is sent."""
     known = {path.partition("/")[0] for path in sent}
     try:
-        names = sorted(entry.name for entry in folder.iterdir() if _is_of_use(entry))
+        names = sorted(entry.name for entry in folder.iterdir())
     except OSError:  # not for this user
         names = []
     named = [name for name in names if name not in known and any(name in script for script in scripts)]
-    return unsent_files(named[:MAX_FILES])
+    return unsent_files([name for name in named if _is_of_use(folder / name)][:MAX_FILES])
 
 
 def _is_of_use(path: Path) -> bool:
     """Whether it can be uploaded: no cache, nor an empty folder."""
-    return not is_excluded(path.name) and (not path.is_dir() or any(path.iterdir()))
+    try:
+        return not is_excluded(path.name) and (not path.is_dir() or any(path.iterdir()))
+    except OSError:  # not for this user
+        return False
 
 
 def unsent_files(paths: Iterable[str]) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """What to write for names and modules that a script lacks where it runs."""
 
 import collections
+from pathlib import Path
 
 import pytest
 
@@ -88,6 +89,22 @@ def test_the_users_own_files_that_a_script_names_and_none_of_which_is_sent_are_a
         "file data": "data is yours and was not sent: add --upload data",
         "file my w.pt": "my w.pt is yours and was not sent: add --upload 'my w.pt'",
     }
+
+
+def test_a_folder_not_for_this_user_is_not_advised_and_one_that_no_script_names_is_not_listed(
+    tmp_path, monkeypatch
+):
+    def listed(path, iterdir=Path.iterdir):
+        assert path.name != "unnamed", "it is listed"
+        if path.name == "locked":
+            raise PermissionError(path)
+        return iterdir(path)
+
+    for name in ("locked", "unnamed"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "x.csv").touch()
+    monkeypatch.setattr(Path, "iterdir", listed)
+    assert [*local_files(tmp_path, ["open('locked/a'); open('x.csv')"], ["r.py"])] == ["file x.csv"]
 
 
 def test_modules_above_the_script_of_a_project_are_sent_and_not_found(tmp_path):
