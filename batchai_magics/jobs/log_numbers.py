@@ -66,7 +66,6 @@ class LogNumbers:
         with self._lock:
             self._files.clear()
             self._table = None
-        self._start: float | None = None  # time of the first number
         self.warm_up: int | None = None
         self._renumber_due = 0
         self._warm_up_due = self._stragglers_due = _FIRST_SEARCH
@@ -76,6 +75,7 @@ class LogNumbers:
 
     def _forget_places(self) -> None:
         self._has_moved = False  # on the timeline, since they were placed
+        self._start: float | None = None  # time of the first number
         self.series: dict[str, NumberColumns] = {}
         self.labels: dict[str, str] = {}
         self.attempts: dict[int, int] = {}

@@ -54,6 +54,16 @@ def test_each_number_has_its_epoch_and_seconds_since_the_first():
     assert np.frombuffer(times, np.float32).tolist() == [0, 1]
 
 
+def test_seconds_are_since_the_first_number_of_a_file_that_is_read_later():
+    numbers = LogNumbers()
+    for file, seconds in (("stdout.txt", 20), ("stderr.txt", 10)):
+        row = f'{{"step": {seconds}, "time": {1763805600 + seconds}, "loss": 0.5}}\n'
+        numbers.add(read_metrics(row.encode()).records, file)
+    numbers.settle(is_last=True)
+    *_, times = numbers.series["loss"].columns(0, 9)
+    assert np.frombuffer(times, np.float32).tolist() == [0, 10]
+
+
 def test_numbers_without_a_position_are_drawn_in_order():
     assert points_of("Accuracy: 0.93\n").axis == "order"
 
