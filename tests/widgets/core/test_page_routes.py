@@ -7,6 +7,7 @@ from jupyter_client.manager import KernelManager
 
 from tests.patience import PATIENCE_S
 
+pytest.importorskip("ipykernel", minversion="7", reason="older kernels have no subshells")
 pytestmark = pytest.mark.slow
 
 
