@@ -1,7 +1,7 @@
-"""The step of a printed dict that has none, as Transformers prints it: the count of its progress bar.
+"""Finds the step of a printed dict without one, as Transformers prints it: the count of its progress bar.
 
-The bar is drawn again right after the dict. Other draws are rare (every tenth of a second), so that the count
-before the dict may be too low. The dict's epoch tells them apart if the epochs are a whole number.
+The bar is redrawn right after the dict. Other redraws are rare (every tenth of a second), so the count before
+the dict may be too low. If the run has a whole number of epochs, the dict's epoch decides between the counts.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class HeldDict(NamedTuple):
 
 
 class BarSteps:
-    """The steps of a run's dicts, or of one rank's. The number of epochs is what all have in common."""
+    """Finds the steps of a run's dicts, or of one rank's; all dicts have the same number of epochs."""
 
     def __init__(self) -> None:
-        self._epochs: set[int] = set()  # how many there may be
+        self._epochs: set[int] = set()  # possible numbers of epochs
 
     def placed(self, held: HeldDict, line: int, done: int | None, total: float) -> list[Record]:
-        """The numbers of a dict, given what a bar on this line shows."""
+        """The numbers of a dict at the step that a bar on this line implies; unchanged without a near bar."""
         before = held.records[0].step or 0
         if done is None or line - held.line > _MAX_LINES:
             return [*held.records]
@@ -53,19 +53,19 @@ class BarSteps:
         return [record._replace(step=step) for record in held.records]
 
     def likeliest(self, counts: Sequence[int], total: float, epoch: float | None) -> int:
-        """The count that fits the epoch; the last of several, or if none does."""
+        """The count that fits the epoch: the last one that does, else the last one."""
         self.learn(counts, total, epoch)
         fitting = [count for count in counts if _epochs(count, total, epoch) in self._epochs]
         return (fitting or counts)[-1]
 
     def learn(self, counts: Sequence[int], total: float, epoch: float | None) -> None:
-        """Learn how many epochs there may be from a dict with one of these counts."""
+        """Narrow the possible numbers of epochs by a dict with one of these counts."""
         possible = {number for count in counts if (number := _epochs(count, total, epoch))}
         self._epochs = self._epochs & possible or self._epochs or possible
 
 
 def _epochs(count: int, total: float, epoch: float | None) -> int | None:
-    """How many epochs `total` steps are if `count` of them are `epoch`; None if that is not an integer."""
+    """The number of epochs in `total` steps if `count` steps are `epoch`; None if it is not an integer."""
     if count <= 0 or not epoch:
         return None
     epochs = epoch * total / count

@@ -30,8 +30,8 @@ _DTYPES = {1: "<f", 2: "<d"}  # of tensors: DT_FLOAT, DT_DOUBLE
 class EventFileWriter:
     """Writes the metrics of a run below a folder of TensorBoard; see `ScalarWriter`.
 
-    The run is the subfolder with its name, further ranks are runs below it. Exporting a run again replaces
-    its files.
+    The run is the subfolder with its name; ranks other than 0 are runs below it. Exporting a run again
+    replaces its files.
     """
 
     def __init__(self, folder: Path, run: ExportedRun) -> None:
@@ -39,7 +39,7 @@ class EventFileWriter:
         self._files: dict[int, BinaryIO] = {}
 
     def add_parameters(self, parameters: Mapping[str, str]) -> None:
-        """Nothing: event files have numbers only."""
+        """Does nothing: event files hold only numbers."""
 
     def write(self, points: Iterable[ScalarPoint]) -> None:
         """Appends points, and flushes them."""
@@ -103,7 +103,7 @@ class EventFileReader:
 
 
 def _event(point: ScalarPoint) -> bytes:
-    """The event of a point, whose value is infinity if it is beyond what TensorBoard's 32 bits hold."""
+    """The event of a point; a value that 32 bits cannot hold becomes infinity."""
     try:
         number = struct.pack("<f", point.value)
     except OverflowError:
@@ -135,7 +135,7 @@ def _scalars(event: bytes) -> Iterator[ScalarPoint]:
 
 
 def _scalar(value: _Fields) -> float | None:
-    """The number of a summary's value: its own, or that of a tensor of rank 0, as TensorFlow 2 writes it."""
+    """A summary value's scalar: its `simple_value`, or a tensor of rank 0 (TensorFlow 2); else None."""
     if simple := value.content(2):
         return float(struct.unpack("<f", simple)[0])
     tensor = _Fields(value.content(8))
@@ -155,8 +155,8 @@ class _Fields:
 
     def integer(self, number: int) -> int:
         """The last integer with this number."""
-        found = [value for field, value in self._fields if field == number and isinstance(value, int)]
-        return found[-1] if found else 0
+        integers = [value for field, value in self._fields if field == number and isinstance(value, int)]
+        return integers[-1] if integers else 0
 
     def content(self, number: int) -> bytes:
         """The last bytes with this number: text, a message or a fixed-width number."""
@@ -168,7 +168,7 @@ class _Fields:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a protobuf message: number, and integer or bytes."""
+    """The number and the value of each field of a protobuf message. Raises ValueError if it is cut off."""
     at = 0
     while at < len(message):
         key, at = _read_varint(message, at)

@@ -32,7 +32,7 @@ from batchai_magics.metrics.reading.timestamps import (
 )
 
 MAX_TABLE_LINE_BYTES = 8 * 1024
-_MANY_LINES = 4  # which one search reads faster than one for each
+_MANY_LINES = 4  # from which on one search for all is faster than one per line
 _NAMED_TIME = re.compile(rb"\b(?:timestamp|time|ts)=([\d.:TZ+-]{9,64})(?=[\s,;|]|\Z)")
 _MAX_TIME_BYTES = 64  # of a field
 _Key = TypeVar("_Key")
@@ -40,15 +40,15 @@ _UNKNOWN: SkeletonPlans | None = SkeletonPlans(b"")
 
 
 class PlanLines:
-    """The lines of one plan in a block: their rows, the texts of all, and their numbers as columns.
+    """The lines of one plan in a block: their rows, their texts, and their numbers as columns.
 
-    `rank` is that of all lines, as it always is if they are not simple; None if they have several or none.
-    `texts` has what is before each line, and its groups. `next_index` is that of the first line which was not
-    read in its turn. `stamps` are the times that lines in glog's form tell in other forms.
+    `rank` is the rank of all lines; None if they have several, as only simple lines may, or none.
+    `texts` has for each line the text before it, then its groups. `next_index` is the index of the first line
+    not yet entered in order. `stamps` are times in other forms on lines that begin with glog's.
     """
 
     __slots__ = (
-        "_renamed", "ends", "epochs", "lines", "next_index", "own_kept", "plan", "rank", "ranks", "rows",
+        "_renamed", "ends", "epochs", "kept_indices", "lines", "next_index", "plan", "rank", "ranks", "rows",
         "stamps", "steps", "texts", "times", "values",
     )  # fmt: skip
 
@@ -66,11 +66,11 @@ class PlanLines:
         self.ranks: list[int | None] = []
         self.rank: int | None = None
         self.next_index = 0
-        self.own_kept: list[int] = []  # indices of lines with numbers to keep
-        self._renamed: dict[tuple[MetricName, ...], list[int]] = {}  # and of those whose metrics are others
+        self.kept_indices: list[int] = []  # of lines whose numbers are kept
+        self._renamed: dict[tuple[MetricName, ...], list[int]] = {}  # the same, as other metrics
 
     def add(self, rows: Sequence[int], texts: list[bytes], ranks: list[int | None]) -> None:
-        """Add lines that follow those that are there."""
+        """Append lines."""
         if not self.texts:
             self.rows, self.texts, self.ranks = rows, texts, ranks
             return
@@ -82,25 +82,25 @@ class PlanLines:
 
     @property
     def totals(self) -> Groups:
-        """What the step of each line is out of."""
+        """The text of the total beside each step."""
         return self._column(self.plan.layout.total)
 
     def keep(self, indices: Sequence[int], metrics: tuple[MetricName, ...]) -> None:
-        """Keep the numbers of lines, which are those of the plan or of other metrics."""
+        """Keep the numbers of lines as these metrics: the plan's, or others."""
         if metrics is self.plan.metrics:
-            self.own_kept += indices
+            self.kept_indices += indices
         else:
             self._renamed.setdefault(metrics, []).extend(indices)
 
     @property
-    def kept(self) -> Iterator[tuple[tuple[MetricName, ...], Sequence[int]]]:
-        """The metrics of the numbers to keep, and the indices of their lines."""
-        if self.own_kept and self.plan.metrics:
-            yield self.plan.metrics, self.own_kept
+    def indices_by_metrics(self) -> Iterator[tuple[tuple[MetricName, ...], Sequence[int]]]:
+        """The metrics of the numbers to keep, each with the indices of its lines."""
+        if self.kept_indices and self.plan.metrics:
+            yield self.plan.metrics, self.kept_indices
         yield from self._renamed.items()
 
     def lines_at(self, metrics: tuple[MetricName, ...], indices: Sequence[int]) -> LineColumns:
-        """Some of the lines, whose numbers are those of these metrics."""
+        """The numbers of some of the lines, as these metrics."""
         lists = (self.rows, self.steps, self.epochs, self.ranks, self.ends, self.times, *self.values)
         columns = [*map(Column, lists)]
         if len(indices) < len(self.rows):
@@ -108,10 +108,10 @@ class PlanLines:
         return LineColumns.at_steps(metrics, *columns)
 
     def measurements(self) -> Iterator[tuple[int, list[Record]]]:
-        """The numbers to keep of each line, and its row."""
-        for metrics, indices in self.kept:
+        """The row of each line with numbers to keep, and these as records."""
+        for metrics, indices in self.indices_by_metrics:
             for index in indices:
-                place = (
+                position = (
                     self.steps[index],
                     self.epochs[index],
                     self.ranks[index],
@@ -121,7 +121,7 @@ class PlanLines:
                 yield (
                     self.rows[index],
                     [
-                        measurement((name, column[index], unit, *place, phase))
+                        measurement((name, column[index], unit, *position, phase))
                         for (name, unit, phase), column in zip(metrics, self.values, strict=True)
                     ],
                 )
@@ -177,13 +177,16 @@ class PlanLines:
             times = layout.clock.stamp.seconds_of(self._own_texts)
         if layout.seconds < 0:
             return times
-        told = _json_seconds(self._column(layout.seconds))
-        if None not in told:
-            return told
-        return [time if own is None else own for own, time in zip(told, times, strict=True)]
+        field_times = _json_seconds(self._column(layout.seconds))
+        if None not in field_times:
+            return field_times
+        return [
+            prefix_time if field_time is None else field_time
+            for field_time, prefix_time in zip(field_times, times, strict=True)
+        ]
 
     def _stamps(self) -> Sequence[Timestamp | None]:
-        """The time that each line tells, but for one in glog's form."""
+        """The time printed on each line or in its tag, except one in glog's form."""
         layout, texts, lines = self.plan.layout, self._own_texts, self.lines
         times: Sequence[Timestamp | None] = [None] * len(texts)
         if layout.clock.stamp is not None:
@@ -191,11 +194,11 @@ class PlanLines:
         if layout.clock.is_named:
             named = map(_NAMED_TIME.search, texts)
             times = [
-                _json_timestamp(found[1]) if found else time for found, time in zip(named, times, strict=True)
+                _json_timestamp(match[1]) if match else time for match, time in zip(named, times, strict=True)
             ]
         if layout.seconds >= 0 and any(self._column(layout.seconds)):
-            told = map(_json_timestamp, self._column(layout.seconds))
-            times = [own or time for own, time in zip(told, times, strict=True)]
+            field_times = map(_json_timestamp, self._column(layout.seconds))
+            times = [field_time or time for field_time, time in zip(field_times, times, strict=True)]
         if lines.stamps:
             times = [time or lines.stamps[row] for row, time in zip(self.rows, times, strict=True)]
         return times
@@ -207,16 +210,16 @@ class PlanLines:
 
 
 class Block:
-    """Lines taken apart: those of each plan, and the single ones that are read in their turn.
+    """Lines grouped by their plans, and the single ones, which are read one by one in order.
 
-    `rank_label`: the row of the first line which tells that numbers in front of lines are ranks.
+    `rank_label`: the row of the first line which shows that numbers in front of lines are ranks; else None.
     """
 
     def __init__(self, lines: Lines, cache: PlanCache, clock: WriteClock | None) -> None:
         self.lines = lines
         self.rank_label: int | None = None
         self.single: dict[int, SkeletonPlans] = {}
-        self.fact_rows: list[int] = []  # which may tell facts
+        self.fact_rows: list[int] = []  # of lines that may tell facts
         self.groups: list[PlanLines] = []
         self._cache = cache
         self._by_plan: dict[tuple[int, int | None], PlanLines] = {}
@@ -232,7 +235,7 @@ class Block:
             group.convert(clock)
 
     def owners(self) -> list[PlanLines | SkeletonPlans | None]:
-        """What reads each line: its plan, or code; None for a line with nothing to read."""
+        """For each line, its group, or its skeleton if it is read alone; None if there is nothing to read."""
         owners: list[PlanLines | SkeletonPlans | None] = [None] * len(self.lines.texts)
         for group in self.groups:
             for row in group.rows:
@@ -244,9 +247,9 @@ class Block:
             if plans.is_rule and self._is_alone(owners[row + 1 : row + 2], row + 1):
                 rules[plans].append(row)
         for plans, rows in rules.items():
-            found = self._cache.find(plans, self.lines.texts[rows[0]])
-            if found and not found[1]:
-                group = PlanLines(found[0], self.lines)
+            match = self._cache.find(plans, self.lines.texts[rows[0]])
+            if match and not match.groups:
+                group = PlanLines(match.plan, self.lines)
                 group.add(rows, [b""] * len(rows), [self.lines.rank] * len(rows))
                 group.convert(None)
                 for row in rows:
@@ -254,7 +257,7 @@ class Block:
         return owners
 
     def _is_alone(self, below: Sequence[PlanLines | SkeletonPlans | None], row: int) -> bool:
-        """Whether a rule above a line with this owner is the edge of no table: the line is of none."""
+        """Whether the line below a rule belongs to no table, so that the rule is not a table's edge."""
         if self.lines.ranks is not None or not below or not isinstance(below[0], PlanLines):
             return False
         text = self.lines.texts[row]
@@ -282,34 +285,36 @@ class Block:
         return rows | {plans: unknown[skeleton] for skeleton, plans in learned.items() if plans}
 
     def _learn(self, unknown: Mapping[bytes, Sequence[int]]) -> Mapping[bytes, SkeletonPlans | None]:
-        """The plans of new skeletons of which a line may matter; others that repeat are remembered."""
+        """The plans of new skeletons of which a line may matter; repeated others are cached as silent."""
         texts = self.lines.texts
-        found = {*interest_in(texts, [rows[0] for rows in unknown.values()], FACT_LITERALS)}
-        rest = [row for rows in unknown.values() if rows[0] not in found for row in rows[1:]]
-        found.update(interest_in(texts, rest, FACT_LITERALS) if rest else ())
+        relevant = {*interest_in(texts, [rows[0] for rows in unknown.values()], FACT_LITERALS)}
+        rest = [row for rows in unknown.values() if rows[0] not in relevant for row in rows[1:]]
+        relevant.update(interest_in(texts, rest, FACT_LITERALS) if rest else ())
         firsts = {
-            skeleton: next(filter(found.__contains__, rows))
-            for skeleton, rows in (unknown.items() if found else ())
-            if not found.isdisjoint(rows)
+            skeleton: next(filter(relevant.__contains__, rows))
+            for skeleton, rows in (unknown.items() if relevant else ())
+            if not relevant.isdisjoint(rows)
         }
         labels = (row for row in firsts.values() if self._cache.tells_rank_label(texts[row]))
         self.rank_label = min(labels, default=None)
         learned = {skeleton: self._cache.of(texts[row]) for skeleton, row in firsts.items()}
         silent_count = len(unknown) - len(learned)
         if silent_count <= _MANY_LINES or 2 * silent_count < sum(map(len, unknown.values())):
-            silent = (each for each in unknown if each not in learned)
-            self._cache.silence(each for each in silent if not may_matter(each))  # with any digits
+            silent = (skeleton for skeleton in unknown if skeleton not in learned)
+            self._cache.silence(
+                skeleton for skeleton in silent if not may_matter(skeleton)
+            )  # with any digits
         return learned
 
     def _add_line(self, plans: SkeletonPlans, row: int) -> None:
-        found = None if plans.is_joined else self._cache.find(plans, self.lines.texts[row])
-        if found:
-            self._add(found[0], [row], [b"", *found[1]])
+        match = None if plans.is_joined else self._cache.find(plans, self.lines.texts[row])
+        if match:
+            self._add(match.plan, [row], [b"", *match.groups])
         elif plans.is_joined:
             self.single[row] = plans
 
     def _add_at_once(self, plans: SkeletonPlans, rows: Sequence[int]) -> Sequence[int]:
-        """Read lines with one search for each layout; gives the rows that are left."""
+        """Add lines with one search per layout; return the rows of those that were not added."""
         # Keeps dense logs as fast as a loop of `re.search`: Transformers 1.18 times, without 0.65
         unread, tried = list[int](), 0
         while len(rows) >= _MANY_LINES:
@@ -322,19 +327,19 @@ class Block:
             is_all, texts = len(rows) == len(self.lines.texts), self.lines.texts
             joined = self.lines.joined if is_all else b"\n".join([texts[row] for row in rows])
             texts = layout.expression.split(joined)
-            del texts[-1]  # what is behind the last line
+            del texts[-1]  # after the last line
             between, others = texts[:: layout.stride], list[int]()
             if len(between) != len(rows):
-                found = [rows[index] for index in accumulate([each.count(b"\n") for each in between])]
-                rows, others = found, sorted({*rows}.difference(found))
-            unread += self._add_found(plans, layout, rows, texts)
+                matching = [rows[index] for index in accumulate([text.count(b"\n") for text in between])]
+                rows, others = matching, sorted({*rows}.difference(matching))
+            unread += self._add_matches(plans, layout, rows, texts)
             rows, tried = others, tried + 1
         return sorted([*unread, *rows]) if unread else rows
 
-    def _add_found(
+    def _add_matches(
         self, plans: SkeletonPlans, layout: Layout, rows: Sequence[int], texts: list[bytes]
     ) -> list[int]:
-        """Add lines of a layout; gives the rows of those whose plan is not known."""
+        """Add lines that match a layout; return the rows of those without a plan."""
         if not texts:
             return []
         keys = layout.keys_of(texts, map(self.lines.texts.__getitem__, rows))
@@ -342,19 +347,19 @@ class Block:
             parts: Mapping[PlanKey, tuple[Sequence[int], list[bytes]]] = {keys[0]: (rows, texts)}
         else:
             parts = _by_key(keys, rows, texts)
-        left: list[int] = []
-        for key, (own_rows, own_texts) in parts.items():
+        unread: list[int] = []
+        for key, (key_rows, key_texts) in parts.items():
             if layout.plan_at(key) is None:
-                self._cache.find(plans, self.lines.texts[own_rows[0]])
+                self._cache.find(plans, self.lines.texts[key_rows[0]])
             plan = layout.plan_at(key)
             if plan is None:
-                left += own_rows
+                unread += key_rows
             else:
-                self._add(plan, own_rows, own_texts)
-        return left
+                self._add(plan, key_rows, key_texts)
+        return unread
 
     def _add(self, plan: LinePlan, rows: Sequence[int], texts: list[bytes]) -> None:
-        """Add lines of a plan; those of each rank are a group of their own unless they are simple."""
+        """Add lines of a plan: to one group if they are simple, else to one per rank."""
         ranks = ranks_of(plan, self.lines, rows, texts)
         if plan.is_simple or ranks.count(ranks[0]) == len(ranks):
             key = id(plan), None if plan.is_simple else ranks[0]
@@ -363,18 +368,21 @@ class Block:
                 group = self._by_plan[key] = PlanLines(plan, self.lines)
             group.add(rows, texts, ranks)
             return
-        for own_rows, own_texts in _by_key(ranks, rows, texts).values():
-            self._add(plan, own_rows, own_texts)
+        for rank_rows, rank_texts in _by_key(ranks, rows, texts).values():
+            self._add(plan, rank_rows, rank_texts)
 
 
 def ranks_of(plan: LinePlan, lines: Lines, rows: Sequence[int], texts: list[bytes]) -> list[int | None]:
-    """The ranks of lines of a plan: that of their file or tag, else the one that they tell."""
+    """The rank of each line of a plan: from its file or tag, else as printed on the line."""
     ranks = [lines.rank] * len(rows) if lines.ranks is None else [lines.ranks[row] for row in rows]
     if plan.layout.rank < 0:
         return ranks
     printed = map(int, plan.layout.column(texts, plan.layout.rank))
-    is_own = plan.reading.kind is LineKind.OBJECT and plan.reading.is_member
-    return [own if rank is None or is_own else rank for rank, own in zip(ranks, printed, strict=True)]
+    has_precedence = plan.reading.kind is LineKind.OBJECT and plan.reading.is_member
+    return [
+        printed_rank if rank is None or has_precedence else rank
+        for rank, printed_rank in zip(ranks, printed, strict=True)
+    ]
 
 
 def _by_key(
@@ -384,21 +392,21 @@ def _by_key(
     parts: defaultdict[_Key, tuple[list[int], list[bytes]]] = defaultdict(lambda: ([], []))
     stride = len(texts) // len(rows)
     for index, (key, row) in enumerate(zip(keys, rows, strict=True)):
-        own_rows, own_texts = parts[key]
-        own_rows.append(row)
-        own_texts += texts[index * stride : (index + 1) * stride]
+        key_rows, key_texts = parts[key]
+        key_rows.append(row)
+        key_texts += texts[index * stride : (index + 1) * stride]
     return parts
 
 
 def _converted(texts: Groups, convert: Callable[[bytes], Any]) -> list[Any]:
-    """The numbers in some texts; epochs and learning rates are often all the same."""
+    """The texts as numbers, converted once if all are equal, as epochs and learning rates often are."""
     if texts[0] == texts[-1] and texts.count(texts[0]) == len(texts):
         return [convert(texts[0])] * len(texts)
     return [*map(convert, texts)]
 
 
 def _json_seconds(texts: Sequence[bytes | None]) -> list[float | None]:
-    """The seconds since the epoch in fields of lines of one layout."""
+    """The seconds since the epoch in a field of lines of one layout; None for what is no time."""
     # Keeps dense logs as fast as a loop of `re.search`: nested JSON 1.59 times, without 0.48
     shapes = {text and text.translate(DIGITS_TO_ZERO) for text in texts}
     if len(shapes) == 1 and (shape := shapes.pop()) and shape.isascii() and len(shape) >= MIN_TIMESTAMP_BYTES:

@@ -1,7 +1,7 @@
-"""Where the numbers of lines stand that come in the same state of a context, and what that state is.
+"""Placements: where a line gets its step and epoch from, by its plan and the state of its context.
 
-What lines tell each other hardly ever depends on their numbers. So all lines of a plan that come in a state
-are placed alike, each number where its source says.
+What a line tells those below hardly ever depends on its numbers. So all lines of a plan that follow the same
+state are placed alike; a placement names the sources of their positions.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from typing import NamedTuple
 from batchai_magics.metrics.measurement import MetricName
 from batchai_magics.metrics.reading.line_plan import LinePlan
 
-FAR = 16  # lines, of which no block has as many without a number
+FAR = 16  # lines; no block has as many without a number
 
 
 class ContextState(NamedTuple):
-    """All that a context tells to the lines below, but for numbers and what only bars need.
+    """What a context tells the lines below, without numbers and what only bars need.
 
-    The distances are those of the last heading, step line and heading of a phase; `twin` has no number.
+    `to_heading`, `to_step` and `to_phase` count the lines since the last heading, step line and heading of a
+    phase. `twin` is the context's without its number.
     """
 
     is_of_file: bool
@@ -36,17 +37,18 @@ class ContextState(NamedTuple):
     to_phase: int
 
     def further_below(self, line_count: int) -> ContextState:
-        """The same so many lines below."""
+        """The state after this many lines that change nothing."""
         distances = self.to_heading, self.to_step, self.to_phase
-        to_heading, to_step, to_phase = (min(each + line_count, FAR) for each in distances)
+        to_heading, to_step, to_phase = (min(distance + line_count, FAR) for distance in distances)
         return self._replace(to_heading=to_heading, to_step=to_step, to_phase=to_phase)
 
 
 class SpecialLine(NamedTuple):
-    """What is rare: numbers that are kept as those of other `metrics`, or with a time that lines above tell.
+    """The rare parts of a placement.
 
-    `is_twin`: the line below may repeat its number. `is_of_new_epoch`, `is_redrawn`: a line with the epoch
-    above, or at the position of the numbers that were read last, is placed otherwise.
+    `metrics`: the numbers are kept as these, or with a time that needs the year of lines above; None if
+    neither. `is_twin`: the line below may repeat its number. `is_of_new_epoch`, `is_redrawn`: does not apply
+    to a line with the epoch above, or at the position of the numbers read last.
     """
 
     metrics: tuple[MetricName, ...] | None
@@ -56,10 +58,10 @@ class SpecialLine(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """What becomes of a line, and what its context tells to those below.
+    """Where a line gets its position from, and what its context tells the lines below.
 
-    Each number is a place among these: none, the step and the epoch on the line, the step and the epoch
-    above, the step of the phase. `is_own`: its numbers are kept as those of its plan.
+    Each integer is the value of a `Source`, or 0 for none. `is_own`: the numbers are kept as the plan's
+    metrics.
     """
 
     step: int
@@ -73,9 +75,10 @@ class Placement(NamedTuple):
 
 
 class PlacedState:
-    """A state of contexts, and how lines of each plan right below are placed.
+    """A state of contexts, and the placements of lines right below it, by plan.
 
-    `is_of_block`: the line that left the state belongs to the block below a heading.
+    `is_of_block`: the line that led to the state belongs to the block below a heading. `further`: the states
+    if lines without numbers follow, by their count.
     """
 
     __slots__ = ("further", "is_of_block", "placements", "state")

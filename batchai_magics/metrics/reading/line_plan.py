@@ -1,8 +1,8 @@
-"""Plans: the numbers on all lines of a skeleton, found by one expression, learned from the first of them.
+"""Plans: how to read all lines of a skeleton with one expression, learned from the first line.
 
-The *skeleton* of a line is the line without its digits. A plan does not depend on which line of a skeleton
-came first: its expression tells apart what the number of digits decides, and the digits that belong to names
-are groups of it, so that `acc1` and `acc5` are two metrics of one layout.
+The *skeleton* of a line is the line without its digits. A layout does not depend on which line of a skeleton
+came first: where the number of digits decides how a line is read, the expression fixes that number, and
+digits of names are groups, so that `acc1` and `acc5` are two metrics of one layout.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ from batchai_magics.metrics.reading.timestamps import TimestampSlices
 
 _RUN = re.compile(rb"\d+")
 _DIGITS = b"[0-9]{1,300}"
-_NOT_ZERO = b"(?!0+[^0-9])"  # what is left of a step whose first digits another process's line took
-_POSSESSIVE = b"+" if sys.version_info >= (3, 11) else b""  # makes a search faster
+_NOT_ZERO = b"(?!0+[^0-9])"  # step 0: the rest of one whose first digits joined another process's line
+_POSSESSIVE = b"+" if sys.version_info >= (3, 11) else b""  # for faster searches
 _LAST_WORD = re.compile(rb"[^\s,;|:={}]*\Z")
 _IS_NAME = re.compile(rb"['\"(\[]*(?:[A-Za-z]|\d+_\w*[A-Za-z])")  # `0_acc`
 _MAX_NAME_WORDS = 7
 _FACTORS = {"k": 1e3, "K": 1e3}  # of units such as `k` or `k tok/s`; `M` alone is a memory
 _COMMA = re.compile(rb"\d,\d")
-_POINT = re.compile(rb"\d\.\d")  # the commas of such a line are not decimal
+_POINT = re.compile(rb"\d\.\d")  # on such a line, commas are not decimal
 
 Groups = Sequence[bytes]
 """The texts of an expression's groups."""
 
 PlanKey = tuple[object, ...]
-"""What tells apart lines of a layout that are read differently."""
+"""Distinguishes lines of a layout that are read differently."""
 
 
 def fraction(text: bytes) -> float:
-    """An epoch as printed; a whole one is an integer."""
+    """Parse an epoch; an int if it is printed without decimals."""
     return float(text) if b"." in text or b"e" in text else int(text.replace(b",", b""))
 
 
 @dataclass(frozen=True, slots=True)
 class LineClock:
-    """Where the time of a line stands: in its prefixes, whose digits have fixed places, or anywhere.
+    """Where a line has its time: at a fixed position in its prefixes, or in a pair anywhere.
 
-    `glog_at` is where a time in glog's form begins, -1 without one; few have a year. `is_named`: a pair such
-    as `ts=17724471`.
+    `glog_at`: where a time in glog's form begins, -1 without one; few include a year. `is_named`: the line
+    has a pair such as `ts=17724471`.
     """
 
     stamp: TimestampSlices | None = None
@@ -62,11 +62,11 @@ class LineClock:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinePlan:
-    """What the groups of a layout mean on lines whose names have these digits.
+    """What the groups of a layout mean on lines whose names have the same digits.
 
-    `is_simple`: a line depends on nothing but the epoch above it. `is_of_bar`: it is a printed dict whose
-    step only a bar tells. `is_beside_bar`: it is one of these or a bar.
-    `length_of`: the metric of training beside the step and its total; empty if a line has not all three.
+    `is_simple`: a line depends only on the epoch above it. `is_of_bar`: it is a printed dict without a step,
+    which takes the count of a bar. `is_beside_bar`: it is such a dict or a bar.
+    `length_of`: the first training metric if a line also has a step and its total; else empty.
     """
 
     layout: Layout
@@ -80,12 +80,12 @@ class LinePlan:
 
     @classmethod
     def of(cls, layout: Layout, reading: ParsedLine, line: bytes, plain: bytes | None = None) -> LinePlan:
-        """The plan for lines like one with this reading, which was made of `plain` if that is given."""
+        """The plan for lines like this one, read from its normalized form `plain` (default: itself)."""
         plain = line if plain is None else plain
-        metrics = tuple(_metric(each, reading.phase) for each in reading.numbers)
+        metrics = tuple(_metric(number, reading.phase) for number in reading.numbers)
         converters = (
-            _converter(line[each.begin : each.end], plain[each.begin : each.end], each)
-            for each in reading.numbers
+            _converter(line[number.begin : number.end], plain[number.begin : number.end], number)
+            for number in reading.numbers
         )
         is_step = reading.kind is LineKind.STEP
         is_dict = reading.is_dict and reading.step is None
@@ -103,7 +103,7 @@ class LinePlan:
 
 
 def name_of_training(metrics: Iterable[MetricName]) -> str:
-    """The first of these metrics that is of training; empty if there is none."""
+    """The name of the first metric of training; empty without one."""
     return next((metric.name for metric in metrics if metric.phase == TRAIN), "")
 
 
@@ -111,8 +111,8 @@ def name_of_training(metrics: Iterable[MetricName]) -> str:
 class Layout:
     """An expression for the lines of a skeleton, and which of its groups are positions and numbers.
 
-    A group is given by its place in `groups()`, -1 without one. `has_commas`: how a line is read depends on
-    what its commas separate, and with `has_last` on whether the step is the total.
+    A group is given by its index in `match.groups()`, -1 without one. `has_commas`: how a line is read
+    depends on what its commas separate; `has_last`: on whether the step equals the total.
     """
 
     expression: re.Pattern[bytes]
@@ -132,11 +132,11 @@ class Layout:
 
     @property
     def stride(self) -> int:
-        """How many texts there are of a line in those of several: what is before the line, and its groups."""
+        """The texts per line when the expression splits lines: what is before a line, and its groups."""
         return self.expression.groups + 1
 
     def has_groups_of(self, other: Layout) -> bool:
-        """Whether another layout has the same expression, whose groups mean the same."""
+        """Whether another layout has the same expression with the same meaning of its groups."""
         return self._groups == other._groups
 
     @property
@@ -144,38 +144,38 @@ class Layout:
         positions = (self.step, self.epoch, self.rank, self.seconds, self.total, self.has_last)
         return self.expression, self.numbers, self.names, *positions
 
-    def column(self, texts: Groups, place: int) -> Groups:
-        """A group of each line."""
-        return texts[place + 1 :: self.stride]
+    def column(self, texts: Groups, group: int) -> Groups:
+        """The text of a group on each line."""
+        return texts[group + 1 :: self.stride]
 
     def keys_of(self, texts: Groups, lines: Iterable[bytes]) -> list[PlanKey]:
-        """What tells apart the lines of this layout that are read differently: the digits of their names."""
+        """The key of each line: the digits of its names, what its commas separate, whether it is the last."""
         parts: list[Iterable[object]] = []
         if self.has_commas:
             parts += zip(*map(_commas_of, lines), strict=True)
         if self.has_last:
             parts.append(map(eq, self.column(texts, self.step), self.column(texts, self.total)))
-        parts += [self.column(texts, place) for place in self.names]
+        parts += [self.column(texts, group) for group in self.names]
         return [*zip(*parts, strict=True)] if parts else [()] * (len(texts) // self.stride)
 
     def plan_at(self, key: PlanKey) -> LinePlan | None:
-        """The plan of lines with this key, None if that is not known.
+        """The plan of lines with this key; None if it is unknown.
 
-        Where a line does not tell what its commas are, they are those of its like that told it.
+        If a line does not show what its commas separate, a known plan with decimal commas applies.
         """
-        told = self.plans.get((True, False, *key[2:])) if self.has_commas and key[1] else None
-        return told or self.plans.get(key)
+        decimal = self.plans.get((True, False, *key[2:])) if self.has_commas and key[1] else None
+        return decimal or self.plans.get(key)
 
     @property
     def is_timeless(self) -> bool:
-        """Whether no time stands on a line."""
+        """Whether its lines have no time."""
         clock = self.clock
         return self.seconds < 0 and clock.stamp is None and clock.glog_at < 0 and not clock.is_named
 
 
 @lru_cache(256)
 def plan_of_rows(pattern: RowPattern) -> LinePlan:
-    """The plan for rows of a table that are found by this pattern."""
+    """The plan for rows of a table that match this pattern."""
     layout = Layout(
         pattern.expression,
         pattern.numbers,
@@ -197,7 +197,7 @@ def plan_of_rows(pattern: RowPattern) -> LinePlan:
 
 
 def _commas_of(line: bytes) -> tuple[bool, bool]:
-    """Whether the commas of a line are decimal ones, and whether that is undecided."""
+    """Whether the commas of a line are decimal, and whether that is undecided."""
     is_decimal = has_decimal_commas(line)
     return is_decimal, not is_decimal and is_undecided(line)
 
@@ -205,7 +205,7 @@ def _commas_of(line: bytes) -> tuple[bool, bool]:
 def layout_of(
     line: bytes, reading: ParsedLine, *, plain: bytes | None = None, clock: LineClock | None = None
 ) -> Layout:
-    """The layout of a line with this reading, which was made of `plain` if that is not the line itself."""
+    """The layout of a line, read from its normalized form `plain` (default: the line itself)."""
     plain = line if plain is None else plain
     counts = {
         "step": reading.step,
@@ -214,21 +214,21 @@ def layout_of(
         "seconds": reading.seconds,
         "total": reading.total,
     }
-    numbers = [(each.begin, each.end) for each in reading.numbers]
-    taken = sorted((*filter(None, counts.values()), *numbers))
+    numbers = [(number.begin, number.end) for number in reading.numbers]
+    value_spans = sorted((*filter(None, counts.values()), *numbers))
     digits = dict.fromkeys((*reading.names, *name_digits(plain, reading)))
-    names = [span for span in digits if _is_apart(span, taken)]
-    order = sorted({*taken, *names})
-    places = {name: order.index(span) for name, span in counts.items() if span}
+    names = [span for span in digits if _overlaps_none(span, value_spans)]
+    spans = sorted({*value_spans, *names})
+    groups = {name: spans.index(span) for name, span in counts.items() if span}
     return Layout(
-        compiled(_expression(line, order, reading)),
-        tuple(map(order.index, numbers)),
-        tuple(map(order.index, names)),
-        step=places.get("step", -1),
-        epoch=places.get("epoch", -1),
-        rank=places.get("rank", -1),
-        seconds=places.get("seconds", -1),
-        total=places.get("total", -1),
+        compiled(_expression(line, spans, reading)),
+        tuple(map(spans.index, numbers)),
+        tuple(map(spans.index, names)),
+        step=groups.get("step", -1),
+        epoch=groups.get("epoch", -1),
+        rank=groups.get("rank", -1),
+        seconds=groups.get("seconds", -1),
+        total=groups.get("total", -1),
         has_last=reading.has_last,
         has_commas=_COMMA.search(line) is not None and not _POINT.search(line),
         clock=clock or LineClock(),
@@ -238,14 +238,14 @@ def layout_of(
 
 @lru_cache(4096)
 def compiled(expression: bytes) -> re.Pattern[bytes]:
-    """Logs of one program have the same expressions, which take long to compile."""
+    """Compile an expression; cached, as logs of one program share expressions, which take long to compile."""
     return re.compile(expression)
 
 
 def name_digits(line: bytes, reading: ParsedLine) -> Iterator[Span]:
-    """Where digits stand in the names and units of a line's numbers: `map50: 0.7` is not `map75: 0.7`."""
-    for each in reading.numbers:
-        end = len(line[: each.begin].rstrip(b" \t:='\"(["))
+    """The spans of digits in the names and units of a line's numbers: `map50: 0.7` is not `map75: 0.7`."""
+    for number in reading.numbers:
+        end = len(line[: number.begin].rstrip(b" \t:='\"(["))
         for _ in range(_MAX_NAME_WORDS):
             word = _LAST_WORD.search(line, max(0, end - 200), end)
             if word is None or not _IS_NAME.match(word[0]):
@@ -254,24 +254,24 @@ def name_digits(line: bytes, reading: ParsedLine) -> Iterator[Span]:
             if line[word.start() - 1 : word.start()] != b" ":
                 break
             end = word.start() - 1
-        unit = each.unit.encode()  # in front of the number: `LR (group 10)=1e-4`
-        begin = line.rfind(unit, 0, each.begin) if _RUN.search(unit) else -1
+        unit = number.unit.encode()  # in front of the number: `LR (group 10)=1e-4`
+        begin = line.rfind(unit, 0, number.begin) if _RUN.search(unit) else -1
         if begin >= 0:
             yield from (run.span() for run in _RUN.finditer(line, begin, begin + len(unit)))
 
 
-def _is_apart(span: Span, taken: Sequence[Span]) -> bool:
-    """Whether a span overlaps none of some others, which are in order."""
-    place = bisect_left(taken, span)
-    return all(span[1] <= begin or end <= span[0] for begin, end in taken[max(0, place - 1) : place + 1])
+def _overlaps_none(span: Span, others: Sequence[Span]) -> bool:
+    """Whether a span overlaps none of the others, which are sorted."""
+    index = bisect_left(others, span)
+    return all(span[1] <= begin or end <= span[0] for begin, end in others[max(0, index - 1) : index + 1])
 
 
 def _expression(line: bytes, spans: Sequence[Span], reading: ParsedLine) -> bytes:
     """An expression for lines that differ only in their digits; each span is a group.
 
-    Of what is no digit, the number of bytes suffices: lines of one skeleton have as many, in the same order.
-    So lines that differ in their words share an expression. In prefixes, the number of digits tells what
-    they are.
+    Other text matches by its number of bytes alone, since lines of one skeleton have the same text; so
+    skeletons that differ in their words share an expression. In prefixes, runs of digits have a fixed length,
+    which tells what they are.
     """
     parts, at = [b"(?ms)^"], 0
     for begin, end in spans:
@@ -281,7 +281,7 @@ def _expression(line: bytes, spans: Sequence[Span], reading: ParsedLine) -> byte
 
 
 def _group(line: bytes, span: Span, reading: ParsedLine) -> bytes:
-    """An expression for a number; on a line of a fixed width, no other is a time or a share, no step is 0."""
+    """An expression for a number. On a line of a fixed width, times and shares do too, and no step is 0."""
     begin, end = span
     if not reading.has_fixed_width:
         return _text(line, begin, end, reading)
@@ -308,12 +308,12 @@ def _pattern(line: bytes, begin: int, end: int, digits: Callable[[re.Match[bytes
 
 
 def _same_digits(run: re.Match[bytes]) -> bytes:
-    """An expression for as many digits."""
+    """An expression for the same number of digits."""
     return b"[0-9]{%d}" % len(run[0])
 
 
 def _fixed_digits(run: re.Match[bytes]) -> bytes:
-    """An expression for as many decimals, or for any digits in front of them."""
+    """An expression for the same number of decimals, or for any digits before them."""
     is_decimal = run.string[run.start() - 1 : run.start()] == b"."
     return _same_digits(run) if is_decimal else _any_digits(run)
 
@@ -325,7 +325,7 @@ def _any_digits(run: re.Match[bytes]) -> bytes:
 
 
 def _bytes(size: int) -> bytes:
-    """An expression for so many bytes."""
+    """An expression for any text of this size."""
     return b".{%d}" % size if size > 1 else b"." * size
 
 

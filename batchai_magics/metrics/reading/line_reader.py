@@ -1,4 +1,4 @@
-"""Reads lines by their plans: all lines of a skeleton at once, then what they tell each other, in order."""
+"""Reads lines by their plans: converts all lines of a plan at once, then places them in order."""
 
 from __future__ import annotations
 
@@ -42,32 +42,32 @@ from batchai_magics.metrics.reading.timestamps import (
     wall_time,
 )
 
-_MANY_LINES = 512  # of a block, whose numbers are kept as columns
+_MANY_LINES = 512  # from which on the numbers of a block are kept as columns
 _MEMBER = re.compile(rb"[ \t]{2,}[\w./-]{1,40} ?[:=][ \t]*[^\s:=]")
-_MAY_GO_ON = re.compile(rb"[\d\s.na]*")  # the rest of a line, of whose numbers some are cut
+_MAY_GO_ON = re.compile(rb"[\d\s.na]*")  # the rest of a line whose last number is cut
 
 Owner = PlanLines | SkeletonPlans | None
-"""What reads a line: its plan, or code; None for a line with nothing to read."""
+"""The group of a line, or its skeleton if it is read alone; None for a line with nothing to read."""
 
 
 class LineReader:
-    """Reads the lines of one file, whose rank may be known, with all that its lines have told so far."""
+    """Reads the lines of one file in the contexts of its ranks; `rank` is the file's if it is known."""
 
     def __init__(self, contexts: RankContexts, rank: int | None) -> None:
         self.plans = PlanCache()
         self._contexts, self._placements = contexts, PlacementCache()
         self._lines = Lines([], (), rank, 0)  # of the block
         self._clock: WriteClock | None = None
-        self._single: list[tuple[int, Sequence[Record]]] = []  # records by the rows that give them
-        self._lengths: list[Fact] = []  # that lines of the block tell
+        self._single: list[tuple[int, Sequence[Record]]] = []  # records by the rows of their lines
+        self._lengths: list[Fact] = []  # on lines of the block
         self._bar_counts: list[tuple[int, BarCount]] = []  # by the ends of their lines
         self._unplaced: list[tuple[int, UnplacedDict]] = []
         self._last_text = b""  # of the lines read before
-        self._begins: list[int] = []  # of the lines, once they are asked for
+        self._begins: list[int] = []  # offsets of the lines, computed on demand
         self._more_groups: list[PlanLines] = []  # rows of tables
 
     def read(self, lines: Lines, clock: WriteClock | None) -> Collection[Record]:
-        """Read lines, the next of their file."""
+        """Read the next lines of the file."""
         self._lines, self._clock = lines, clock
         self._single, self._lengths, self._bar_counts, self._unplaced = [], [], [], []
         self._begins, self._more_groups = [], []
@@ -80,11 +80,11 @@ class LineReader:
             rest = self.read(lines.slice(row, len(lines.texts)), clock)
             return [*before, *rest] if before else rest
         for row in block.fact_rows:
-            told = facts_of(
+            facts = facts_of(
                 lines.texts[row], lines.rank_at(row), lines.ends[row], is_whole=lines.is_whole(row)
             )
-            self._add(row, [fact._replace(wall_time=printed_at(lines, row, clock)) for fact in told])
-        for group in sorted(block.groups, key=lambda each: each.rows[0]):
+            self._add(row, [fact._replace(wall_time=printed_at(lines, row, clock)) for fact in facts])
+        for group in sorted(block.groups, key=lambda group: group.rows[0]):
             self._learn_label(group)
         if self._is_uniform(block):  # the lines may be read in any order
             last = [
@@ -98,54 +98,54 @@ class LineReader:
             # Keeps dense logs fast: without, a log of Transformers takes 1.15 times as long
             self._enter_run(block.groups[0], slice(0, len(block.groups[0].rows)))
         else:
-            self._read_in_turn(block.owners())
+            self._read_in_order(block.owners())
         by_end = itemgetter(0)  # in file order, unlike those of several ranks
-        self._contexts.bar_counts += [each for _, each in sorted(self._bar_counts, key=by_end)]
-        self._contexts.unplaced += [each for _, each in sorted(self._unplaced, key=by_end)]
+        self._contexts.bar_counts += [count for _, count in sorted(self._bar_counts, key=by_end)]
+        self._contexts.unplaced += [unplaced for _, unplaced in sorted(self._unplaced, key=by_end)]
         self._last_text = lines.texts[-1]
         if self._contexts.lines.is_open:
             self._contexts.lines.end(lines)
         return self._records_of(block.groups)
 
     def _records_of(self, groups: Sequence[PlanLines]) -> Collection[Record]:
-        """What was read: columns of a long block, else records, as a log that grows gives them."""
+        """What was read: columns if the block is long, else records."""
         single = [*self._new_lengths(groups), *self._single]
         groups = [*groups, *self._more_groups]
         if len(self._lines.texts) >= _MANY_LINES:
-            columns = [group.lines_at(*kept) for group in groups for kept in group.kept]
+            columns = [group.lines_at(*part) for group in groups for part in group.indices_by_metrics]
             if (table := MeasurementTable.of_rows(single, columns)) is not None:
                 return table
         return _in_order(single, groups)
 
     def _new_lengths(self, groups: Sequence[PlanLines]) -> list[tuple[int, Sequence[Record]]]:
-        """How far the counters go with which numbers of training were kept, unless that was told."""
+        """The new totals of counters on lines whose training metrics were kept, as facts by row."""
         for group in groups:
-            if group.own_kept and group.plan.length_of:
+            if group.kept_indices and group.plan.length_of:
                 self._note_lengths(group)
-        told = list[tuple[int, Sequence[Record]]]()
+        new_lengths = list[tuple[int, Sequence[Record]]]()
         for fact in sorted(self._lengths, key=attrgetter("offset")):
             total, _, name = fact.value.partition(" ")
             context, length = self._contexts.of(fact.rank), (name, total.encode())
             if context.is_news(length):
                 context.lengths.add(length)
-                told.append((self._lines.ends.index(fact.offset), [fact]))
-        return told
+                new_lengths.append((self._lines.ends.index(fact.offset), [fact]))
+        return new_lengths
 
     def _note_lengths(self, group: PlanLines) -> None:
-        """Note the lengths on lines whose numbers were kept, each where it stands first."""
+        """Note the first line with each new length, among the lines whose numbers were kept."""
         name, totals, ranks = group.plan.length_of, group.totals, group.ranks
         lengths = {*zip(ranks, totals, strict=True)}
         news = {length for length in lengths if self._contexts.of(length[0]).is_news((name, length[1]))}
-        for index in group.own_kept if news else ():
+        for index in group.kept_indices if news else ():
             rank, total = ranks[index], totals[index]
             if (rank, total) in news:
                 news.remove((rank, total))
                 self._lengths.append(_length(name, total, rank, group.ends[index], group.times[index]))
 
     def _is_uniform(self, block: Block) -> bool:
-        """Whether lines tell those below no more than a position, and none takes its epoch from another."""
+        """Whether lines tell those below only a position, and none takes its epoch from another."""
         # Keeps logs half as fast as a loop of `re.search`:
-        # 5,000 ranks 0.50 times, without 0.46; two forms in turn 2.19, without 0.54
+        # 5,000 ranks 0.50 times, without 0.46; two alternating forms 2.19, without 0.54
         contexts, plans = self._contexts, [group.plan for group in block.groups]
         if block.single or contexts.open_tables or contexts.held or not all(plan.is_simple for plan in plans):
             return False
@@ -155,8 +155,8 @@ class LineReader:
         take_epochs = (plan.reading.kind is LineKind.STEP and plan.layout.epoch < 0 for plan in plans)
         return not (any(have_epochs) and any(take_epochs))
 
-    def _read_in_turn(self, owners: Sequence[Owner]) -> None:
-        """Read lines in their order; between lines without a rank, those of each rank on their own."""
+    def _read_in_order(self, owners: Sequence[Owner]) -> None:
+        """Read lines in order; between lines without a rank, each rank's lines separately."""
         tables, are_ranked, end = self._contexts.open_tables, False, 0
         waiting = defaultdict[int | None, list[PlanLines]](list)  # one entry for each line
         for row, owner in enumerate(owners):
@@ -175,11 +175,11 @@ class LineReader:
         self._enter_planned(waiting)
 
     def _enter_planned(self, waiting: dict[int | None, list[PlanLines]]) -> None:
-        """Enter the lines of each rank; those of one plan that follow each other at once."""
+        """Enter the waiting lines of each rank; successive lines of one plan together."""
         for owners in waiting.values():
             at = 0
             while at < len(owners):
-                if (end := self._enter_each(owners, at)) == at:
+                if (end := self._enter_singly(owners, at)) == at:
                     group, begin = owners[at], owners[at].next_index
                     while end < len(owners) and owners[end] is group:
                         end += 1
@@ -188,31 +188,31 @@ class LineReader:
                 at = end
         waiting.clear()
 
-    def _enter_each(self, owners: Sequence[PlanLines], begin: int) -> int:
-        """Enter lines one by one, up to those that are entered at once; gives the place of these."""
-        place = begin
-        while place < len(owners) and not self._contexts.held:
-            group, end = owners[place], place
+    def _enter_singly(self, owners: Sequence[PlanLines], begin: int) -> int:
+        """Enter lines one by one up to a run of one plan; return the position of the run."""
+        position = begin
+        while position < len(owners) and not self._contexts.held:
+            group, end = owners[position], position
             if not group.plan.is_beside_bar:
-                end = self._place(group.ranks[group.next_index], owners, place)
-            if end == place:
-                if owners[place + 1 : place + 2] == [group]:
+                end = self._apply_placements(group.ranks[group.next_index], owners, position)
+            if end == position:
+                if owners[position + 1 : position + 2] == [group]:
                     break
                 self._enter(group, group.next_index)
                 group.next_index += 1
                 end += 1
-            place = end
-        return place
+            position = end
+        return position
 
-    def _place(self, rank: int | None, owners: Sequence[PlanLines], begin: int) -> int:
-        """Keep the numbers of a rank's lines that are placed as others were; gives the place behind them."""
+    def _apply_placements(self, rank: int | None, owners: Sequence[PlanLines], begin: int) -> int:
+        """Keep the numbers of a rank's lines as long as placements apply; return the position after them."""
         lines, context, group = self._lines, self._contexts.between_lines(rank), owners[begin]
         at = self._own_number(lines, group.rows[group.next_index], rank) - 1
         state = self._placements.state_of(context, at)
         step_above, epoch_above, step_of_phase = context.step, context.epoch, context.phase_step
         first = lines.first
-        for place in range(begin, len(owners)):
-            group = owners[place]
+        for position in range(begin, len(owners)):
+            group = owners[position]
             index, row = group.next_index, group.rows[group.next_index]
             if group.ranks[index] != rank:
                 break
@@ -231,13 +231,13 @@ class LineReader:
                 step_of_phase,
             )
             step, epoch, step_below, epoch_below, phase_below, is_own, special, state_below = placement
-            if special and not self._is_alike(special, group, index, epoch_above):
+            if special and not self._is_applicable(special, group, index, epoch_above):
                 break
             step_above, epoch_above = numbers[step_below], numbers[epoch_below]
             step_of_phase = numbers[phase_below]
             if is_own:
                 group.steps[index], group.epochs[index] = numbers[step], numbers[epoch]
-                group.own_kept.append(index)
+                group.kept_indices.append(index)
             elif special and special.metrics is not None:
                 group.steps[index], group.epochs[index] = numbers[step], numbers[epoch]
                 self._keep(group, [index], special.metrics)
@@ -246,15 +246,15 @@ class LineReader:
             state, at = state_below, number
             group.next_index = index + 1
         else:
-            place = len(owners)
+            position = len(owners)
         context.placed, context.line = state, at
         context.step, context.epoch, context.phase_step = step_above, epoch_above, step_of_phase
-        return place
+        return position
 
-    def _is_alike(
+    def _is_applicable(
         self, special: SpecialLine, group: PlanLines, index: int, epoch_above: float | None
     ) -> bool:
-        """Whether a line is placed as others were, by its numbers; notes those that others may repeat."""
+        """Whether a line's numbers allow its placement; if so, note those that later lines may repeat."""
         context = self._contexts.between_lines(group.ranks[index])
         step, epoch = group.steps[index], group.epochs[index]
         if special.is_of_new_epoch and epoch == epoch_above:
@@ -270,7 +270,7 @@ class LineReader:
         return True
 
     def _enter_rows(self, owners: Sequence[Owner], row: int) -> int:
-        """Read rows from a line on that look like some above in an open table; gives the row behind them."""
+        """Read rows from a line on that match a pattern of the open table; return the row after them."""
         lines, rank = self._lines, self._lines.rank
         if lines.ranks is not None or lines.is_continued or rank not in self._contexts.open_tables:
             return row
@@ -286,18 +286,18 @@ class LineReader:
         return row
 
     def _rows_like(self, pattern: RowPattern, row: int) -> tuple[PlanLines, int]:
-        """The rows of a pattern from a line on, without their numbers yet, and the row behind them."""
+        """The rows that match a pattern from a line on, not yet converted, and the row after them."""
         if not self._begins:
             self._begins = [0, *accumulate([len(line) + 1 for line in self._lines.texts])]
         text = self._lines.joined + b"\n" * self._lines.has_end
         group, stop = PlanLines(plan_of_rows(pattern), self._lines), row
         rows, texts = list[int](), list[bytes]()
-        for found in pattern.expression.finditer(text, self._begins[row]):
-            if not found[0]:
+        for match in pattern.expression.finditer(text, self._begins[row]):
+            if not match[0]:
                 break
-            stop += found[0].count(b"\n")
+            stop += match[0].count(b"\n")
             rows.append(stop - 1)
-            texts += b"", *found.groups()
+            texts += b"", *match.groups()
         group.add(rows, texts, [self._lines.rank] * len(rows))
         return group, stop
 
@@ -316,7 +316,7 @@ class LineReader:
         self._more_groups.append(group)
 
     def _enter_alone(self, row: int, owner: Owner) -> None:
-        """Read a line that may be one of a table, or that code reads."""
+        """Read a line that may belong to a table, or that no plan covers."""
         index = None
         if isinstance(owner, PlanLines):
             index, owner.next_index = owner.next_index, owner.next_index + 1
@@ -328,7 +328,7 @@ class LineReader:
             self._add(row, self._read_single(row, owner))
 
     def _enter_run(self, group: PlanLines, run: slice) -> None:
-        """Enter lines of one plan that follow each other, and keep their numbers."""
+        """Enter successive lines of one plan, and keep their numbers."""
         if group.plan.is_simple:
             self._release_before(group, run)
             self._enter_simple(group, run)
@@ -341,7 +341,7 @@ class LineReader:
         """Enter lines right below one of their plan."""
         plan, reading, rank = group.plan, group.plan.reading, group.ranks[run.start]
         # bars after a carriage return have no tag
-        has_bar = any(self._contexts.of(each).bar_step is not None for each in (rank, None))
+        has_bar = any(self._contexts.of(owner).bar_step is not None for owner in (rank, None))
         is_placed = reading.kind is LineKind.STEP and self._contexts.of(rank).phase is None
         if plan.is_of_bar and not has_bar:
             self._enter_dicts(group, run)
@@ -356,7 +356,7 @@ class LineReader:
                 self._enter(group, index)
 
     def _read_simple(self, group: PlanLines, run: slice) -> Iterable[tuple[LineContext, int]]:
-        """Keep the numbers of simple lines, below the epoch above them; gives each rank's last line."""
+        """Keep the numbers of simple lines in the epoch above them; return the last line of each context."""
         plan, indices = group.plan, _indices(run)
         self._keep(group, indices)
         ranks = group.ranks[run]
@@ -369,29 +369,29 @@ class LineReader:
         return zip(contexts, last.values(), strict=True)
 
     def _enter_simple(self, group: PlanLines, run: slice) -> None:
-        """Keep the numbers of simple lines, and let those below know their positions."""
+        """Keep the numbers of simple lines, and note their positions for the lines below."""
         for context, index in self._read_simple(group, run):
             self._note(group, index, context)
 
     def _note(self, group: PlanLines, index: int, context: LineContext) -> None:
-        """Let the lines below know the position of a simple line."""
+        """Note the position of a simple line for the lines below."""
         context.note(group.steps[index], group.epochs[index])
         context.note_step_line(group.plan, group.lines.first + group.rows[index])
 
     def _keep(
         self, group: PlanLines, indices: Sequence[int], metrics: tuple[MetricName, ...] | None = None
     ) -> None:
-        """Keep the numbers of lines, with the times that lines above help to tell."""
+        """Keep the numbers of lines; complete glog's times by the year of lines above."""
         clock = group.plan.layout.clock
         if clock.glog_at >= 0:
             years = (self._contexts.between_lines(rank).year for rank in {*group.ranks})
-            is_told = self._clock or clock.has_glog_year or any(group.stamps) or any(years)
-            for index in indices if is_told else ():
+            has_year = self._clock or clock.has_glog_year or any(group.stamps) or any(years)
+            for index in indices if has_year else ():
                 group.times[index] = self._time(group, index)
         group.keep(indices, metrics or group.plan.metrics)
 
     def _release_before(self, group: PlanLines, run: slice) -> None:
-        """Release the numbers of dicts that are held, in front of the next step line of their ranks."""
+        """Release held dicts before the next step line of their ranks."""
         held = self._contexts.held
         if not held or group.plan.reading.kind is not LineKind.STEP:
             return
@@ -401,7 +401,7 @@ class LineReader:
                 self._add(group.rows[run.start + ranks.index(rank)], self._contexts.release(rank))
 
     def _add(self, row: int, records: Sequence[Record]) -> None:
-        """Add the records that come with a line, in front of its own."""
+        """Add records of a line, in front of its columns."""
         if records:
             self._single.append((row, records))
 
@@ -420,7 +420,7 @@ class LineReader:
         self._add(group.rows[index], records)
 
     def _enter_bars(self, group: PlanLines, run: slice) -> None:
-        """Enter bars that are drawn below another one, and keep the numbers that are new."""
+        """Enter bars below another one of their plan, and keep the numbers that are new."""
         # Keeps dense logs as fast as a loop of `re.search`: tqdm 1.12 times, without 0.32
         plan, rank = group.plan, group.ranks[run.start]
         context = self._contexts.of(rank)
@@ -437,8 +437,10 @@ class LineReader:
                 index = run.start + behind
                 placed = group.steps[index], group.epochs[index], new
                 self._add(group.rows[index], self._records_at(group, index, placed))
-        kept = _indices(run)
-        self._keep(group, [index for index in kept if index - run.start not in again] if again else kept)
+        indices = _indices(run)
+        self._keep(
+            group, [index for index in indices if index - run.start not in again] if again else indices
+        )
         last = run.stop - 1
         context.note(group.steps[last], group.epochs[last])
         context.heading_line = self._own_number(group.lines, group.rows[last], rank)
@@ -481,17 +483,17 @@ class LineReader:
             begin = end + 1
 
     def _read_single(self, row: int, plans: SkeletonPlans) -> list[Record]:
-        """Read a line that code reads, or that is not whole."""
+        """Read a line that no plan covers, or that is incomplete."""
         lines = self._lines
         text, is_whole = lines.texts[row], lines.is_whole(row)
-        found = None if plans.is_joined else self.plans.find(plans, text)
+        match = None if plans.is_joined else self.plans.find(plans, text)
         if plans.is_joined and (parts := self.plans.parts_of(text)):
             return self._read_parts(row, parts)
-        found = found or self.plans.find(plans, text)
-        if not found or (lines.is_continued and row == 0):
+        match = match or self.plans.find(plans, text)
+        if not match or (lines.is_continued and row == 0):
             return []
-        is_complete = is_whole or self.plans.is_complete(text, found[0])
-        return self._records(lines, row, *found) if is_complete else []
+        is_complete = is_whole or self.plans.is_complete(text, match.plan)
+        return self._records(lines, row, *match) if is_complete else []
 
     def _read_parts(self, row: int, parts: Sequence[bytes]) -> list[Record]:
         """Read the lines that several processes wrote without a newline between."""
@@ -502,29 +504,29 @@ class LineReader:
             parts = parts[:-2]
         for number, part in enumerate(parts, 1):
             plans = self.plans.of(part)
-            found = plans and self.plans.find(plans, part)
-            is_last = number == len(parts) and not (is_ended or part[-1:].isspace())
-            if found and not (is_last and not self.plans.is_complete(part, found[0])):
-                own = Lines([part], [lines.ends[row]], rank, lines.first + row, stamps=[stamp])
-                records += self._records(own, 0, *found)
+            match = plans and self.plans.find(plans, part)
+            may_be_cut = number == len(parts) and not (is_ended or part[-1:].isspace())
+            if match and not (may_be_cut and not self.plans.is_complete(part, match.plan)):
+                line = Lines([part], [lines.ends[row]], rank, lines.first + row, stamps=[stamp])
+                records += self._records(line, 0, *match)
         return records
 
     def _enter_table(self, row: int, owner: Owner) -> bool:
-        """Read a line that may be one of a table; whether it is one."""
+        """Read a line that may belong to a table; return whether it does."""
         is_opening = isinstance(owner, SkeletonPlans) and owner.opens_table
         if not (self._contexts.open_tables or is_opening):
             return False
         lines, text = self._lines, self._lines.texts[row]
         if not lines.is_whole(row) or len(text) > MAX_TABLE_LINE_BYTES:
             return False
-        rank, (begin, told) = lines.rank_at(row), row_start(text)
-        rank = told if rank is None else rank
+        rank, (begin, printed_rank) = lines.rank_at(row), row_start(text)
+        rank = printed_rank if rank is None else rank
         if not (rank in self._contexts.open_tables or is_opening):
             return False
-        found = self._contexts.enter_row(rank, text[begin:], self._own_number(lines, row, rank))
-        if found is None:
+        table_row = self._contexts.enter_row(rank, text[begin:], self._own_number(lines, row, rank))
+        if table_row is None:
             return False
-        step, epoch, numbers = found
+        step, epoch, numbers = table_row
         end = lines.ends[row]
         time = self._clock.at(end) if self._clock else None
         self._add(
@@ -537,7 +539,7 @@ class LineReader:
         return True
 
     def _records(self, lines: Lines, row: int, plan: LinePlan, groups: Groups) -> list[Record]:
-        """The numbers of a line, and those of lines above that waited for it."""
+        """The records that a single line completes: held ones of lines above, then its own."""
         group, texts = PlanLines(plan, lines), [b"", *groups]
         group.add([row], texts, ranks_of(plan, lines, [row], texts))
         group.convert(self._clock)
@@ -546,7 +548,7 @@ class LineReader:
         return [*before, *self._records_at(group, 0, placed)] if placed else before
 
     def _records_at(self, group: PlanLines, index: int, placed: Placed) -> list[Record]:
-        """The numbers of a line at their position; none yet if they wait for a bar."""
+        """The numbers of a line as records; none if they are held for a bar."""
         (step, epoch, numbers), rank, end = placed, group.ranks[index], group.ends[index]
         plan, seconds = group.plan, self._time(group, index)
         records: list[Measurement] = [
@@ -568,14 +570,14 @@ class LineReader:
     def _enter_line(
         self, group: PlanLines, index: int, numbers: Values
     ) -> tuple[list[Record], Placed | None]:
-        """The numbers that waited for a line, and its own, as far as its context places them."""
+        """The held records that a line releases, and its own numbers if its context places them."""
         plan, reading = group.plan, group.plan.reading
         rank, row = group.ranks[index], group.rows[index]
         context, own_number = self._contexts.of(rank), group.lines.first + row
         if rank is not None:
             own_number = self._own_number(group.lines, row, rank)
         if reading.is_member and context.step_line == group.lines.first + row - 2:
-            # a block below a step line goes on behind one of its lines of which nothing is read
+            # a line with nothing to read may belong to the block below a step line
             above = group.lines.texts[row - 1] if row else self._last_text
             context.step_line += _MEMBER.match(above, row_begin(above)) is not None
         position = context.enter(plan, own_number, group.steps[index], group.epochs[index], numbers)
@@ -588,7 +590,7 @@ class LineReader:
         return before, position
 
     def _released(self, group: PlanLines, index: int) -> list[Record]:
-        """The numbers of a dict that waited for this line, which may be its bar."""
+        """The records of a held dict that this line, which may be its bar, releases."""
         rank, reading, number = group.ranks[index], group.plan.reading, group.lines.first + group.rows[index]
         if not reading.is_bar:
             return self._contexts.release(rank)
@@ -606,19 +608,19 @@ class LineReader:
             self._bar_counts.append((end, BarCount(written, count, total)))
 
     def _touch(self, group: PlanLines, index: int, own_number: int) -> None:
-        """Note a line that belongs to the block below a heading of its rank."""
+        """Note a line if it belongs to the block below a heading of its rank."""
         rank, lines = group.ranks[index], group.lines
         if rank is not None and self._contexts.of(rank).is_of_block(own_number):
             self._contexts.lines.touch(rank, lines.first + group.rows[index], lines)
 
     def _learn_label(self, group: PlanLines) -> None:
-        """Learn the label of lines of a plan whose ranks no tag tells."""
+        """Learn the label with the rank of a plan's lines, if these have no tag."""
         layout, lines = group.plan.layout, group.lines
         if layout.rank < 0 or group.plan.is_simple:
             return
         row = next((row for row in group.rows if lines.rank_at(row) is None), None)
-        if row is not None and (found := layout.expression.fullmatch(lines.texts[row])):
-            text, (begin, end) = lines.texts[row], found.span(layout.rank + 1)
+        if row is not None and (match := layout.expression.fullmatch(lines.texts[row])):
+            text, (begin, end) = lines.texts[row], match.span(layout.rank + 1)
             self._contexts.lines.learn_label(lines.first + row, text[:begin], text[end : end + 1])
 
     def _own_number(self, lines: Lines, row: int, rank: int | None) -> int:
@@ -629,7 +631,7 @@ class LineReader:
         return self._contexts.lines.number(rank, number, lines)
 
     def _time(self, group: PlanLines, index: int) -> float | None:
-        """When a line was printed, which lines above help to tell if it is in glog's form."""
+        """When a line was printed; the year of a time in glog's form is from lines above."""
         glog_at = group.plan.layout.clock.glog_at
         if glog_at < 0:
             return group.times[index]
@@ -642,15 +644,15 @@ class LineReader:
 
 
 def printed_at(lines: Lines, row: int, clock: WriteClock | None) -> float | None:
-    """When a line was printed, as far as its prefixes, its tag or the clock tell it."""
+    """When a line was printed, by its prefixes, its tag or the clock; None if none of them has a time."""
     stamp = printed_time(lines.texts[row]) or lines.stamp_at(row)
     return wall_time(stamp, clock.at(lines.ends[row]) if clock else None)
 
 
 def _in_order(single: Iterable[tuple[int, Sequence[Record]]], groups: Iterable[PlanLines]) -> list[Record]:
-    """Records with the rows of their lines, and the numbers of groups that were kept, in file order."""
+    """The single records and the numbers kept in groups, in the order of their rows."""
     lines = chain(single, chain.from_iterable(group.measurements() for group in groups))
-    return [record for _, every in sorted(lines, key=itemgetter(0)) for record in every]
+    return [record for _, records in sorted(lines, key=itemgetter(0)) for record in records]
 
 
 def _length(name: str, total: bytes, rank: int | None, end: int, seconds: float | None) -> Fact:

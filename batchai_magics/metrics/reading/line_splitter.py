@@ -72,9 +72,9 @@ class LineSplitter:
 class Lines:
     """Successive lines of a file without their ends; `ends` are offsets in the file.
 
-    `rank` is that of all lines, None if they tell it; tags tell the rank and the time of each. `first` is the
-    number of the first line in its file. `is_continued`: the first is the rest of a line that was too long.
-    `has_end`: the last one has its newline.
+    `rank` is the rank of all lines, None if lines may print theirs; `ranks` and `stamps` are from the tags of
+    the lines. `first` is the number of the first line in its file. `is_continued`: the first line is the rest
+    of an overlong one. `has_end`: the last one has its newline.
     """
 
     texts: list[bytes]
@@ -95,7 +95,7 @@ class Lines:
         return self._joined
 
     def rank_at(self, row: int) -> int | None:
-        """The rank of a line, as far as its file or its tag tells it."""
+        """The rank of a line from its file or its tag; None if neither has one."""
         return self.rank if self.ranks is None else self.ranks[row]
 
     def stamp_at(self, row: int) -> Timestamp | None:
@@ -129,8 +129,8 @@ def split_lines(block: Block) -> Iterator[Block]:
 
 def strip_escapes(line: bytes) -> bytes:
     """Remove terminal escape sequences, NUL and backspace."""
-    shown = _ESCAPES.sub(b"", line) if b"\x1b" in line else line
-    return shown.translate(None, b"\0\b") if b"\0" in shown or b"\b" in shown else shown
+    text = _ESCAPES.sub(b"", line) if b"\x1b" in line else line
+    return text.translate(None, b"\0\b") if b"\0" in text or b"\b" in text else text
 
 
 def strip_controls(text: str) -> str:
@@ -142,7 +142,7 @@ def _block_end(buffer: bytes, start: int) -> int:
     """Where the block that starts at `start` ends, or 0 while unknown."""
     if len(buffer) - start > MAX_LINE_BYTES and (newline := buffer.rfind(b"\n", start)) >= 0:
         windows = range(start, newline, MAX_LINE_BYTES // 2)
-        if all(buffer.find(b"\n", place, place + MAX_LINE_BYTES // 2) >= 0 for place in windows[:-1]):
+        if all(buffer.find(b"\n", begin, begin + MAX_LINE_BYTES // 2) >= 0 for begin in windows[:-1]):
             return newline + 1
     limit = start + MAX_LINE_BYTES
     newline = buffer.rfind(b"\n", start, limit)

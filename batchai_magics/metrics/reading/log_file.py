@@ -26,7 +26,7 @@ class LogFile:
         self._patterns = patterns
         self._splitter = LineSplitter()
         self._returns = ReturnLabels()
-        self._held = b""  # a carriage return at the end: it is a line's end, or half of one
+        self._held = b""  # a carriage return at the end, which may be half of a line's end
         self.contexts = RankContexts(rank)
         self._streams = TaggedStreams(rank, are_blanks_of_tags=bool(patterns))
         self._reader = LineReader(self.contexts, rank)
@@ -65,17 +65,17 @@ class LogFile:
         yield from self.contexts.release_all()
 
     def take_bar_counts(self) -> list[BarCount]:
-        """What bars showed since this was last asked."""
+        """Return what bars have shown since the last call."""
         counts, self.contexts.bar_counts = self.contexts.bar_counts, []
         return counts
 
     def take_unplaced(self) -> list[UnplacedDict]:
-        """The printed dicts without a step since this was last asked."""
+        """Return the dicts without a step that were printed since the last call."""
         dicts, self.contexts.unplaced = self.contexts.unplaced, []
         return dicts
 
     def _read_block(self, block: Block, stretches: Sequence[Stretch]) -> Iterator[Collection[Record]]:
-        """Parse a block: complete lines that follow each other at once, others one by one."""
+        """Parse a block: successive complete lines together, others one by one."""
         raw = block.data.split(b"\n")
         ends = [*map(add, accumulate(map(len, raw)), count(block.offset + 1))]
         labels = ranks_of_lines(stretches, [block.offset, *ends[:-1]])
@@ -92,24 +92,24 @@ class LogFile:
                 yield from self._read_all(lines)
 
     def _numbered(self, lines: Lines) -> Lines:
-        """Lines that several processes have completed, without escape sequences: the file's next ones."""
+        """Number lines from several streams as the file's next ones, and strip their escape sequences."""
         texts = strip_escapes(lines.joined).split(b"\n")
         return replace(lines, texts=texts, first=self._take_numbers(len(texts)), _joined=None)
 
     def _take_numbers(self, line_count: int) -> int:
-        """The number of the first of so many lines, which are the next ones of the file."""
+        """Count this many lines as the file's next ones; return the number of the first."""
         first = self._line_count
         self._line_count += line_count
         return first
 
     def _read_all(self, lines: Lines) -> Iterator[Collection[Record]]:
-        """Read lines that match a user pattern one by one, the others at once."""
+        """Read lines that match a user pattern one by one, the lines between them together."""
         rows = list[int]()
         if self._patterns:
             starts = accumulate([len(line) + 1 for line in lines.texts], initial=0)
-            places = {start: row for row, start in enumerate(starts)}
+            row_by_start = {start: row for row, start in enumerate(starts)}
             matching = self._patterns.matching_lines(lines.joined)
-            rows = sorted(places[start] for start in matching if start in places)
+            rows = sorted(row_by_start[start] for start in matching if start in row_by_start)
         done, count = 0, len(lines.texts)
         for row in rows:
             if done < row:
@@ -120,12 +120,12 @@ class LogFile:
             yield self._reader.read(lines.slice(done, count) if done else lines, self._clock)
 
     def _read_alone(self, lines: Lines) -> Collection[Record]:
-        """Read a line that may match a pattern."""
+        """Read a single line, also with the user's patterns."""
         records = self._reader.read(lines, self._clock)
         return self._with_patterns(lines, [*records]) if self._patterns else records
 
     def _with_patterns(self, lines: Lines, records: list[Record]) -> list[Record]:
-        """The records of a line and those of the user's patterns, which replace numbers of the same names."""
+        """The records of a line and of the user's patterns, which replace numbers of the same names."""
         text, rank, prefix = lines.texts[0], lines.rank_at(0), PREFIX.match(lines.texts[0])
         numbers = [record for record in records if isinstance(record, Measurement)]
         step = step_of(text[prefix.end() if prefix else 0 :])
@@ -135,8 +135,11 @@ class LogFile:
             offset=lines.ends[0],
             wall_time=printed_at(lines, 0, self._clock),
         )
-        is_json = text.rstrip()[-1:] == b"}"  # whose names take precedence over user patterns
-        own = [*self._patterns.records(text, at, without={each.name for each in numbers if is_json})]
-        names = {record.name for record in own}
-        rest = (each for each in records if not (isinstance(each, Measurement) and each.name in names))
-        return [*rest, *own]
+        is_json = text.rstrip()[-1:] == b"}"  # its names take precedence over user patterns
+        excluded = {number.name for number in numbers if is_json}
+        matches = [*self._patterns.records(text, at, without=excluded)]
+        names = {match.name for match in matches}
+        rest = (
+            record for record in records if not (isinstance(record, Measurement) and record.name in names)
+        )
+        return [*rest, *matches]

@@ -73,12 +73,12 @@ class Parser:
         return tuple(self._patterns.mismatches.values())
 
     def take_bar_counts(self) -> list[BarCount]:
-        """What progress bars showed since this was last asked, for dicts that another stream prints."""
+        """Return what progress bars have shown since the last call, for dicts that another stream prints."""
         return [count for file in self._files.values() for count in file.take_bar_counts()]
 
     def take_unplaced(self) -> list[UnplacedDict]:
-        """The printed dicts without a step or a bar since this was last asked."""
-        return [each for file in self._files.values() for each in file.take_unplaced()]
+        """Return the dicts without a step or a bar that were printed since the last call."""
+        return [unplaced for file in self._files.values() for unplaced in file.take_unplaced()]
 
     def finish(self) -> list[Record]:
         """The complete records on unterminated lines; afterwards the parser is ready for new files."""
@@ -90,12 +90,12 @@ class Parser:
 def read_table(
     chunks: Iterable[bytes], patterns: UserPatterns | None = None, start: LogStart | None = None
 ) -> MeasurementTable:
-    """All records of a log that comes in pieces; memory holds the result and one piece.
+    """Read all records of a log; memory holds the result and one chunk.
 
     Args:
-        chunks: The pieces.
+        chunks: The bytes of the log, split anywhere.
         patterns: Additional metrics.
-        start: Notes what is read.
+        start: Is given the bytes, and what is read of them.
     """
     from batchai_magics.metrics.measurement_table import MeasurementTable
     from batchai_magics.metrics.reading.log_file import LogFile  # loads all formats

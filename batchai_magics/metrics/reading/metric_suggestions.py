@@ -1,4 +1,4 @@
-"""Suggests a `--metric` pattern for numbers that no format parses, and warns of what was not read."""
+"""Suggests a `--metric` pattern for numbers that no format parses, and warns of unread numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_SCAN_BYTES = 1 << 20  # of a log
 _END_LINES = 5  # of each file of a whole log, which may tell its result
 _MAX_SHAPES = 64
 _MAX_SKELETONS, _MAX_ALIKE = 1024, 16  # bounds how many lines are searched
-_MAX_LINE_BYTES = 300  # bytes
+_MAX_LINE_BYTES = 300
 _NAME = re.compile(r"[^\W\d][\w-]*")
 _NAME_BEHIND = re.compile(  # of a number between commas: `, 0.5 loss,`
     r"(?:\A|[ A-Za-z]{0,40},)[ ]{0,20}[-+.\deE]{1,40}[ ](?P<name>[A-Za-z_][\w-]{0,60})[ ]{0,20}(?=[,;|]|\Z)"
@@ -62,7 +62,7 @@ class Suggestion(NamedTuple):
 
 @dataclass
 class _LineShape:
-    """Lines that differ only in their numbers: the last line's numbers, and which of them changed."""
+    """Lines that differ only in their numbers: the last ones, and the indices of what changed or fell."""
 
     numbers: list[bytes]
     changed: set[int] = field(default_factory=set)
@@ -71,19 +71,19 @@ class _LineShape:
 
     def add(self, numbers: list[bytes]) -> None:
         """Add the numbers of another line."""
-        for place, (last, number) in enumerate(zip(self.numbers, numbers, strict=True)):
+        for index, (last, number) in enumerate(zip(self.numbers, numbers, strict=True)):
             if last != number:
-                self.changed.add(place)
+                self.changed.add(index)
             if float(number) <= float(last):
-                self.falling.add(place)
+                self.falling.add(index)
         self.numbers, self.count = numbers, self.count + 1
 
 
 def _suggest(lines: Iterable[bytes], known: Collection[str], results: Collection[bytes]) -> Suggestion | None:
-    """A suggestion for complete lines that repeat with different numbers, once these certainly are a series.
+    """A suggestion for complete lines that repeat with different numbers; None without such lines.
 
-    `known` are the metrics that were read, if any were: only qualities of another name are then suggested, on
-    lines that may be ones of training. `results` are lines of which one is enough.
+    `known` are the metrics that were read. If there are any, only qualities of another name are suggested, on
+    lines that may be of training. `results` are lines that need no repetition.
     """
     from batchai_magics.metrics.grammar.line_interest import may_matter  # loads RE2
 
@@ -97,8 +97,8 @@ def _suggest(lines: Iterable[bytes], known: Collection[str], results: Collection
         counts[skeleton] += 1
         if len(line) > _MAX_LINE_BYTES:
             continue
-        if found := _suggestion_for(line, shapes, known, is_result=line in results):
-            suggestion, count = found
+        if candidate := _suggestion_for(line, shapes, known, is_result=line in results):
+            suggestion, count = candidate
             if count >= MIN_LINES:
                 break
     return suggestion
@@ -117,7 +117,7 @@ def _assigns_quality(line: bytes) -> bool:
 def _suggestion_for(
     line: bytes, shapes: dict[bytes, _LineShape], known: Collection[str], *, is_result: bool
 ) -> tuple[Suggestion, int] | None:
-    """The suggestion for a line, and how many lines were like it; one line is enough for a result."""
+    """The suggestion for a line, and how many lines have its shape; one line is enough for a result."""
     from batchai_magics.metrics.grammar.line_grammar import states_results
     from batchai_magics.metrics.grammar.prefix_grammar import read_prefixes
 
@@ -140,13 +140,13 @@ def _suggestion_for(
         return None
     else:
         shape.add(numbers)
-    found = _suggestion(line.decode("utf-8", "replace"), shape, known)
-    return found and (found, shape.count)
+    suggestion = _suggestion(line.decode("utf-8", "replace"), shape, known)
+    return suggestion and (suggestion, shape.count)
 
 
 @cache
 def _number() -> re.Pattern[bytes]:
-    """A number on its own; what reads logs is imported with the first line that is scanned."""
+    """An expression for a number on its own; loads the grammar with the first line that is scanned."""
     from batchai_magics.metrics.grammar.number_grammar import PLAIN_NUMBER
 
     return re.compile(rb"(?<![\w./@-])(?<!\d:)" + PLAIN_NUMBER + rb"(?![\w/@-]|:\S|\.\d)")
@@ -155,28 +155,27 @@ def _number() -> re.Pattern[bytes]:
 def _suggestion(line: str, shape: _LineShape, known: Collection[str]) -> Suggestion | None:
     """The option for the first number that changed and has a name before or behind it."""
     numbers = re.compile(_number().pattern.decode(), re.ASCII)
-    places = [match.span() for match in numbers.finditer(line)]
-    if len(places) != len(shape.numbers) or "\ufffd" in line:
+    spans = [match.span() for match in numbers.finditer(line)]
+    if len(spans) != len(shape.numbers) or "\ufffd" in line:
         return None
     for number in sorted(shape.changed):
-        left = places[number - 1][1] if number else 0
-        if behind := _NAME_BEHIND.match(line, left):
-            if _is_told(behind["name"], line, shape, number, known):
-                step = _step_of(line, places, number, shape)
-                return Suggestion(line.strip(), _option_behind(line, places, number, behind, step))
+        begin = spans[number - 1][1] if number else 0
+        if behind := _NAME_BEHIND.match(line, begin):
+            if _is_unread_metric(behind["name"], line, shape, number, known):
+                step = _step_of(line, spans, number, shape)
+                return Suggestion(line.strip(), _option_behind(line, spans, number, behind, step))
             continue
-        found = _NAME.finditer(line, left, places[number][0])
-        names = [name for name in found if name[0].lower() not in _NO_NAMES]
-        if not names or not _is_told(names[-1][0], line, shape, number, known):
+        words = _NAME.finditer(line, begin, spans[number][0])
+        names = [word for word in words if word[0].lower() not in _NO_NAMES]
+        if not names or not _is_unread_metric(names[-1][0], line, shape, number, known):
             continue
-        return Suggestion(
-            line.strip(), _option(line, places, number, names[-1], _step_of(line, places, number, shape))
-        )
+        step = _step_of(line, spans, number, shape)
+        return Suggestion(line.strip(), _option(line, spans, number, names[-1], step))
     return None
 
 
-def _is_told(name: str, line: str, shape: _LineShape, number: int, known: Collection[str]) -> bool:
-    """Whether a number is a measure that was not read."""
+def _is_unread_metric(name: str, line: str, shape: _LineShape, number: int, known: Collection[str]) -> bool:
+    """Whether a number is a metric that was not read."""
     from batchai_magics.metrics.grammar.metric_names import is_excluded, is_quality, is_timer, may_be_integer
     from batchai_magics.metrics.grammar.plain_lines import plain_line
 
@@ -192,63 +191,63 @@ def _is_told(name: str, line: str, shape: _LineShape, number: int, known: Collec
     return shape.count >= (_MIN_TRAINING_LINES if is_of_training or _PLACED.search(line) else MIN_LINES)
 
 
-def _step_of(line: str, places: Sequence[tuple[int, int]], number: int, shape: _LineShape) -> int | None:
+def _step_of(line: str, spans: Sequence[tuple[int, int]], number: int, shape: _LineShape) -> int | None:
     """The nearest count before a number that rises from line to line, else one behind it: `0.5 at 10`."""
     behind = (
-        place
-        for place in range(number + 1, len(places))
-        if _AT.search(line, places[place - 1][1], places[place][0])
+        index
+        for index in range(number + 1, len(spans))
+        if _AT.search(line, spans[index - 1][1], spans[index][0])
     )
     rising = (
-        place for place in (*reversed(range(number)), *behind) if place in shape.changed - shape.falling
+        index for index in (*reversed(range(number)), *behind) if index in shape.changed - shape.falling
     )
-    counts = (place for place in rising if shape.numbers[place].isdigit())
+    counts = (index for index in rising if shape.numbers[index].isdigit())
     # one behind a comma is the end of a number with thousands
-    return next((place for place in counts if line[places[place][0] - 1 : places[place][0]] != ","), None)
+    return next((index for index in counts if line[spans[index][0] - 1 : spans[index][0]] != ","), None)
 
 
 def _option(
-    line: str, places: Sequence[tuple[int, int]], number: int, name: re.Match[str], step: int | None
+    line: str, spans: Sequence[tuple[int, int]], number: int, name: re.Match[str], step: int | None
 ) -> str:
     """The option that parses a number, with its step if there is one."""
     first = number if step is None else min(number, step)
-    left = places[first - 1][1] if first else 0
-    between = line[left : places[first][0]]
-    words = [name] if first == number else [*_NAME.finditer(line, left, places[first][0])]
-    own = line[words[-1].start() : places[first][0]] if words else between.lstrip()
-    pattern = _escape(own if line.count(own) == 1 else between.lstrip())
-    end = places[number][1]
+    begin = spans[first - 1][1] if first else 0
+    between = line[begin : spans[first][0]]
+    words = [name] if first == number else [*_NAME.finditer(line, begin, spans[first][0])]
+    label = line[words[-1].start() : spans[first][0]] if words else between.lstrip()
+    pattern = _escape(label if line.count(label) == 1 else between.lstrip())
+    end = spans[number][1]
     value = _VALUE_BEFORE_STOP if line[end : end + 1] == "." else _VALUE
     if step is None:
         pattern += value
     elif step > number:
-        pattern += value + _between(line, places[number : step + 1]) + _STEP
+        pattern += value + _between(line, spans[number : step + 1]) + _STEP
     else:
-        pattern += _STEP + _between(line, places[step : number + 1]) + value
+        pattern += _STEP + _between(line, spans[step : number + 1]) + value
     metric = name[0].lower().replace("-", "_") if name[0].isascii() else "metric"
     return f"--metric '{metric}={pattern}'"
 
 
 def _option_behind(
-    line: str, places: Sequence[tuple[int, int]], number: int, name: re.Match[str], step: int | None
+    line: str, spans: Sequence[tuple[int, int]], number: int, name: re.Match[str], step: int | None
 ) -> str:
     """The option that parses a number whose name is behind it: `10.5 loss, 0.001 LR`."""
-    pattern = _VALUE + _escape(line[places[number][1] : name.end()])
+    pattern = _VALUE + _escape(line[spans[number][1] : name.end()])
     if step is not None and step < number:
-        pattern = _STEP + _between(line, places[step : number + 1]) + pattern
+        pattern = _STEP + _between(line, spans[step : number + 1]) + pattern
     return f"--metric '{name['name'].lower()}={pattern}'"
 
 
-def _between(line: str, places: Sequence[tuple[int, int]]) -> str:
-    """The pattern that parses what is between the first and the last of these numbers."""
-    texts = (_escape(line[left[1] : right[0]]) for left, right in pairwise(places))
+def _between(line: str, spans: Sequence[tuple[int, int]]) -> str:
+    """The pattern for the text between the first and the last of these numbers."""
+    texts = (_escape(line[end:begin]) for (_, end), (begin, _) in pairwise(spans))
     return _ANY_NUMBER.join(texts)
 
 
 def _escape(text: str) -> str:
-    """The text as an expression, for any digits but those that end a word.
+    """The text as an expression, with any digits in place of its numbers.
 
-    What a shell or a notebook would interpret in an option is any character.
+    Characters that a shell or a notebook would interpret in an option become `.`.
     """
     return _COUNT.sub(r"\\d+", _UNQUOTABLE.sub(".", _SPECIAL.sub(r"\\\1", text)))
 
@@ -258,27 +257,27 @@ class MetricsWarning(UserWarning):
 
 
 class LogStart:
-    """The first bytes of a log, and which of their numbers were not read."""
+    """The first bytes of a log, searched for numbers that were not read."""
 
     def __init__(self) -> None:
         self.suggestion: Suggestion | None = None
         self._pieces = dict[str, bytearray]()
-        self._names, self._ends = set[str](), set[int]()  # of what was read, and of the lines with it
+        self._names, self._ends = set[str](), set[int]()  # names that were read, ends of their lines
         self._size_bytes = self._due_bytes = 0
 
     def add(self, data: bytes, file: str = "") -> None:
         """Add the next bytes of one of its files."""
-        if (left := MAX_SCAN_BYTES - self._size_bytes) > 0:
-            self._pieces.setdefault(file, bytearray()).extend(data[:left])
-            self._size_bytes += len(data[:left])
+        if (free_bytes := MAX_SCAN_BYTES - self._size_bytes) > 0:
+            self._pieces.setdefault(file, bytearray()).extend(data[:free_bytes])
+            self._size_bytes += len(data[:free_bytes])
 
     @property
     def is_due(self) -> bool:
-        """Whether it has twice as many bytes as when they were last searched."""
+        """Whether its bytes have more than doubled since the last search."""
         return self._size_bytes > self._due_bytes
 
     def note(self, table: MeasurementTable) -> None:
-        """Note what was read of a log of one file, which is then not read again to find what was not."""
+        """Note what was read of a log of one file, so that `search` need not read it again."""
         for lines in table.lines:
             self._names.update(lines.names)
             self._ends.update(lines.offsets[: bisect_right(lines.offsets, MAX_SCAN_BYTES)])
@@ -286,12 +285,12 @@ class LogStart:
     def search(
         self, names: Collection[str] = (), patterns: Mapping[str, str] = {}, *, is_whole: bool = False
     ) -> None:
-        """Search for numbers that were not read.
+        """Search for numbers that were not read, and set `suggestion`.
 
         Args:
-            names: The metrics that were read, from here or later.
-            patterns: The user's own metrics, which lines were read by.
-            is_whole: Whether nothing follows: a line at its end is then a result and begins no series.
+            names: The metrics that were read, here or later in the log.
+            patterns: The user's patterns that the log was read with.
+            is_whole: Whether the log is complete: a line at its end is then a result and begins no series.
         """
         from batchai_magics.metrics.measurement_table import MeasurementTable
         from batchai_magics.metrics.reading.log_file import LogFile  # loads all formats
@@ -299,16 +298,16 @@ class LogStart:
         self._due_bytes = 2 * self._size_bytes
         is_whole = is_whole and self._size_bytes < MAX_SCAN_BYTES
         data = b"\n".join([*self._pieces.values(), *([b""] if is_whole else [])])
-        read = self if self._names else LogStart()
-        for block in LogFile(None, UserPatterns(patterns)).read(data) if read is not self else ():
-            read.note(MeasurementTable.of(block))
-        known, every = read._names.union(names), list[bytes]()
-        if len(read._ends) < data.count(b"\n") + data.count(b"\r"):
-            every = data[: data.rfind(b"\n") + 1].splitlines(keepends=True)
+        noted = self if self._names else LogStart()
+        for block in LogFile(None, UserPatterns(patterns)).read(data) if noted is not self else ():
+            noted.note(MeasurementTable.of(block))
+        known, all_lines = noted._names.union(names), list[bytes]()
+        if len(noted._ends) < data.count(b"\n") + data.count(b"\r"):
+            all_lines = data[: data.rfind(b"\n") + 1].splitlines(keepends=True)
         lines = [
             line.rstrip(b"\r\n")
-            for line, end in zip(every, accumulate(map(len, every)), strict=True)
-            if end not in read._ends and end - 1 not in read._ends
+            for line, end in zip(all_lines, accumulate(map(len, all_lines)), strict=True)
+            if end not in noted._ends and end - 1 not in noted._ends
         ]
         results = set[bytes]()
         if is_whole and not known:
@@ -318,17 +317,17 @@ class LogStart:
 
 
 def notices_of(
-    found: Iterable[PatternMismatch],
+    mismatches: Iterable[PatternMismatch],
     table: MeasurementTable,
     start: LogStart,
     patterns: Mapping[str, str],
     *,
     is_whole: bool = True,
 ) -> tuple[str, ...]:
-    """One line each: matches of `patterns` that are no numbers, and numbers of the log that were not read."""
+    """The notices of a log: `mismatches` of its patterns, and a suggestion for numbers that were not read."""
     start.search(table.names, patterns, is_whole=is_whole)
-    mismatches = tuple(map(str, found))
-    return (*mismatches, str(start.suggestion)) if start.suggestion else mismatches
+    notices = tuple(map(str, mismatches))
+    return (*notices, str(start.suggestion)) if start.suggestion else notices
 
 
 def warn_of(notices: Iterable[str]) -> None:

@@ -1,6 +1,6 @@
-"""The placements of one file's lines, each learned from the first line of its plan that came in a state.
+"""Caches the placements of one file's lines, each learned from the first line of a plan in a state.
 
-That line is entered with the *sources* of numbers instead of numbers.
+To learn a placement, a line is entered with the *sources* of its numbers instead of numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_PLACEMENTS = 1 << 16  # of all states
 
 
 class Source(Enum):
-    """Where a number of a position comes from; its value is the place that a placement has."""
+    """Where a number of a position comes from; the value is an index in the numbers that a reader offers."""
 
     OWN_STEP = 1
     OWN_EPOCH = 2
@@ -43,14 +43,14 @@ class PlacementCache:
         self._count = 0  # placements
 
     def state_of(self, context: LineContext, line: int) -> PlacedState:
-        """The state of a context, which it keeps from here on, behind this line of its process."""
+        """The state of a context after this line of its process; the context keeps it from here on."""
         if context.placed is None:
             context.placed, context.line = self._of(context.state_at(line)), line
             context.twin_number = context.twin[1] if context.twin else 0
         return self.further_below(context.placed, line - context.line)
 
     def further_below(self, placed: PlacedState, line_count: int) -> PlacedState:
-        """The state so many lines without numbers below."""
+        """The state after this many lines without numbers."""
         line_count = min(line_count, FAR)
         further = placed.further.get(line_count)
         if further is None:
@@ -67,9 +67,9 @@ class PlacementCache:
         return placed.placements[plan]
 
     def _forget(self) -> None:
-        for each in self._states.values():  # contexts may still be in them
-            each.placements.clear()
-            each.further.clear()
+        for state in self._states.values():  # contexts may still refer to them
+            state.placements.clear()
+            state.further.clear()
         self._states.clear()
         self._count = 0
 
@@ -80,7 +80,7 @@ class PlacementCache:
         return known
 
     def _learn(self, state: ContextState, plan: LinePlan) -> Placement | None:
-        """Enter a line with the sources of its numbers."""
+        """Enter a line with the sources of its numbers; None if its placement depends on the numbers."""
         context, layout, reading = LineContext(state.is_of_file), plan.layout, plan.reading
         context.restore(state, -1)
         if reading.kind is LineKind.YEAR or (reading.is_member and context.step_line == -2):
@@ -97,10 +97,10 @@ class PlacementCache:
             return None
         if plan.is_simple:
             context.note_step_line(plan, 0)
-        at_step, at_epoch, kept = cast("Any", placed or (None, None, []))
-        if placed and [number for _, number in kept] != [number for _, number in numbers]:
+        at_step, at_epoch, placed_numbers = cast("Any", placed or (None, None, []))
+        if placed and [number for _, number in placed_numbers] != [number for _, number in numbers]:
             return None
-        metrics = tuple(metric for metric, _ in kept) if placed else None
+        metrics = tuple(metric for metric, _ in placed_numbers) if placed else None
         is_own = metrics == plan.metrics and layout.clock.glog_at < 0
         is_heading = reading.kind in (LineKind.HEADING, LineKind.PHASE)
         special = SpecialLine(
@@ -110,16 +110,16 @@ class PlacementCache:
             reading.kind is LineKind.REDRAWN,
         )
         return Placement(
-            _place(at_step),
-            _place(at_epoch),
-            _place(context.step),
-            _place(context.epoch),
-            _place(context.phase_step),
+            _source_index(at_step),
+            _source_index(at_epoch),
+            _source_index(context.step),
+            _source_index(context.epoch),
+            _source_index(context.phase_step),
             is_own,
             special if any(special) else None,
             self._of(context.state_at(0)),
         )
 
 
-def _place(source: Any) -> int:
+def _source_index(source: Any) -> int:
     return 0 if source is None else cast("Source", source).value

@@ -1,10 +1,11 @@
-"""The plans of one file's lines, learned while reading, by the skeletons of the lines."""
+"""Caches the plans of one file's lines by their skeletons; plans are learned while reading."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from typing import NamedTuple
 
 from batchai_magics.metrics.grammar.line_grammar import is_too_long, read_line
 from batchai_magics.metrics.grammar.line_interest import may_matter
@@ -39,15 +40,19 @@ _RUN = re.compile(rb"\d+")
 _RULE = re.compile(rb"-{8,}|={8,}")
 _NAMED_TIME = re.compile(rb"\b(?:timestamp|time|ts)=")
 
-Found = tuple[LinePlan, Groups]
+
+class PlanMatch(NamedTuple):
+    """The plan of a line, and the texts of its groups."""
+
+    plan: LinePlan
+    groups: Groups
 
 
 class SkeletonPlans:
     """How the lines of a skeleton are read.
 
-    `opens_table`: a line may be the edge or the header of a table. `is_joined`: the lines are several that
-    processes wrote without a newline between. `tells_facts`: a line may tell facts of the run.
-    `is_rule`: a line of dashes only.
+    `opens_table`: a line may be the edge or the header of a table. `is_joined`: several processes wrote lines
+    without a newline between. `tells_facts`: a line may tell facts of the run. `is_rule`: it is all dashes.
     """
 
     __slots__ = ("_silent", "is_joined", "is_rule", "layouts", "opens_table", "tells_facts")
@@ -61,28 +66,28 @@ class SkeletonPlans:
         self.is_joined = False
         self._silent: set[bytes] = set()
 
-    def find(self, line: bytes) -> Found | None:
-        """The plan of a line and its groups; None if it has none, or none is known."""
+    def find(self, line: bytes) -> PlanMatch | None:
+        """The plan and the groups of a line; None if no known plan matches."""
         for layout in self.layouts:
-            if found := layout.expression.fullmatch(line):
-                groups = found.groups(b"")
+            if match := layout.expression.fullmatch(line):
+                groups = match.groups(b"")
                 if plan := layout.plan_at(layout.keys_of([b"", *groups], [line])[0]):
-                    return plan, groups
+                    return PlanMatch(plan, groups)
         return None
 
     def has_nothing(self, line: bytes) -> bool:
-        """Whether a line with such digits had no number to read."""
+        """Whether an earlier line with digits in the same places had nothing to read."""
         return _without_digits(line) in self._silent
 
     def silence(self, line: bytes) -> None:
-        """Remember that there is nothing on lines with such digits."""
+        """Remember that lines with digits in the same places have nothing to read."""
         if len(self._silent) >= _MAX_LAYOUTS:
             self._silent.clear()
         self._silent.add(_without_digits(line))
 
 
 class PlanCache:
-    """The plans of one file's lines; a skeleton without plans has None."""
+    """The plans of one file's lines by skeleton; None for a skeleton with nothing to read."""
 
     def __init__(self, *, are_labels_ranks: bool = False) -> None:
         self._are_labels_ranks = are_labels_ranks
@@ -95,7 +100,7 @@ class PlanCache:
             self._add(skeleton, None)
 
     def of(self, line: bytes) -> SkeletonPlans | None:
-        """The plans of a line that may matter; None if nothing is read on its like."""
+        """The plans for the skeleton of a line that may matter; None if it has nothing to read."""
         skeleton = line.translate(None, DIGITS)
         if skeleton in self.known:
             return self.known[skeleton]
@@ -110,11 +115,11 @@ class PlanCache:
             self.known[b""], self._size_bytes = None, len(skeleton)
         self.known[skeleton] = plans
 
-    def find(self, plans: SkeletonPlans, line: bytes) -> Found | None:
-        """The plan of a line, learned if it is new; None if there is nothing on the line for a plan."""
-        found = plans.find(line)
-        if found or plans.has_nothing(line):
-            return found
+    def find(self, plans: SkeletonPlans, line: bytes) -> PlanMatch | None:
+        """The plan of a line, learned if it is new; None if the line has nothing to read or is joined."""
+        match = plans.find(line)
+        if match or plans.has_nothing(line):
+            return match
         if self.parts_of(line):
             plans.is_joined = True
             return None
@@ -127,22 +132,25 @@ class PlanCache:
         return self._remember(plans, line, layout, reading, plain)
 
     def is_complete(self, line: bytes, plan: LinePlan) -> bool:
-        """Whether a line of a plan is complete although its newline is missing: none is longer."""
+        """Whether a line without its newline is complete: no known plan continues its metrics."""
         if not plan.reading.is_self_terminating or line[-1:].isspace():
             return False
         count = len(plan.metrics)
         layouts = chain.from_iterable(plans.layouts for plans in self.known.values() if plans)
         known = chain.from_iterable(layout.plans.values() for layout in layouts)
-        return not any(len(each.metrics) > count and each.metrics[:count] == plan.metrics for each in known)
+        return not any(
+            len(other.metrics) > count and other.metrics[:count] == plan.metrics for other in known
+        )
 
     def parts_of(self, line: bytes) -> list[bytes]:
-        """The parts of a line that several processes wrote without a newline between; empty for one line."""
+        """The parts of lines that several processes wrote without a newline between; empty for one line."""
         lead = _RUN.split(line, maxsplit=1)[0]
         if len(lead.strip()) >= _MIN_LEAD_BYTES and line.count(lead) > 1 and line.startswith(lead):
             parts = [lead + part for part in line.split(lead)[1:]]
             forms = {_without_digits(part): part for part in parts}
             readings = map(self._read, forms.values() if len(forms) <= _MAX_FORMS else ())
-            if len(forms) <= _MAX_FORMS and all(each and each.kind is LineKind.STEP for each in readings):
+            are_steps = all(reading and reading.kind is LineKind.STEP for reading in readings)
+            if len(forms) <= _MAX_FORMS and are_steps:
                 return parts
         if (parts := split_behind_bars(line)) and self._is_read_apart(line, parts):
             return parts
@@ -151,22 +159,22 @@ class PlanCache:
         return parts if is_left_out or (len(parts) > 1 and any(map(_is_of_program, parts))) else []
 
     def _is_read_apart(self, line: bytes, parts: Sequence[bytes]) -> bool:
-        """Whether what stands behind a progress bar has numbers that the line as a whole does not give."""
+        """Whether the text after a progress bar has numbers that the line as a whole does not give."""
         whole, behind = self._read(line), self._read(parts[-1])
         if behind is None or behind.kind is LineKind.HEADING or not behind.numbers:
             return False
         return whole is None or all(number.end <= len(parts[0]) for number in whole.numbers)
 
     def tells_rank_label(self, line: bytes) -> bool:
-        """Whether a line of a new skeleton tells first that numbers in front of lines are ranks.
+        """Whether a line is the first to show that numbers in front of lines are ranks.
 
-        Its own stands beside a position, as `srun -l` prints it: `3: Epoch 2: loss 0.5`.
+        It has such a number and a position, as printed by `srun -l`: `3: Epoch 2: loss 0.5`.
         """
-        found = None if self._are_labels_ranks else NUMBER_IN_FRONT.match(line)
-        reading = read_line(line) if found and may_matter(line) else None
-        if found is None or reading is None:
+        label = None if self._are_labels_ranks else NUMBER_IN_FRONT.match(line)
+        reading = read_line(line) if label and may_matter(line) else None
+        if label is None or reading is None:
             return False
-        return reading.rank == found.span("rank") and (reading.step or reading.epoch) is not None
+        return reading.rank == label.span("rank") and (reading.step or reading.epoch) is not None
 
     def _read(self, line: bytes, plain: bytes | None = None) -> ParsedLine | None:
         plain = plain_line(line) if plain is None else plain
@@ -183,8 +191,8 @@ class PlanCache:
         layout: Layout,
         reading: ParsedLine,
         plain: bytes,
-    ) -> Found | None:
-        known = next((each for each in plans.layouts if each.has_groups_of(layout)), None)
+    ) -> PlanMatch | None:
+        known = next((other for other in plans.layouts if other.has_groups_of(layout)), None)
         if known is None:
             if len(plans.layouts) >= _MAX_LAYOUTS:
                 plans.layouts.clear()
@@ -197,24 +205,24 @@ class PlanCache:
         plan = LinePlan.of(layout, reading, line, plain)
         (key,) = layout.keys_of([b"", *groups], [line])
         layout.plans[key] = plan
-        return plan, groups
+        return PlanMatch(plan, groups)
 
 
 def _is_of_program(part: bytes) -> bool:
-    """Whether a part of a line is one of a known program, or may tell facts of the run."""
+    """Whether a part of a joined line is a line of a known program, or may tell facts of the run."""
     begin = read_prefixes(part).begin
     is_object = part.startswith(b'{"', begin)
     return is_object or read_program_line(part, (begin, 0)) is not None or may_tell_facts(part)
 
 
 def _without_digits(line: bytes) -> bytes:
-    """What lines have in common that are read alike: all but their digits, and whether commas are decimal."""
+    """The form shared by lines that are read alike: all digits zero, and marked if commas are decimal."""
     mark = b"\n" if b"," in line and has_decimal_commas(line) else b""
     return line.translate(DIGITS_TO_ZERO) + mark
 
 
 def clock_of(line: bytes, reading: ParsedLine) -> LineClock:
-    """Where the time of a line that the grammar reads stands."""
+    """Where a line that the grammar reads has its time."""
     end = reading.prefix_end
     is_named = _NAMED_TIME.search(line) is not None
     if end < MIN_TIMESTAMP_BYTES - 4:

@@ -28,7 +28,7 @@ from batchai_magics.metrics.reading.timestamps import (
 )
 
 _PASTED = rb"[ \t>#]"
-_CONTAINER = rb"[\w.-]+ +\| "  # of docker compose, which may have any name; a table's column looks the same
+_CONTAINER = rb"[\w.-]+ +\| "  # of docker compose, with any name; a column of a table looks the same
 _DECORATIONS = any_of((_PASTED, ISO_TIME + rb" ", _CONTAINER, *COLLECTOR_PREFIXES)) + rb"*"
 _BARE_IN_BRACKETS = LABEL_IN_BRACKETS + rb"(?::| )"
 _BRACKET_LABELS = (RANK_LABEL, _BARE_IN_BRACKETS)
@@ -36,7 +36,7 @@ _LABELS_IN_FRONT = (*HOST_LABELS, LABEL_WITH_COLON + rb" ")
 
 
 def _ranks_of(labels: Iterable[bytes]) -> bytes:
-    """An expression for any of these labels, of which the only group that matches is the rank."""
+    """An expression for any of these labels, in which the only matching group is the rank."""
     return rb"(?:" + rb"|".join(labels).replace(rb"?P<rank>", b"") + rb")"
 
 
@@ -54,10 +54,10 @@ LABELLED_RETURN = re.compile(
     + any_of((RANK_LABEL + rb"[^\n\r]*", any_of((_BARE_IN_BRACKETS, *_LABELS_IN_FRONT)) + rb"[ \t]*"))
     + rb"\r"
 )
-"""A line whose label stands for all parts of it that carriage returns separate."""
+"""A line whose label applies to all its parts that carriage returns separate."""
 
 RANK_WORD = re.compile(_DECORATIONS + any_of([RANK_LABEL]))
-"""The prefixes of a line with a label that can be nothing but a rank."""
+"""The prefixes of a line with a label that is certainly a rank."""
 
 _TAG_TIME = rb"[A-Z][a-z]{2} " + CTIME
 _TAG = re.compile(rb"<(std(?:out|err|diag))>:")
@@ -71,7 +71,7 @@ _TAG_HEAD_BYTES = 200
 
 @dataclass(frozen=True, slots=True)
 class StreamKey:
-    """One output stream of one process, as named by a tag; `rank` is None if the tag has none."""
+    """An output stream of a process, as named by a tag; `rank` is None if the tag has none."""
 
     rank: int | None
     name: bytes = b"stdout"
@@ -92,7 +92,7 @@ def rank_of(match: re.Match[bytes] | None) -> int | None:
 
 
 def printed_time(line: bytes) -> Timestamp | None:
-    """The time in the prefixes of a line."""
+    """The time in the prefixes of a line; None without one."""
     prefix = PREFIX.match(line)
     return parse_timestamp(prefix[0]) if prefix and prefix.end() >= MIN_TIMESTAMP_BYTES else None
 

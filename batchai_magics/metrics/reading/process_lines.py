@@ -1,6 +1,6 @@
-"""Numbers a file's lines as one process counts them: lines of other processes in between do not count.
+"""Numbers the lines of each process in a shared file, without the lines of other processes in between.
 
-Only what a prefix tells is known: a line counts unless it bears a tag or a label of another rank.
+Only prefixes are considered: a line counts unless it has a tag or a label of another rank.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from functools import lru_cache
 
 from batchai_magics.metrics.reading.line_splitter import Lines
 
-_MAX_FILE_LINES = 1024  # of all processes, behind which a process's block has ended
-_CHECKED_LINES = 64  # after so many it is checked which blocks have ended
+_MAX_FILE_LINES = 1024  # of all processes, after which a process's block has ended
+_CHECKED_LINES = 64  # between checks for blocks that have ended
 _MAX_LABELS = 8
 _DIGITS = re.compile(rb"\d+")
 
@@ -30,7 +30,7 @@ class _Block:
 class ProcessLines:
     """The numbers of one file's lines, for each process that has printed the heading of a block.
 
-    `is_ended` tells whether a line with this number is too far below the heading of a rank.
+    `is_ended(rank, number)` returns whether a rank's line of this number is too far below its heading.
     """
 
     def __init__(self, is_ended: Callable[[int, int], bool]) -> None:
@@ -38,8 +38,8 @@ class ProcessLines:
         self._blocks: dict[int, _Block] = {}
         self._owners: list[int | None] = []  # ranks of the lines since the first block began
         self._first = 0  # number of the first of them
-        self._checked = 0  # the last line up to which ended blocks were removed
-        self._labels: dict[re.Pattern[bytes], int] = {}  # with the numbers of the first lines behind them
+        self._checked = 0  # number of the line up to which ended blocks were removed
+        self._labels: dict[re.Pattern[bytes], int] = {}  # and the numbers of the first lines with them
 
     @property
     def is_open(self) -> bool:
@@ -52,7 +52,7 @@ class ProcessLines:
         return self._first + len(self._owners)
 
     def number(self, rank: int, number: int, lines: Lines) -> int:
-        """The number of a line of a rank, which has this number in its file and is one of these."""
+        """The number of a rank's line, given its number in the file; it is one of `lines`."""
         block = self._blocks.get(rank)
         if block is None or number - block.touched > _MAX_FILE_LINES:
             return number
@@ -63,14 +63,14 @@ class ProcessLines:
         return number - block.foreign
 
     def learn_label(self, number: int, before: bytes, behind: bytes) -> None:
-        """Learn the label of a line from the text around its rank; lines below may have it, too."""
+        """Learn a label from the text around a line's rank; lines below may have the same label."""
         label = _label_pattern(before, behind)
         if label in self._labels or len(self._labels) < _MAX_LABELS:
             self._labels[label] = min(number, self._labels.get(label, number))
 
     def touch(self, rank: int, number: int, lines: Lines) -> None:
-        """Note that a line belongs to a rank's block; lines of other ranks above it may be read later."""
-        if not self._blocks or self._passed < lines.first:  # so many were not passed that all blocks are far
+        """Note that a line belongs to a rank's block; lines above it of other ranks may be read later."""
+        if not self._blocks or self._passed < lines.first:  # after a gap, all blocks are too far above
             self._blocks.clear()
             self._owners, self._first, self._checked = [], lines.first, number
         block = self._blocks.get(rank)
@@ -81,7 +81,7 @@ class ProcessLines:
         self._pass(lines, number + 1)
 
     def end(self, lines: Lines) -> None:
-        """Pass those of these lines that were not passed yet; now and then, remove blocks that have ended."""
+        """Pass the rest of these lines; now and then, remove blocks that have ended."""
         end = lines.first + len(lines.texts)
         self._pass(lines, min(end, self._passed + 2 * _MAX_FILE_LINES))
         if end - self._checked < _CHECKED_LINES:
@@ -96,12 +96,12 @@ class ProcessLines:
         self._owners, self._first = [], self._passed
 
     def _count(self, block: _Block, rank: int, end: int) -> None:
-        """Count the lines of other processes up to a number that was passed."""
+        """Count the lines of other processes up to a line that was passed."""
         between = self._owners[block.counted - self._first : end - self._first]
         block.foreign += len(between) - between.count(None) - between.count(rank)
 
     def _pass(self, lines: Lines, end: int) -> None:
-        """Find out whose the lines up to a number are, as far as they were not passed."""
+        """Determine the owners of lines up to a number, except those of lines already passed."""
         begin = max(0, self._passed - lines.first)
         rows = slice(begin, min(end - lines.first, len(lines.texts)))
         if rows.stop <= begin:
@@ -109,22 +109,22 @@ class ProcessLines:
         ranks = [lines.rank] * (rows.stop - begin) if lines.ranks is None else lines.ranks[rows]
         if None in ranks:
             labelled = self._labelled(lines.texts[rows], lines.first + begin)
-            ranks = [own if rank is None else rank for rank, own in zip(ranks, labelled, strict=True)]
+            ranks = [label if rank is None else rank for rank, label in zip(ranks, labelled, strict=True)]
         self._owners += ranks
 
     def _labelled(self, texts: Sequence[bytes], first: int) -> list[int | None]:
-        """The ranks in the labels at the starts of lines; in the longest one if several stand above."""
+        """The rank in the label at the start of each line; in the longest if several labels match."""
         ranks: list[int | None] = [None] * len(texts)
         ends = [0] * len(texts)
         for label, known_from in self._labels.items():
-            for place, found in enumerate(map(label.match, texts)):
-                if found and found.end() > ends[place] and first + place >= known_from:
-                    ranks[place], ends[place] = int(found[1]), found.end()
+            for index, match in enumerate(map(label.match, texts)):
+                if match and match.end() > ends[index] and first + index >= known_from:
+                    ranks[index], ends[index] = int(match[1]), match.end()
         return ranks
 
 
 @lru_cache(256)
 def _label_pattern(before: bytes, behind: bytes) -> re.Pattern[bytes]:
-    """What the label of any rank looks like, given the text around a rank."""
+    """An expression for this label with any rank, given the text around a rank."""
     parts = [re.escape(part) for part in _DIGITS.split(before.rstrip(b" "))]
     return re.compile(rb"\d+".join(parts) + rb" *(\d{1,6})" + re.escape(behind))

@@ -62,9 +62,9 @@ class Count(NamedTuple):
     noun: str = ""
 
     @classmethod
-    def of(cls, found: re.Match[bytes], noun: str = "") -> Count:
-        """A count that was found, with groups `done` and `total`, or `percent`."""
-        parts = {name: text.decode() for name, text in found.groupdict(b"").items()}
+    def of(cls, match: re.Match[bytes], noun: str = "") -> Count:
+        """The count of a match with groups `done` and `total`, or `percent`."""
+        parts = {name: text.decode() for name, text in match.groupdict(b"").items()}
         return cls(parts.get("done") or parts["percent"], parts.get("total", ""), noun)
 
     @property
@@ -75,7 +75,7 @@ class Count(NamedTuple):
 
     @property
     def is_of_cells(self) -> bool:
-        """Whether it counts the cells of a notebook, which are told when they begin and differ in length."""
+        """Whether it counts a notebook's cells, which are printed when they begin and differ in duration."""
         return self.noun == CELL
 
     @property
@@ -118,10 +118,10 @@ def parse_duration(text: str) -> float | None:
 
 @lru_cache(_KEPT_LINES)  # the newest line is read for its epoch and its bar, and again until it ends
 def counts_of(line: bytes, *, is_whole: bool) -> LineCounts | None:
-    """The counts on a line without escape sequences, as far as they are part of a whole.
+    """The counts with a total, or in percent, on a line without escape sequences.
 
-    Empty if its totals are not those of the run; None if lines that differ only in their digits have none. A
-    line without an end has no more than a bar.
+    Empty if its totals are not the run's; None if no line that differs only in digits has any. A line that is
+    not whole is searched only for a bar.
     """
     text = plain_line(line)
     if b'{"' in text and (span := message_span(text, read_prefixes(text).begin)):
@@ -136,12 +136,12 @@ def counts_of(line: bytes, *, is_whole: bool) -> LineCounts | None:
     return _counts_of_bar(scan, *bar, left_s) if bar else _counts_of_positions(scan, left_s)
 
 
-def _counts_of_bar(scan: LineScan, before: bytes, found: re.Match[bytes], left_s: float | None) -> LineCounts:
+def _counts_of_bar(scan: LineScan, before: bytes, match: re.Match[bytes], left_s: float | None) -> LineCounts:
     epoch, label = _count_at(scan, _with_total(scan, "epoch")), _stripped(before)
     noun = _stripped(_FIELD_END.split(before)[-1])  # in its field
     if len(noun) > _MAX_LABEL_LENGTH:
         noun = noun[-_MAX_LABEL_LENGTH - 1 :].partition(" ")[2] or noun[-_MAX_LABEL_LENGTH:]
-    count = _valid(Count.of(found, noun))
+    count = _valid(Count.of(match, noun))
     if count is None:
         return LineCounts()
     if epoch:  # the bar belongs to this epoch
@@ -159,8 +159,8 @@ def _counts_of_positions(scan: LineScan, left_s: float | None) -> LineCounts | N
     if epoch and within is None and (share := _MINIBATCH.search(scan.text)):
         within = _valid(Count.of(share))
     if epoch is None and within is None:
-        return LineCounts() if any(each.total for each in scan.positions) else None
-    # a line has no more than its epoch when that begins
+        return LineCounts() if any(position.total for position in scan.positions) else None
+    # a line with nothing but an epoch marks its beginning
     is_alone = at_epoch and not scan.numbers and _NOTHING.fullmatch(scan.text, at_epoch.end, scan.end)
     is_begun = within is not None or bool(is_alone)
     return LineCounts(epoch, within, left_s, is_begun, at_step is not None and not at_step.noun)
@@ -169,13 +169,13 @@ def _counts_of_positions(scan: LineScan, left_s: float | None) -> LineCounts | N
 def _with_total(scan: LineScan, kind: str) -> Position | None:
     """The first position of a kind that has a total.
 
-    One without a word counts steps if numbers or an epoch are beside it, and no unit.
+    One without a word counts only next to numbers or another position, and if no unit follows it.
     """
-    for each in scan.positions:
-        has_company = bool(scan.numbers) or each is not scan.positions[0]
-        counts = each.noun or (has_company and not _COUNTED.match(scan.text, each.end, scan.end))
-        if each.kind == kind and each.total and counts:
-            return each
+    for position in scan.positions:
+        has_company = bool(scan.numbers) or position is not scan.positions[0]
+        counts = position.noun or (has_company and not _COUNTED.match(scan.text, position.end, scan.end))
+        if position.kind == kind and position.total and counts:
+            return position
     return None
 
 
@@ -184,7 +184,7 @@ def _count_at(scan: LineScan, position: Position | None) -> Count | None:
         return None
     done, total = (_stripped(scan.text[slice(*span)]) for span in (position.span, position.total))
     # a counter without a word belongs to an epoch
-    epochs = (each.span for each in scan.positions if each.kind == "epoch" and not each.total)
+    epochs = (other.span for other in scan.positions if other.kind == "epoch" and not other.total)
     epoch = next((f"epoch {_stripped(scan.text[slice(*span)])} ·" for span in epochs), "")
     return _valid(Count(done, total, position.noun or epoch)) if total[0].isdigit() else None
 
@@ -202,7 +202,7 @@ class Progress:
     """The completed `fraction` of a run, between 0 and 1, with the run's own description of it.
 
     `ends_at` is the estimated end in seconds since the epoch; None if unknown. `is_of_epoch`: everything
-    refers to the current epoch, because the run does not print how many there are.
+    refers to the current epoch, because the run does not print the number of epochs.
     """
 
     fraction: float
@@ -222,8 +222,8 @@ class Progress:
     def sentence(self, now: float) -> str:
         """One line: `45 %, epoch 5/10, 3 min left`."""
         left_s = self.left_s(now)
-        left = f"{format_duration(left_s)} left{' in this epoch' * self.is_of_epoch}" if left_s else ""
-        return ", ".join(filter(None, (f"{self.percent} %", self.words, left)))
+        remaining = f"{format_duration(left_s)} left{' in this epoch' * self.is_of_epoch}" if left_s else ""
+        return ", ".join(filter(None, (f"{self.percent} %", self.words, remaining)))
 
     @property
     def position_text(self) -> str:
@@ -235,9 +235,9 @@ def format_duration(seconds: float) -> str:
     """A duration in its two largest units: `2 h 5 min`, `12 min`, `40 s`."""
     whole = max(0, int(seconds))
     days, hours, minutes = whole // 86_400, whole // 3600 % 24, whole // 60 % 60
-    for (much, unit), (more, finer) in (((days, "d"), (hours, "h")), ((hours, "h"), (minutes, "min"))):
-        if much:
-            return f"{much} {unit} {more} {finer}" if more else f"{much} {unit}"
+    for (large, unit), (small, subunit) in (((days, "d"), (hours, "h")), ((hours, "h"), (minutes, "min"))):
+        if large:
+            return f"{large} {unit} {small} {subunit}" if small else f"{large} {unit}"
     return f"{minutes} min" if minutes else f"{whole} s"
 
 
@@ -303,11 +303,11 @@ class ProgressReader:
             self._epoch = None
         if bar and bar_at > epoch_at:
             self._bar = bar
-            ended = self._epoch
-            if ended and ended.epoch and not ended.is_epoch_start:  # the bar is of the next epoch
-                done, total = parse_number(ended.epoch.done), parse_number(ended.epoch.total)
-                count = ended.epoch._replace(done=f"{min(done + 1, total):g}")
-                self._epoch = ended._replace(epoch=count, is_epoch_start=done < total)
+            last = self._epoch
+            if last and last.epoch and not last.is_epoch_start:  # the bar is of the next epoch
+                done, total = parse_number(last.epoch.done), parse_number(last.epoch.total)
+                count = last.epoch._replace(done=f"{min(done + 1, total):g}")
+                self._epoch = last._replace(epoch=count, is_epoch_start=done < total)
         return bool(epoch or bar)
 
     @property
@@ -347,45 +347,45 @@ class ProgressReader:
         return self._at + (self._at - since) * (1 - self._fraction) / (self._fraction - done)
 
     def _newest_bar(self, text: bytes) -> tuple[int, LineCounts | None]:
-        """The last bar or counter in a text, and where its line starts."""
+        """Where the line of the last bar or counter starts, and its counts; -1 and None without one."""
         tail = text[-BAR_BYTES:]
         end, is_whole = len(tail), False
         for _ in range(MAX_LINES):
             start = state_start(tail, end) if end > 0 else end
             line = tail[start:end]
             if len(line) <= MAX_LINE_BYTES and _MAY_COUNT.search(line):
-                seen = self._counts_of(line, is_whole=is_whole)
-                if seen and seen.within and not (seen.epoch and seen.epoch.total):
-                    return len(text) - len(tail) + start, seen
+                counts = self._counts_of(line, is_whole=is_whole)
+                if counts and counts.within and not (counts.epoch and counts.epoch.total):
+                    return len(text) - len(tail) + start, counts
             end, is_whole = start - 1, True
             if end <= 0:
                 break
         return -1, None
 
     def _newest_epoch(self, text: bytes) -> tuple[int, LineCounts | None]:
-        """The last line with an epoch out of a total, and where it starts."""
+        """Where the last line with an epoch and its total starts, and its counts; -1 and None without one."""
         end = len(text)
         for _ in range(MAX_EPOCH_CANDIDATES):
             at = text.rfind(_EPOCH, 0, end)
             if at < 0:
                 break
             start = state_start(text, at)
-            ended = _ENDS.search(text, at)
-            line = text[start : ended.start() if ended else len(text)][:MAX_LINE_BYTES]
-            seen = self._counts_of(line, is_whole=ended is not None)
-            if seen and seen.epoch:
-                return start, seen
+            line_end = _ENDS.search(text, at)
+            line = text[start : line_end.start() if line_end else len(text)][:MAX_LINE_BYTES]
+            counts = self._counts_of(line, is_whole=line_end is not None)
+            if counts and counts.epoch:
+                return start, counts
             end = at
         return -1, None
 
     def _counts_of(self, line: bytes, *, is_whole: bool) -> LineCounts | None:
-        """The counts on a line; without any, none are sought on lines that differ only in their digits."""
+        """The counts on a line; if it has none, later lines that differ only in digits are not searched."""
         shape = line.translate(DIGITS_TO_ZERO)
         if shape in self._silent:
             return None
-        seen = counts_of(strip_escapes(line), is_whole=is_whole)
-        if seen is None and is_whole:
+        counts = counts_of(strip_escapes(line), is_whole=is_whole)
+        if counts is None and is_whole:
             if len(self._silent) >= MAX_SHAPES:
                 self._silent.clear()
             self._silent.add(shape)
-        return seen
+        return counts

@@ -1,7 +1,7 @@
-r"""Separates the interleaved output of several processes: tells whose each line is, by its tags or its label.
+r"""Separates the interleaved output of several processes by the tags or the label of each line.
 
-A launcher labels the start of a line, but a progress bar draws itself again behind a `\r`, within the line:
-`[rank3]:\rEpoch 1:  10%|# ... \rEpoch 1:  20%|## ... \n` is all of rank 3.
+A launcher labels the start of a line, but a progress bar is redrawn after a `\r`, within the line:
+`[rank3]:\rEpoch 1:  10%|# ... \rEpoch 1:  20%|## ... \n` belongs to rank 3.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class _Stream:
 class TaggedStreams:
     """The streams of a file, one of them current: untagged text belongs to it.
 
-    `rank` is the rank of streams whose tags have none: a launcher may tag the output it forwards. Only with
-    `are_blanks_of_tags`, a blank behind a tag is no text of its line: Open MPI 5 puts one there.
+    `rank` is the rank of streams whose tags have none, as a launcher may tag the output that it forwards.
+    `are_blanks_of_tags`: a blank after a tag is part of the tag, as Open MPI 5 prints it.
     """
 
     def __init__(self, rank: int | None, *, are_blanks_of_tags: bool = False) -> None:
@@ -90,7 +90,7 @@ class TaggedStreams:
     @property
     def is_within_line(self) -> bool:
         """Whether a stream has an incomplete line."""
-        return any(each.carry or each.is_continued for each in self._streams.values())
+        return any(stream.carry or stream.is_continued for stream in self._streams.values())
 
     def switch_to(self, key: StreamKey) -> None:
         """Make this the current stream."""
@@ -101,40 +101,39 @@ class TaggedStreams:
         self._current = stream
 
     def demultiplex(self, block: Block, labels: Iterable[int | None]) -> Iterator[Lines]:
-        """The lines that streams complete: whole ones that follow each other at once, others one by one.
+        """Yield the lines that streams complete: successive whole ones together, others one by one.
 
-        `labels` are the ranks whose label stands before the lines.
+        `labels` are the ranks in the labels before the lines.
         """
-        found = self._tagged_lines(block)
-        if found:
-            yield found
+        if lines := self._tagged_lines(block):
+            yield lines
             return
-        for is_whole, lines in groupby(self._completed(block, labels), attrgetter("is_whole")):
+        for is_whole, run in groupby(self._completed(block, labels), attrgetter("is_whole")):
             if is_whole:
-                yield _lines_of([*lines])
+                yield _lines_of([*run])
             else:
-                yield from (_lines_of([line]) for line in lines)
+                yield from (_lines_of([line]) for line in run)
 
     def _tagged_lines(self, block: Block) -> Lines | None:
-        """The lines of a block each of which is a tag and a whole line; None if some are not."""
+        """The lines of a block if each is a tag with a whole line, else None."""
         # Keeps logs half as fast as a loop of `re.search`:
         # step lines of eight ranks 0.93 times, without 0.16
         data, count = block.data, block.data.count(b"\n")
         if (
             data.count(b"<std") != count
             or b"\r" in data
-            or any(each.is_open for each in self._streams.values())
+            or any(stream.is_open for stream in self._streams.values())
         ):
             return None
-        found = _TAGGED_LINE.findall(data)
-        if not found or len(found) != count:
+        tagged = _TAGGED_LINE.findall(data)
+        if not tagged or len(tagged) != count:
             return None
-        ranks, names, texts = zip(*found, strict=True)
+        ranks, names, texts = zip(*tagged, strict=True)
         known = {rank: int(rank) for rank in {*ranks}}
         self.switch_to(StreamKey(known[ranks[-1]], names[-1]))
         ends = accumulate((len(line) + 1 for line in data.split(b"\n")[:-1]), initial=block.offset)
-        own = [text.removeprefix(self._prefix) for text in texts] if self._prefix else [*texts]
-        return Lines(own, [*ends][1:], None, 0, [*map(known.__getitem__, ranks)])
+        messages = [text.removeprefix(self._prefix) for text in texts] if self._prefix else [*texts]
+        return Lines(messages, [*ends][1:], None, 0, [*map(known.__getitem__, ranks)])
 
     def _completed(self, block: Block, labels: Iterable[int | None]) -> Iterator[StreamLine]:
         """Assign the text between tags to its streams; yield each line as its stream completes it."""
@@ -163,7 +162,7 @@ class TaggedStreams:
 
 
 def _lines_of(lines: Sequence[StreamLine]) -> Lines:
-    """Whole lines of processes, or one that need not be whole, not yet numbered."""
+    """Whole lines, or a single one that need not be whole, not yet numbered."""
     texts, ends, ranks, are_continued, timestamps = zip(*lines, strict=True)
     return Lines(
         [text.removesuffix(b"\n") for text in texts],
@@ -178,7 +177,7 @@ def _lines_of(lines: Sequence[StreamLine]) -> Lines:
 
 
 class Stretch(NamedTuple):
-    """Text from `begin` to `end`, and the rank whose label stands once before its lines."""
+    """Text from `begin` to `end` whose lines share one label, with the rank of the label."""
 
     begin: int
     end: int
@@ -186,26 +185,29 @@ class Stretch(NamedTuple):
 
 
 class ReturnLabels:
-    """The state of one file's line that is not complete: whether it is a part, and of which rank."""
+    """Finds the lines of one file that carriage returns separate from their label.
+
+    The state is that of the unfinished line: whether it follows a carriage return, and the rank of its label.
+    """
 
     def __init__(self) -> None:
-        self._rank: int | None = None  # of the parts behind a label
-        self._is_part = False  # the text begins behind a carriage return
+        self._rank: int | None = None  # of the parts after a label
+        self._is_part = False  # the text begins after a carriage return
 
     def rank_of_rest(self, rest: bytes) -> int | None:
-        """The rank whose label stands before an unfinished line."""
+        """The rank in the label before an unfinished line; None without one."""
         return self._rank if self._is_part and not _has_own_rank(rest) else None
 
     def end_lines(self, text: bytes) -> tuple[bytes, list[Stretch]]:
-        """End lines at carriage returns, which leaves the text as long as it is.
+        """End lines at carriage returns; the length of the text does not change.
 
         Args:
-            text: The unfinished line that the last call left, and the bytes behind it.
+            text: The unfinished line of the last call, and the bytes after it.
 
         Returns:
-            The lines, and the stretches of those that follow a label.
+            The text with its new line ends, and the stretches that follow a label.
         """
-        text = text.replace(b"\r\n", b"\0\n")  # one end of a line; NUL is not shown
+        text = text.replace(b"\r\n", b"\0\n")  # one end of a line; NUL is stripped later
         are_parts = b"\r" in text
         if self._rank is None and not (
             are_parts and LABELLED_RETURN.search(text if self._is_part else b"\n" + text)
@@ -219,27 +221,27 @@ class ReturnLabels:
             if lines:
                 self._rank, self._is_part = None, False
             lines.append(self._label(line) if b"\r" in line else line)
-            if found := self._stretch(lines[-1], at, is_last=at + len(line) == len(text)):
-                stretches.append(found)
+            if stretch := self._stretch(lines[-1], at, is_last=at + len(line) == len(text)):
+                stretches.append(stretch)
             self._is_part = self._is_part or b"\r" in lines[-1]
             at += len(line) + 1
         return b"\n".join(lines).replace(b"\r", b"\n"), stretches
 
     def _label(self, line: bytes) -> bytes:
-        """Find the label of a line; the first part is put behind one that stands alone."""
+        """Find the label of a line; a label alone before a carriage return joins the first part."""
         is_alone = self._rank is not None
-        while not self._is_part and (place := line.find(b"\r")) >= 0:
-            label = PREFIX.match(line, 0, min(place, _MAX_LABEL_BYTES))
+        while not self._is_part and (end := line.find(b"\r")) >= 0:
+            label = PREFIX.match(line, 0, min(end, _MAX_LABEL_BYTES))
             if label is None or (rank := rank_of(label)) is None:
                 break
-            if label.end() < place:
+            if label.end() < end:
                 self._rank = rank if is_alone or RANK_WORD.match(line) else None
                 break
-            self._rank, is_alone, line = rank, True, line[:place] + b" " + line[place + 1 :]
+            self._rank, is_alone, line = rank, True, line[:end] + b" " + line[end + 1 :]
         return line
 
     def _stretch(self, line: bytes, at: int, *, is_last: bool) -> Stretch | None:
-        """The parts of a line that belong to the rank before them; the last one may be unfinished."""
+        """The parts of a line after its label, of which the last may be unfinished; None without any."""
         rank, begin = self._rank, 0
         if not self._is_part:
             begin = line.find(b"\r") + 1
@@ -261,7 +263,7 @@ class ReturnLabels:
 
 
 def ranks_of_lines(stretches: Iterable[Stretch], begins: Sequence[int]) -> list[int | None]:
-    """The ranks of the lines that begin at these places, by the stretches in which they stand."""
+    """The rank of the line at each offset in `begins`: its stretch's, or None."""
     ranks: list[int | None] = [None] * len(begins)
     for begin, end, rank in stretches:
         first, last = bisect_left(begins, begin), bisect_left(begins, end)

@@ -30,7 +30,7 @@ _KINDS = (_ISO, _CTIME, _SLASHES)
 GLOG = re.compile(rb"[IW](?P<year>\d{4})?(?P<month>\d\d)(?P<day>\d\d) " + _CLOCK)
 _MONTHS = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec")
 MIN_TIMESTAMP_BYTES = 19
-"""The shortest timestamp, except glog's."""
+"""The length of the shortest timestamp, except glog's."""
 
 EARLIEST_S = 1e8  # 1973: smaller numbers count from program start
 LATEST_S = 9e9  # 2255: later times are rejected; pandas could not represent them
@@ -60,8 +60,8 @@ class WriteTimes:
 
     def at(self, end: int) -> float | None:
         """When the byte before this offset was written; None if unknown."""
-        place = bisect_left(self.starts, end)
-        return self.times[place - 1] if place else None
+        index = bisect_left(self.starts, end)
+        return self.times[index - 1] if index else None
 
 
 class WriteClock(Protocol):
@@ -90,7 +90,7 @@ def match_timestamp(text: bytes) -> re.Match[bytes] | None:
 
 
 def parse_glog_timestamp(text: bytes, year_for: Callable[[int], int | None]) -> Timestamp | None:
-    """Parse the timestamp of a glog or absl line; `year_for` tells the year of a month, if that is known."""
+    """Parse the timestamp of a glog or absl line; `year_for` returns the year of a month, if it is known."""
     match = GLOG.match(text)
     if match is None:
         return None
@@ -120,8 +120,8 @@ def _timestamp(match: re.Match[bytes], year: int) -> Timestamp | None:
         month = int(name) if name.isdigit() else _MONTHS.index(name) + 1
         day, hour, minute, second = (int(groups[part]) for part in ("day", "hour", "minute", "second"))
         offset = timedelta(hours=int(zone[1:3]), minutes=int(zone[-2:])) if zone and zone != b"Z" else _NONE
-        told = timezone(-offset if zone and zone.startswith(b"-") else offset)
-        time = datetime(year, month, day, hour, minute, second, tzinfo=told)
+        tzinfo = timezone(-offset if zone and zone.startswith(b"-") else offset)
+        time = datetime(year, month, day, hour, minute, second, tzinfo=tzinfo)
     except (ValueError, OverflowError):  # not a valid date
         return None
     seconds = time.timestamp() + fraction_s
@@ -133,7 +133,7 @@ class TimestampSlices:
     """The slices of a timestamp within a prefix.
 
     `minute` is the text up to its seconds, `fraction` covers the digits of the fractional second, `after` is
-    the text behind them. `fraction_scale` is 10 to the number of these digits; `has_zone` says that the
+    the text after them. `fraction_scale` is 10 to the number of these digits; `has_zone` says that the
     timestamp includes a time zone.
     """
 
@@ -160,13 +160,13 @@ class TimestampSlices:
         seconds = [_SECONDS.get(prefix[self.second], math.nan) for prefix in prefixes]
         times = [*map(add, begins, seconds)]
         if self.fraction_scale > 1:
-            place, scale = self.fraction, self.fraction_scale
-            times = [time + int(prefix[place]) / scale for time, prefix in zip(times, prefixes, strict=True)]
+            digits, scale = self.fraction, self.fraction_scale
+            times = [time + int(prefix[digits]) / scale for time, prefix in zip(times, prefixes, strict=True)]
         return [None if isnan(time) else time for time in times] if isnan(sum(times)) else [*times]
 
 
 def timestamp_slices(zeroed: bytes, begin: int, end: int) -> TimestampSlices | None:
-    """Where the first timestamp stands in a part of a prefix, whose digits are all zeros."""
+    """Find the first timestamp in a part of a prefix whose digits are all zeros; None without one."""
     match = match_timestamp(zeroed[begin:end])
     if match is None:
         return None
@@ -185,5 +185,5 @@ def timestamp_slices(zeroed: bytes, begin: int, end: int) -> TimestampSlices | N
 @lru_cache(4096)
 def minute_start_s(before: bytes, after: bytes) -> float:
     """When a minute began, in seconds since the epoch; NaN if it is not a valid date."""
-    found = parse_timestamp(before + b"00" + after)
-    return found.seconds if found else math.nan
+    timestamp = parse_timestamp(before + b"00" + after)
+    return timestamp.seconds if timestamp else math.nan

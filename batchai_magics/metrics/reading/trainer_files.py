@@ -22,10 +22,10 @@ MAX_DEPTH, MAX_ENTRIES = 6, 20_000  # of the folders that are searched
 MAX_TEXT_BYTES = 256 << 20  # of a file of text
 MAX_KEYS = 100_000  # numbers that are compared with later ones
 BLOCK_BYTES = 1 << 20  # longer lines are skipped
-_BEFORE_BYTES = 64  # by which a file is recognized that was not rewritten
+_BEFORE_BYTES = 64  # that are compared to detect whether a file was rewritten
 _STEPS = ("step", "global_step", "iteration", "iter", "epoch")
 _TIMES = ("time", "timestamp", "ts")
-_PLACES = frozenset((*_STEPS, *_TIMES, "rank"))
+_POSITION_KEYS = frozenset((*_STEPS, *_TIMES, "rank"))
 _NESTED = ("metrics", "data")
 _RANK = re.compile(r"rank-(\d+)")  # the folder of a further rank of an export
 _PHASES = {"validation": "val", "val": "val", "valid": "val", "eval": "val", "test": "test"}
@@ -34,23 +34,23 @@ Values = dict[str, Any]
 
 
 def is_trainer_file(name: str) -> bool:
-    """Whether a file of that name may hold metrics of a trainer."""
+    """Whether a file of this name may hold a trainer's metrics."""
     return "tfevents" in name or name == "metrics.csv" or name.endswith((".jsonl", ".ndjson"))
 
 
 def find(folder: Path) -> list[Path]:
     """The files of trainers below a folder, within limits; links are not followed."""
-    found, entries = [], 0
+    paths, entries = list[Path](), 0
     for root, folders, names in os.walk(folder):
         entries += len(folders) + len(names)
         is_deep = len(Path(root).relative_to(folder).parts) >= MAX_DEPTH
         folders[:] = [] if is_deep or entries > MAX_ENTRIES else sorted(folders)
-        found += [Path(root, name) for name in sorted(names) if is_trainer_file(name)]
-    return found
+        paths += [Path(root, name) for name in sorted(names) if is_trainer_file(name)]
+    return paths
 
 
 def json_lines(folder: Path) -> tuple[bytes, list[str]]:
-    """The numbers in the files below a folder as JSON lines, by file, and why some were not read.
+    """Read the files below a folder: their numbers as JSON lines, file by file, and why some were not read.
 
     A name counts once at a step.
     """
@@ -70,12 +70,14 @@ class NumberLines:
 
     def line(self, values: Values) -> bytes:
         """The line with the new ones of these values; empty if there are none."""
-        place = tuple(values.get(key) for key in (*_STEPS, "rank"))
-        names = [name for name in values.keys() - _PLACES if self._is_new(hash((name, *place)))]
+        position = tuple(values.get(key) for key in (*_STEPS, "rank"))
+        names = [name for name in values.keys() - _POSITION_KEYS if self._is_new(hash((name, *position)))]
         if not names:
             return b""
-        kept = {name: value for name, value in values.items() if name in names or name in _PLACES}
-        return json.dumps(kept).encode() + b"\n"
+        new_values = {
+            name: value for name, value in values.items() if name in names or name in _POSITION_KEYS
+        }
+        return json.dumps(new_values).encode() + b"\n"
 
     def _is_new(self, key: int) -> bool:
         if key in self._seen:
@@ -99,7 +101,7 @@ class TrainerFile:
         self.problem = ""
 
     def read(self, *, is_last: bool = False) -> Iterator[Values]:
-        """Yields the values of each event or line that was completed since, with their position.
+        """Yields the values, with their position, of each event or line completed since the last call.
 
         `is_last`: the file is complete, so its last line needs no end.
         """
@@ -112,7 +114,7 @@ class TrainerFile:
 
 
 class _EventValues:
-    """The scalars of an event file; its folder tells phase (as Keras') or rank."""
+    """The scalars of an event file; the name of its folder may be a phase (Keras) or a rank."""
 
     def __init__(self, file: Path, offset: int) -> None:
         self._events = EventFileReader(file, offset)
@@ -142,7 +144,7 @@ class _TextValues:
 
     def read(self, *, is_last: bool) -> Iterator[Values]:
         with open_file(self._file) as raw, io.BufferedReader(cast("io.FileIO", raw)) as stream:
-            self._find_place(stream)
+            self._seek_next(stream)
             while self._offset < MAX_TEXT_BYTES and (lines := self._next_lines(stream, is_last=is_last)):
                 for line in lines:
                     values = self._of_line(line)
@@ -151,8 +153,8 @@ class _TextValues:
         if self._offset >= MAX_TEXT_BYTES:
             self.problem = f"it is larger than {MAX_TEXT_BYTES >> 20} MiB"
 
-    def _find_place(self, stream: BinaryIO) -> None:
-        """Starts again with a file that was rewritten; takes the columns of one that is continued."""
+    def _seek_next(self, stream: BinaryIO) -> None:
+        """Starts from the beginning if the file was rewritten; else reads the columns if they are unknown."""
         stream.seek(max(0, self._offset - _BEFORE_BYTES))
         before = stream.read(min(self._offset, _BEFORE_BYTES))
         is_same = not self._before or before == self._before
@@ -195,24 +197,24 @@ class _TextValues:
 def _object(line: bytes) -> Values:
     """The numbers of a JSON object, those in its `metrics` or `data` too, with their position."""
     try:
-        found = parse_json(line) if line.startswith(b"{") else None
+        data = parse_json(line) if line.startswith(b"{") else None
     except ValueError:
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(data, dict):
         return {}
-    if isinstance(found.get("name"), str):  # {"name": "loss", "value": 0.5, "global_step": 100}
-        found = {**_place_in(found), found["name"]: found.get("value")}
-    nested = [part for key in _NESTED if isinstance(part := found.get(key), dict)]
-    numbers = {key: value for part in (found, *nested) for key, value in part.items() if _is_number(value)}
-    return {**_place_in(found), **numbers}
+    if isinstance(data.get("name"), str):  # {"name": "loss", "value": 0.5, "global_step": 100}
+        data = {**_position_in(data), data["name"]: data.get("value")}
+    nested = [part for key in _NESTED if isinstance(part := data.get(key), dict)]
+    numbers = {key: value for part in (data, *nested) for key, value in part.items() if _is_number(value)}
+    return {**_position_in(data), **numbers}
 
 
-def _place_in(found: Mapping[str, Any]) -> Values:
-    """The position of an object; its time may be a text."""
+def _position_in(data: Mapping[str, Any]) -> Values:
+    """The position in an object; its time may be a text."""
     return {
         key: value
-        for key, value in found.items()
-        if key in _PLACES and (_is_number(value) or (key in _TIMES and isinstance(value, str)))
+        for key, value in data.items()
+        if key in _POSITION_KEYS and (_is_number(value) or (key in _TIMES and isinstance(value, str)))
     }
 
 

@@ -28,7 +28,7 @@ class PatternMismatch(NamedTuple):
 
 
 class UserPatterns:
-    """Compiled patterns. Raises UsageError that names the first invalid one.
+    """Compiled patterns by metric name. Raises UsageError that names the first invalid one.
 
     `mismatches` has the first match of each pattern that was not a number.
     """
@@ -43,24 +43,24 @@ class UserPatterns:
     def matching_lines(self, data: bytes) -> set[int]:
         """The start positions of lines that match a pattern."""
         return {
-            place for pattern in self._compiled.values() for place in matching_lines(pattern.expression, data)
+            start for pattern in self._compiled.values() for start in matching_lines(pattern.expression, data)
         }
 
     def records(
         self, line: bytes, at: Measurement, *, without: Collection[str] = ()
     ) -> Iterator[Measurement]:
-        """The matches on a line, left to right for each pattern; `at` is a number that stands where they do.
+        """The matches on a line, left to right for each pattern.
 
-        Its step and epoch are those of patterns without a `step` group.
+        `at` is a number at the position of the line; patterns with a `step` group have their own position.
         """
         for name, pattern in self._compiled.items():
             for match in pattern.expression.finditer(line) if name not in without else ():
                 text = pattern.value_text(match)
                 value = _number(text)
                 if value is not None:
-                    has_own = pattern.step_group is not None
-                    place = at._replace(step=pattern.step(match), epoch=None) if has_own else at
-                    yield place._replace(name=name, value=value, phase=pattern.phase)
+                    has_step = pattern.step_group is not None
+                    position = at._replace(step=pattern.step(match), epoch=None) if has_step else at
+                    yield position._replace(name=name, value=value, phase=pattern.phase)
                 elif text is not None and name not in self.mismatches:
                     self.mismatches[name] = PatternMismatch(name, _decode(text), _decode(line))
 
