@@ -17,7 +17,7 @@ _THICK_BAR = re.compile(
 _COUNT_AT_END = re.compile(rb"(?<=[ )])(?P<number>\d{1,18})/(?P<total>\d{1,18})[ ]*\Z")
 _LISTED_BAR = re.compile(rb"[ \t]*\d{1,3}%[ ](?=\d{1,18}/\d{1,18}[ ])")
 MAY_BE_BAR = re.compile(rb"%\||\|#|[\x80-\xff]|\[[=>.]*\]|\?{6}")
-"""What every line with a bar has."""
+"""Every line with a bar matches this."""
 _OPEN_BAR = re.compile(rb"[ \t]*\d{1,3}%\|[\xe2\x96\x80-\x8f# ]*(?=, [\w/.]+=| \[\d)")  # without an end
 _COUNTED_BAR = re.compile(
     rb"[ \t]*(?P<number>\d{1,18})it \[[\d:]+(?:,[ \t]*[\d.?]+[ \t]*(?:it/s|s/it))?(?=[,\]])"
@@ -29,7 +29,7 @@ _BAR_CLOCKS = re.compile(
     rb"[ \t]*\[" + _DAYS + rb"[\d:]+<(?:" + _DAYS + rb"[\d:]+|\?)"
     rb"(?:,[ \t]*(?:[\d.]+|\?)[ \t]*[^\s,\]]+/[^\s,\]]+)?"
 )
-_GLUED = re.compile(rb"([^\]\n]{0,300}\])[ \t]*(?=[A-Z*][A-Za-z*])")  # other text behind a bar
+_GLUED = re.compile(rb"([^\]\n]{0,300}\])[ \t]*(?=[A-Z*][A-Za-z*])")  # other text right after a bar
 _TRAINING_LABELS = (b"", b"train:", b"training:", b"steps:")
 _DRAWN_BAR = re.compile(  # of tqdm, Keras 2, Chainer, rich and Keras 3
     _TQDM + rb"|\[[=>.]{3,}\]|(?<=total )\[#*\.*\]"
@@ -80,7 +80,7 @@ def take_bar(scan: LineScan) -> bool:
 
 
 def _take_counted_bar(scan: LineScan) -> bool:
-    """Take a bar whose length is not known: `10001it [00:08, 1183.12it/s`."""
+    """Take a bar of unknown length: `10001it [00:08, 1183.12it/s`."""
     bar = _COUNTED_BAR.match(scan.text, scan.at, scan.end)
     if bar is None:
         return False
@@ -98,18 +98,18 @@ def _take_bar_count(scan: LineScan) -> None:
 
 
 def take_count_at_end(scan: LineScan) -> None:
-    """Take the count behind all of a bar: `[=>....]  Loss: 2.3 | Acc: 12.5% (16/128) 1/391`."""
-    found = _COUNT_AT_END.search(scan.text, scan.at, scan.end)
-    if found and _THICK_BAR.match(scan.text, scan.at):
-        position = Position("step", found.span("number"), found.end(), 3, total=found.span("total"))
+    """Take the count at the end of a line with a bar: `[=>....]  Loss: 2.3 | Acc: 12.5% (16/128) 1/391`."""
+    match = _COUNT_AT_END.search(scan.text, scan.at, scan.end)
+    if match and _THICK_BAR.match(scan.text, scan.at):
+        position = Position("step", match.span("number"), match.end(), 3, total=match.span("total"))
         scan.positions.append(position)
-        scan.end = found.start()
+        scan.end = match.start()
 
 
 def bar_count(text: bytes) -> tuple[bytes, re.Match[bytes]] | None:
-    """The label of the first bar on a line, and what the bar counts: groups `done` and `total`, or `percent`.
+    """The label of the first bar on a line, and the match of its count: `done` and `total`, or `percent`.
 
-    What is counted need not be steps: `45.0M/100M`. tqdm's bar is whole only with the times behind it.
+    The count need not be of steps: `45.0M/100M`. A bar of tqdm must have its times. None without a bar.
     """
     bar = _DRAWN_BAR.search(text)
     if bar is None:
@@ -123,6 +123,6 @@ def bar_count(text: bytes) -> tuple[bytes, re.Match[bytes]] | None:
 
 
 def time_left(text: bytes, *, has_bar: bool) -> bytes:
-    """How long a run or an epoch still takes, as printed; empty if the line does not tell it."""
-    found = _TIME_LEFT.search(text) or (_TIME_AT_END.search(text) if has_bar else None)
-    return found["left"] if found else b""
+    """The remaining time of a run or an epoch, as printed; empty if the line has none."""
+    match = _TIME_LEFT.search(text) or (_TIME_AT_END.search(text) if has_bar else None)
+    return match["left"] if match else b""

@@ -1,4 +1,4 @@
-"""Headings of the lines below them, which tell their phase or the fit among several that they are of.
+"""Headings that name the phase of the lines below, or their fit if the run has several.
 
 `Validation:`, `*** Eval results ***`, `Evaluating...`; `Fold 2/5`, `=== Seed 42 ===`, `Refit on all data`.
 """
@@ -34,7 +34,7 @@ _PHASE_DATA = re.compile(
     rb"(?i:evaluating|evaluation|validating|testing)[ ]on[ ](?:the[ ])?"
     rb"(?P<phase>(?i:val|valid|validation|dev|eval|test))(?:[ ](?i:set|split|data|dataset))?[.:]?"
 )
-_PHASE_TOLD = re.compile(
+_EVALUATED_PHASE = re.compile(
     rb"(?i:evaluate|evaluating|evaluation)[ ]?:[ ]?"
     rb"(?P<phase>(?i:val|valid|validation|dev|test))(?:[ ](?i:set|data))?"
 )
@@ -73,27 +73,28 @@ FIT_EXPRESSION = (
     rf"(?:{_BEGINS}(?:{_KIND}){_SIGN}[0-9]{{0,12}}{_TOTAL}|{_REFIT}(?:[ ][a-z+]+){{0,8}})"
     r"[-.:=*#<>~\[\]() \t]*$"
 )
-"""What a line with a heading has, with any digits; for RE2."""
+"""Every line with a heading of a fit matches this, with any digits; for RE2."""
 
 
 def phase_heading(text: bytes) -> re.Match[bytes] | None:
-    """What tells the phase of the lines below: `Validation:`, `***** Eval results *****`, `Evaluating...`."""
+    """The match of a heading that names a phase, in group `phase`: `Validation:`, `Evaluating...`."""
     end = text.rstrip()[-1:]
     if b"ing on " in text or b"ion on " in text:
         prefixes = read_prefixes(text)
         return _PHASE_DATA.fullmatch(text, prefixes.begin, prefixes.end)
     if b"valuat" in text and b":" in text:
         prefixes = read_prefixes(text)
-        if told := _PHASE_TOLD.fullmatch(text, prefixes.begin, prefixes.end):  # `evaluate:dev`
-            return told
+        if heading := _EVALUATED_PHASE.fullmatch(text, prefixes.begin, prefixes.end):  # `evaluate:dev`
+            return heading
     if end == b"{":
         return _PHASE_OBJECT.fullmatch(text)
     if end in (b"}", b","):
         return _OBJECT_END.fullmatch(text)
     if end == b":":
         return _PHASE_HEADING.fullmatch(text) or _TRAIN_GROUP.fullmatch(text)
-    if end == b"." and (told := _PHASE_BEGINS.search(text)):
-        return None if _ANY_WORD.search(text, read_prefixes(text).begin, told.start()) else told
+    if end == b"." and (heading := _PHASE_BEGINS.search(text)):
+        has_words = _ANY_WORD.search(text, read_prefixes(text).begin, heading.start())
+        return None if has_words else heading
     begin = row_begin(text)
     if BRANCH in text:
         return _PHASE_BRANCH.fullmatch(text, begin)
@@ -104,20 +105,20 @@ def phase_heading(text: bytes) -> re.Match[bytes] | None:
 
 def fit_of_heading(line: bytes) -> str | None:
     """The name of the fit that begins below a line: `Fold 2`, `Refit on all data`; None for other lines."""
-    found = fit_heading(line)
-    if found is None:
+    match = fit_heading(line)
+    if match is None:
         return None
-    if found["refit"]:
-        return REFIT + found["what"].decode()
-    number = found["number"].decode()
-    return f"{found['kind'].decode().capitalize()} {number}" if number else None
+    if match["refit"]:
+        return REFIT + match["what"].decode()
+    number = match["number"].decode()
+    return f"{match['kind'].decode().capitalize()} {number}" if number else None
 
 
 def fit_heading(line: bytes) -> re.Match[bytes] | None:
-    """What a line has that may, with other digits, be the heading of a fit."""
+    """The match of a line that may, with other digits, be the heading of a fit; else None."""
     if len(line) > _MOST_BYTES or not _FIT_WORD.search(line):
         return None
-    if found := _FIT_HEADING.fullmatch(line):
-        return found
+    if match := _FIT_HEADING.fullmatch(line):
+        return match
     prefixes = read_prefixes(line)
     return _FIT_HEADING.fullmatch(line, prefixes.begin)

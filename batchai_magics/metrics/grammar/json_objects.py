@@ -1,4 +1,4 @@
-"""Where the numbers of a JSON object stand, by the keys that lead to them."""
+"""Reads the numbers of a JSON object, with their spans, by the keys that lead to them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _MAX_DIGITS = 300
 
 @dataclass(frozen=True)
 class Value:
-    """A number or a text in an object: what is printed, where, and whether it is a number."""
+    """A number or a text in an object, as printed, and its span."""
 
     text: bytes
     span: Span
@@ -68,39 +68,39 @@ class Value:
 
     @property
     def json(self) -> object:
-        """The value that is printed."""
+        """The decoded value."""
         return float(self.text) if self.is_number else self.text.decode("utf-8", "replace")
 
     @property
     def may_be_time(self) -> bool:
-        """Whether it is a time; of a date, digits do not count: those of other lines may be wrong."""
+        """Whether it is a time or has the form of a date, whose digits may be invalid on other lines."""
         is_date = not self.is_number and _DATE.search(self.text) is not None
         return is_date or json_timestamp(self.json) is not None
 
     @property
     def count(self) -> Span | None:
-        """Where a count stands: `10`, or the first of `"10/120"`; None for any other value."""
-        found = _COUNT.fullmatch(self.text)
-        if found is None or (found["of"] is None) is not self.is_number:
+        """The span of a count: `10`, or the first number of `"10/120"`; None for any other value."""
+        match = _COUNT.fullmatch(self.text)
+        if match is None or (match["of"] is None) is not self.is_number:
             return None
-        begin, end = found.span("of" if found["of"] else "count")
+        begin, end = match.span("of" if match["of"] else "count")
         return self.span[0] + begin, self.span[0] + end
 
 
 @lru_cache(4096)
 def phase_of(name: str) -> str:
-    """The phase that the name of a metric tells."""
+    """The phase in the first part of a metric's name; `train` without one."""
     return PHASES.get(_PART.split(name)[0], TRAIN)
 
 
 def message_span(text: bytes, begin: int) -> Span | None:
-    """Where the message stands in an object that begins here: `{"level": "info", "message": "loss 0.5"}`."""
-    found = _MESSAGE.fullmatch(text, begin) if text.startswith(b'{"', begin) else None
-    return found.span("text") if found else None
+    """The span of the message in an object at `begin`, if any: `{"level": "info", "message": "loss 0.5"}`."""
+    match = _MESSAGE.fullmatch(text, begin) if text.startswith(b'{"', begin) else None
+    return match.span("text") if match else None
 
 
 def values_of(text: bytes, begin: int, end: int) -> Mapping[Path, Value] | None:
-    """The numbers and texts of an object that stands here, by their paths; None if it is none."""
+    """The numbers and texts of an object by their paths; None if the text is no object."""
     try:
         if not isinstance(json.loads(text[begin:end]), dict):
             return None
@@ -127,9 +127,10 @@ def values_of(text: bytes, begin: int, end: int) -> Mapping[Path, Value] | None:
 def object_reading(
     text: bytes, begin: int, end: int, *, name: str | None = None, is_tagged: bool = False
 ) -> ParsedLine | None:
-    """The reading of an object that stands here: numbers beside a step or an epoch.
+    """The reading of an object with numbers and a step or an epoch; None if the text is no object.
 
-    Behind a tag that only a logger of metrics prints, it may lack both; `name` is the name of its `value`.
+    `is_tagged`: it follows a tag that only a logger of metrics prints, and needs neither step nor epoch.
+    `name` is the name of its `value`.
     """
     values = values_of(text, begin, end)
     if values is None:
@@ -150,14 +151,14 @@ def object_reading(
         rank.count if rank else None,
         tuple(_numbers(values, name)),
         is_member=rank is not None,
-        seconds=next((each.span for each in times if each.may_be_time), None),
+        seconds=next((time.span for time in times if time.may_be_time), None),
         names=(*key_digits, *names),
         is_self_terminating=True,
     )
 
 
 def _epoch(values: Mapping[Path, Value]) -> Span | None:
-    """An epoch, which may be a fraction."""
+    """The span of an epoch, which may be a fraction; None without one."""
     value = values.get(("epoch",))
     if value and value.is_number and _EPOCH.fullmatch(value.text):
         return value.count or value.span
@@ -165,7 +166,7 @@ def _epoch(values: Mapping[Path, Value]) -> Span | None:
 
 
 def _is_parameter(values: Mapping[Path, Value], *, is_placed: bool) -> bool:
-    """Whether an object of a logger holds parameters, or is an event of MLPerf's."""
+    """Whether an object of a logger holds parameters, or is an event of MLPerf."""
     kind, step, key = (values.get((name,)) for name in ("type", "step", "key"))
     is_logged = (kind is None or kind.text == b"LOG") and (step is None or step.text != b"PARAMETER")
     if not (is_placed or is_logged):
@@ -180,9 +181,9 @@ def _first_count(values: Mapping[Path, Value], paths: Iterable[Path]) -> Span | 
     return next(filter(None, counts), None)
 
 
-def _numbers(values: Mapping[Path, Value], given: str | None) -> Iterator[NamedNumber]:
+def _numbers(values: Mapping[Path, Value], record_name: str | None) -> Iterator[NamedNumber]:
     """The numbers of an object, each under the name of its record."""
-    if named := _named_value(values, given):
+    if named := _named_value(values, record_name):
         yield named
         return
     phase = _phase_in(values)
@@ -196,15 +197,15 @@ def _numbers(values: Mapping[Path, Value], given: str | None) -> Iterator[NamedN
                 yield _named(key if split_phase(key)[0] else in_phase(key, of_phase), value.span)
 
 
-def _named_value(values: Mapping[Path, Value], given: str | None) -> NamedNumber | None:
-    """The `value` of an object that holds its name too, or behind which one is `given`."""
+def _named_value(values: Mapping[Path, Value], record_name: str | None) -> NamedNumber | None:
+    """The `value` of an object under `record_name`, or else under a name in the object; None without."""
     name = values.get(("name",), values.get(("key",)))
     number, unit = values.get(("value",)), values.get(("unit",))
     is_named = name is not None and not name.is_number
-    if number is None or not number.is_number or not (given or is_named):
+    if number is None or not number.is_number or not (record_name or is_named):
         return None
-    told = given or (_text(name) if name else "")
-    return _named(told, number.span, "" if unit is None or unit.is_number else _text(unit))
+    metric = record_name or (_text(name) if name else "")
+    return _named(metric, number.span, "" if unit is None or unit.is_number else _text(unit))
 
 
 def _phase_in(values: Mapping[Path, Value]) -> str | None:
@@ -212,7 +213,9 @@ def _phase_in(values: Mapping[Path, Value]) -> str | None:
     texts = {path[0]: text for path, text in values.items() if len(path) == 1 and not text.is_number}
     words = (
         _text(text) if key == "name" else re.split(r"[\W_]", _text(text), maxsplit=1)[0]
-        for key, text in sorted(texts.items(), key=lambda item: item[0] == "name")  # which may be a run's
+        for key, text in sorted(
+            texts.items(), key=lambda item: item[0] == "name"
+        )  # a name, which may be a run's, comes last
         if key in _PHASE_KEYS
     )
     return next(filter(None, map(phase_of_word, words)), None)

@@ -138,9 +138,10 @@ _MAY_BE_SETTING = re.compile(rb"(?i)(?:recall|precision|score|map|iou)[ \t]+" + 
 
 
 def read_line(text: bytes, *, are_labels_ranks: bool = False) -> ParsedLine | None:
-    """Read a line without its end; None if it is no step line.
+    """Read a line without its end; None if it has no numbers of training, position or phase.
 
-    A number in front, as in `3: loss 0.5`, is the step of a line without another unless `are_labels_ranks`.
+    A number in front, as in `3: loss 0.5`, is the rank with `are_labels_ranks`, else the step if there is no
+    other.
     """
     prefixes, row = read_prefixes(text, are_labels_ranks=are_labels_ranks), row_begin(text)
     is_known, known = _read_known(text, prefixes, row)
@@ -153,33 +154,33 @@ def read_line(text: bytes, *, are_labels_ranks: bool = False) -> ParsedLine | No
     if b'": ' in text and _JSON_MEMBER.fullmatch(text, row):
         reading = read_line(text.replace(b'"', b"'"), are_labels_ranks=are_labels_ranks)
         return reading if reading and reading.is_member else None
-    if BRANCH in text and (found := _BRANCHES.match(text, row)):  # `│   ├── Loss = 0.5`: indented instead
-        text = text[:row] + b" " * len(found[0]) + text[found.end() :]
+    if BRANCH in text and (branches := _BRANCHES.match(text, row)):  # `│   ├── Loss = 0.5`: indented instead
+        text = text[:row] + b" " * len(branches[0]) + text[branches.end() :]
         prefixes = read_prefixes(text, are_labels_ranks=are_labels_ranks)
     return _read_message(*_message_of(text, prefixes, are_labels_ranks=are_labels_ranks))
 
 
 def _read_edge(text: bytes, prefixes: Prefixes, row: int) -> ParsedLine | None:
-    """Read a line that only parts those around it: a rule, or the heading of a phase."""
+    """Read a line that separates others: a rule, or the heading of a phase; None for other lines."""
     is_comment = BRANCH in text and _TWIG.match(text, row)  # `│   │   └── Best until now = 0.4`
-    opens_object = text[-1:] == b"{" and not text[row:-1].strip()  # whose members stand below
+    opens_object = text[-1:] == b"{" and not text[row:-1].strip()  # its members are on the lines below
     if is_comment or opens_object or _RULE.fullmatch(text):
         return ParsedLine(LineKind.RULE, rank=prefixes.rank_or_label, is_member=BRANCH in text)
-    told = phase_heading(text)
-    if told is None:
+    heading = phase_heading(text)
+    if heading is None:
         return None
     scan = scan_line(text, prefixes)  # the heading may name its epoch: `[Epoch 0] Validation:`
     return ParsedLine(
         LineKind.PHASE,
-        *_Place.of(scan).spans,
+        *_FinestPositions.of(scan).spans,
         prefixes.rank_or_label,
-        phase=phase_of_word(told["phase"].decode()),
+        phase=phase_of_word(heading["phase"].decode()),
         is_opening=_OPENING.fullmatch(text, row) is not None,
     )
 
 
 def _read_message(text: bytes, prefixes: Prefixes) -> ParsedLine | None:
-    """Read a line whose message names its numbers or positions."""
+    """Read a line whose message names its numbers or positions; None for other lines."""
     if _REFUSED.search(text):
         return None
     scan, label = scan_line(text, prefixes), prefixes.label
@@ -196,7 +197,7 @@ def _read_message(text: bytes, prefixes: Prefixes) -> ParsedLine | None:
 
 
 def is_too_long(text: bytes) -> bool:
-    """Whether a line is longer than lines of metrics: one of 1,000 pairs is not, a text behind a few is."""
+    """Whether a line is longer than lines of metrics, unless it is full of pairs."""
     if len(text) <= _LONG_LINE_BYTES:
         return False
     pairs = text.count(b"=") + text.count(b":")
@@ -204,7 +205,7 @@ def is_too_long(text: bytes) -> bool:
 
 
 def _read_known(text: bytes, prefixes: Prefixes, row: int) -> tuple[bool, ParsedLine | None]:
-    """Whether a line is one of the table of programs, or an object with numbers, and what it gives."""
+    """Whether a line is in the table of programs or an object with numbers, and its reading."""
     begin = prefixes.begin
     ranks = [rank for rank in (prefixes.rank, prefixes.label) if rank]
     inner = [text.rfind(edge, 0, begin) for edge in (b"*", b"(")]  # of a row's line, taken for a prefix
@@ -224,14 +225,14 @@ def _read_known(text: bytes, prefixes: Prefixes, row: int) -> tuple[bool, Parsed
 
 
 def _message_of(text: bytes, prefixes: Prefixes, *, are_labels_ranks: bool) -> tuple[bytes, Prefixes]:
-    """A line with its prefixes; JSON behind one of them reads like a printed dict."""
+    """The line and its prefixes; JSON after a prefix is rewritten as a printed dict."""
     if span := message_span(text, prefixes.begin):  # at its place
         before = b"#" * (span[0] - prefixes.begin - 1) + b" "
         text = text[: prefixes.begin] + before + text[slice(*span)]
         return text, read_prefixes(text, are_labels_ranks=are_labels_ranks)
-    if told := _DICT_NAME.match(text, prefixes.begin):
-        phase = phase_of_word(told["phase"].decode())
-        return text, prefixes._replace(begin=told.end(), phase=phase)
+    if dict_name := _DICT_NAME.match(text, prefixes.begin):
+        phase = phase_of_word(dict_name["phase"].decode())
+        return text, prefixes._replace(begin=dict_name.end(), phase=phase)
     named = _JSON_NAME.match(text, prefixes.begin)
     if named and _is_json_object(text[named.end() :]):
         return text.replace(b'"', b"'"), prefixes._replace(begin=named.end())
@@ -252,52 +253,52 @@ def _is_json_object(message: bytes) -> bool:
 
 
 def _read_behind_name(text: bytes, prefixes: Prefixes, rank: Span | None) -> ParsedLine | None:
-    """Read `resnet50 | epoch 3 | loss 0.5`: measures alone behind the name of what is trained."""
+    """Read measures after the name of a model: `resnet50 | epoch 3 | loss 0.5`; None for other lines."""
     end = trained_end(text, prefixes.begin)
     if end is None:
         return None
     behind = prefixes._replace(begin=end)
     scan = scan_line(text, behind)
-    are_decimal = any(b"." in scan.digits_of(each) for each in scan.numbers)
+    are_decimal = any(b"." in scan.digits_of(number) for number in scan.numbers)
     has_words = scan.early_words or scan.words
     reading = _line_reading(scan, behind, rank) if are_decimal and not has_words else None
     return reading if reading and reading.kind is LineKind.STEP else None
 
 
-class _Place(NamedTuple):
-    """The finest of the positions of a line."""
+class _FinestPositions(NamedTuple):
+    """The finest step and the finest epoch of a line."""
 
     step: Position | None
     epoch: Position | None
 
     @classmethod
-    def of(cls, scan: LineScan) -> _Place:
-        """The position that the lines around this one are read with."""
+    def of(cls, scan: LineScan) -> _FinestPositions:
+        """The finest positions in a scan."""
         return cls(_finest(scan, "step"), _finest(scan, "epoch"))
 
     @property
     def spans(self) -> tuple[Span | None, Span | None]:
-        """Where the counts of the step and of the epoch stand."""
+        """The spans of the counts of the step and of the epoch."""
         return self.step and self.step.span, self.epoch and self.epoch.span
 
     @property
     def total(self) -> Span | None:
-        """Where it stands how far the steps go."""
+        """The span of the total of the steps."""
         return self.step and self.step.total
 
 
 def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> ParsedLine | None:
-    """What a line gives, once its tokens are known."""
+    """The reading of a scanned line; None if it is none of metrics."""
     scan.is_bar = scan.is_bar and not _RULED.fullmatch(scan.text, row_begin(scan.text))
     is_member = _is_member(scan)
     kind = _kind(scan, is_member=is_member)
     if kind is None:
         return None
     _count_episodes(scan)
-    place = _Place.of(scan)
+    finest = _FinestPositions.of(scan)
     reading = ParsedLine(
         kind,
-        *place.spans,
+        *finest.spans,
         rank or scan.rank,
         _numbers(scan, kind),
         scan.phase,
@@ -306,23 +307,23 @@ def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> Pars
         is_plain=_is_plain(scan),
         is_dict=scan.text[prefixes.begin : prefixes.begin + 2] == b"{'",
         is_member=is_member,
-        is_whole=all(scan.digits_of(each).isdigit() for each in scan.numbers),
+        is_whole=all(scan.digits_of(number).isdigit() for number in scan.numbers),
         is_assigned=0 < scan.assigned == len(scan.numbers),
         is_wrapped=is_member and _is_wrapped(scan),
         is_self_terminating=scan.is_bar and scan.text.rstrip().endswith(b"]"),
     )
     if kind is LineKind.HEADING:
-        return _as_heading(reading, scan, place)
+        return _as_heading(reading, scan, finest)
     if kind is LineKind.LOOSE:
         return reading._replace(is_result=states_results(scan.text, prefixes.begin))
-    is_counted = kind is LineKind.STEP and place.total and is_count(scan.text[slice(*place.total)])
-    return reading._replace(total=place.total) if is_counted else reading
+    is_counted = kind is LineKind.STEP and finest.total and is_count(scan.text[slice(*finest.total)])
+    return reading._replace(total=finest.total) if is_counted else reading
 
 
-def _as_heading(reading: ParsedLine, scan: LineScan, place: _Place) -> ParsedLine:
-    """The reading of a heading, whose phase may stand behind its position."""
+def _as_heading(reading: ParsedLine, scan: LineScan, finest: _FinestPositions) -> ParsedLine:
+    """The reading of a heading; its phase may follow its position."""
     phase = scan.section or reading.phase
-    counts_own_batches = phase not in (None, TRAIN) and place.total and not place.epoch  # as a validation
+    counts_own_batches = phase not in (None, TRAIN) and finest.total and not finest.epoch  # as a validation
     return reading._replace(
         step=None if counts_own_batches else reading.step,
         phase=phase,
@@ -331,17 +332,21 @@ def _as_heading(reading: ParsedLine, scan: LineScan, place: _Place) -> ParsedLin
 
 
 def _numbers(scan: LineScan, kind: LineKind) -> tuple[NamedNumber, ...]:
-    """The numbers of a line, each name of a phase once; one with digits may have others on the next line.
+    """The numbers of a line: of each name and phase the first, or all if the name has digits.
 
-    A bar without a label has its length instead, which tells it from other bars.
+    A bar without a label has its length instead, which distinguishes it from other bars.
     """
     if kind in (LineKind.STEP, LineKind.LOOSE):
-        own = {
-            (each.name.lower(), each.phase, each.begin if _HAS_DIGIT.search(each.name) else 0): each
-            for each in reversed(scan.numbers)
+        by_name = {
+            (number.name.lower(), number.phase, number.begin if _HAS_DIGIT.search(number.name) else 0): number
+            for number in reversed(scan.numbers)
         }
-        return tuple(own.values())[::-1]
-    totals = (each.total for each in scan.positions if each.total and scan.is_bar and not scan.is_labelled)
+        return tuple(by_name.values())[::-1]
+    totals = (
+        position.total
+        for position in scan.positions
+        if position.total and scan.is_bar and not scan.is_labelled
+    )
     lengths = (span for span in totals if scan.text[slice(*span)].isdigit())
     return tuple(NamedNumber("total", "", None, *span) for span in islice(lengths, 1))
 
@@ -350,17 +355,17 @@ def _is_environment(scan: LineScan) -> bool:
     """Whether a line holds environment variables: `EPOCH=3 LR=0.1 LOSS_SCALE=1024`."""
     if not scan.numbers or not _ENVIRONMENT.fullmatch(scan.text, scan.begin, scan.end):
         return False
-    is_timed = any(is_timer(each.name) or is_rate(each.name) for each in scan.numbers)
+    is_timed = any(is_timer(number.name) or is_rate(number.name) for number in scan.numbers)
     return not is_timed and all(
-        "_" in each.name and scan.digits_of(each).isdigit() for each in scan.qualities
+        "_" in number.name and scan.digits_of(number).isdigit() for number in scan.qualities
     )
 
 
 def _is_schedule(scan: LineScan) -> bool:
-    """Whether a line says what is set from which epoch on: `epoch 10 -> lr 0.01`."""
-    is_repeated = len({each.name for each in scan.numbers}) < len(scan.numbers)
-    are_epochs = sum(each.noun == "epoch" for each in scan.positions) > 1
-    is_rate_set = any(_RATE_SET.match(scan.text, each.end) for each in scan.positions)
+    """Whether a line tells what is set from an epoch on: `epoch 10 -> lr 0.01`."""
+    is_repeated = len({number.name for number in scan.numbers}) < len(scan.numbers)
+    are_epochs = sum(position.noun == "epoch" for position in scan.positions) > 1
+    is_rate_set = any(_RATE_SET.match(scan.text, position.end) for position in scan.positions)
     return not scan.qualities and ((is_repeated and are_epochs) or is_rate_set)
 
 
@@ -368,16 +373,20 @@ def _is_configuration(scan: LineScan) -> bool:
     """Whether a line is a dict of settings: `{'epoch': 100, 'batch_size': 64, 'lr': 0.1}`."""
     if scan.text[scan.begin : scan.begin + 2] != b"{'" or scan.qualities:
         return False
-    return bool(scan.positions) and scan.excluded > 0 and not any(is_rate(each.name) for each in scan.numbers)
+    return (
+        bool(scan.positions)
+        and scan.excluded > 0
+        and not any(is_rate(number.name) for number in scan.numbers)
+    )
 
 
 _SETTINGS = (_is_environment, _is_schedule, _is_configuration)
-"""What tells that the numbers of a line are settings."""
+"""Tests of whether the numbers of a line are settings."""
 
 
 def _count_episodes(scan: LineScan) -> None:
     """Count episodes, not epochs, where a reward is beside `Ep 3`."""
-    if not any(_REWARD.search(each.name) for each in scan.numbers):
+    if not any(_REWARD.search(number.name) for number in scan.numbers):
         return
     for index, position in enumerate(scan.positions):
         if position.kind == "epoch" and _EPISODE.search(scan.text, 0, position.span[0]):
@@ -385,7 +394,7 @@ def _count_episodes(scan: LineScan) -> None:
 
 
 def _kind(scan: LineScan, *, is_member: bool) -> LineKind | None:
-    """What a line is for those around it."""
+    """The kind of a line; None if it is not read."""
     if any(are_settings(scan) for are_settings in _SETTINGS):
         return None
     if is_member:
@@ -398,11 +407,11 @@ def _kind(scan: LineScan, *, is_member: bool) -> LineKind | None:
 
 
 def _kind_of_position(scan: LineScan) -> LineKind | None:
-    """What a line is that has a position and no metrics."""
+    """The kind of a line with a position and no metrics; None if it is not read."""
     if scan.early_words or not scan.positions:
         return None
     has_text = _has_text(scan)
-    are_timers = bool(scan.numbers) and all(is_timer(each.name) for each in scan.numbers)
+    are_timers = bool(scan.numbers) and all(is_timer(number.name) for number in scan.numbers)
     if are_timers and (scan.positions[0].kind == "epoch" or not has_text):
         return LineKind.HEADING
     if has_text or not _are_counts(scan):
@@ -413,7 +422,7 @@ def _kind_of_position(scan: LineScan) -> LineKind | None:
 
 
 def _has_text(scan: LineScan) -> bool:
-    """Whether words beside a position are neither its tag nor a comment on an epoch: `Epoch 0 in 2.3 sec`."""
+    """Whether a position has words other than a tag or a comment on an epoch: `Epoch 0 in 2.3 sec`."""
     is_tagged = scan.text[scan.begin : scan.begin + 1] == b"[" and scan.words == scan.lone_words == 1
     is_short = scan.positions[0].kind == "epoch" and scan.words <= _MOST_COMMENT_WORDS
     is_comment = is_short and _EPOCH_BEGINS.match(scan.text, scan.begin) is not None
@@ -421,17 +430,17 @@ def _has_text(scan: LineScan) -> bool:
 
 
 def _are_counts(scan: LineScan) -> bool:
-    """Whether all numbers are whole and of no measure: `[Epoch: 0, numImages: 1600]`."""
+    """Whether all numbers are whole and none is a measure: `[Epoch: 0, numImages: 1600]`."""
     return not scan.qualities and all(
-        not each.unit and scan.digits_of(each).isdigit() for each in scan.numbers
+        not number.unit and scan.digits_of(number).isdigit() for number in scan.numbers
     )
 
 
 def _is_member(scan: LineScan) -> bool:
-    """Whether a line is one of a block below its position: `    train/loss=10.98`.
+    """Whether a line belongs to a block below a position: `    train/loss=10.98`.
 
-    Several numbers are one if they stand in columns, which tabs end, or far to the right, where rich goes on
-    with a line that is too long.
+    It has one number, or several in columns that end in tabs, or far to the right, where rich wraps long
+    lines.
     """
     if scan.early_words or scan.words or scan.positions:
         return False
@@ -445,25 +454,29 @@ def _is_member(scan: LineScan) -> bool:
 
 
 def _is_wrapped(scan: LineScan) -> bool:
-    """Whether a line is the rest of the one above, which rich wraps below its message."""
+    """Whether a line is the rest of the one above, which rich wrapped below its message."""
     is_far = scan.begin >= _WRAPPED_INDENT and not scan.text[: scan.begin].strip()
     return is_far and scan.strong > 0 and len(scan.numbers) > 1
 
 
 def _is_heading(scan: LineScan) -> bool:
-    """Whether the positions of a line are not those of a command or a configuration.
+    """Whether the positions of a line are a heading, not part of a command or a configuration.
 
-    `epoch=1` needs brackets. Numbers beside a position count what it goes over, unlike `hidden: 256`.
+    `epoch=1` needs brackets. Numbers beside a position must be counts, such as of images, unlike
+    `hidden: 256`.
     """
     are_counts = all(
-        _COUNT_NAME.fullmatch(each.name) or is_rate(each.name) or is_timer(each.name) for each in scan.numbers
+        _COUNT_NAME.fullmatch(number.name) or is_rate(number.name) or is_timer(number.name)
+        for number in scan.numbers
     )
     if not are_counts or len(scan.numbers) > _MOST_COUNTS or _SETTING.search(scan.text, scan.begin):
         return False
     message = scan.text[scan.begin : scan.end].strip(b" \t=-*#>")
     if _ALONE.fullmatch(message) or message[:1] == b"[":
         return True
-    if b":" in message[:-1] and not any(each.total or each.kind == "epoch" for each in scan.positions):
+    if b":" in message[:-1] and not any(
+        position.total or position.kind == "epoch" for position in scan.positions
+    ):
         return False
     is_indented = scan.text[scan.begin - 2 : scan.begin].isspace()
     is_framed = b"***" in scan.text[: scan.begin]  # `**** Epoch=1 start ****`
@@ -471,23 +484,23 @@ def _is_heading(scan: LineScan) -> bool:
 
 
 def _is_plain(scan: LineScan) -> bool:
-    """Whether the numbers are of a phase and of a quality, as in `Validation loss: 0.5`."""
+    """Whether the numbers are a quality of a phase, as in `Validation loss: 0.5`."""
     qualities = scan.qualities
-    if not qualities or any("_of_" in each.name or "_for_" in each.name for each in scan.numbers):
+    if not qualities or any("_of_" in number.name or "_for_" in number.name for number in scan.numbers):
         return False  # `Test Accuracy of airplane: 71%`
     if _AVERAGED.match(scan.text, scan.begin):
-        return all(is_measure(each.name) or is_timer(each.name) for each in scan.numbers)
-    are_of_phase = all(each.phase or each.name.startswith(("av", "ema_")) for each in scan.numbers)
+        return all(is_measure(number.name) or is_timer(number.name) for number in scan.numbers)
+    are_of_phase = all(number.phase or number.name.startswith(("av", "ema_")) for number in scan.numbers)
     if not (scan.phase or are_of_phase):
         return False
-    if _EVALUATED.match(scan.text, scan.begin) or any(is_rate(each.name) for each in scan.numbers):
+    if _EVALUATED.match(scan.text, scan.begin) or any(is_rate(number.name) for number in scan.numbers):
         return True
-    others = [each.name for each in scan.numbers if each not in qualities]
+    others = [number.name for number in scan.numbers if number not in qualities]
     return all(is_timer(name) or _COUNT_NAME.fullmatch(name) for name in others)
 
 
 def _is_metrics(scan: LineScan) -> bool:
-    """At least one name that training measures, and no sentence around it."""
+    """Whether a line has at least one metric of training, and no sentence around it."""
     if scan.early_words or not (
         scan.strong or _is_all_assigned(scan) or _is_timed(scan) or _is_placed(scan) or _is_phased(scan)
     ):
@@ -499,49 +512,49 @@ def _is_metrics(scan: LineScan) -> bool:
 
 
 def _is_placed(scan: LineScan) -> bool:
-    """Whether several numbers and no words stand beside a position: `(epoch: 1, iters: 5) D_A: 0.5 …`."""
-    decimals = [each for each in scan.numbers if b"." in scan.digits_of(each)]
-    is_measuring = not all(is_timer(each.name) for each in decimals)
+    """Whether several decimals and no words are beside a position: `(epoch: 1, iters: 5) D_A: 0.5 …`."""
+    decimals = [number for number in scan.numbers if b"." in scan.digits_of(number)]
+    is_measuring = not all(is_timer(number.name) for number in decimals)
     return bool(scan.positions) and not scan.words and len(decimals) > 2 and is_measuring
 
 
 def _is_phased(scan: LineScan) -> bool:
-    """Whether a number follows for two phases: `Train: 0.31, Val: 0.21`, `Train_rf 0.4  Val_rf 0.5`."""
-    phased = (each for each in scan.numbers if each.phase and b"." in scan.digits_of(each))
-    names = [split_phase(each.name)[1] for each in phased]
+    """Whether a number is given for two phases: `Train: 0.31, Val: 0.21`, `Train_rf 0.4  Val_rf 0.5`."""
+    phased = (number for number in scan.numbers if number.phase and b"." in scan.digits_of(number))
+    names = [split_phase(number.name)[1] for number in phased]
     return bool(scan.positions) and len(names) > len(set(names))
 
 
 def _is_timed(scan: LineScan) -> bool:
     """Whether a step has several timers or rates and nothing else: `step:7/100 time:5ms step_avg:7.1ms`."""
-    has_step = any(each.kind == "step" for each in scan.positions)
-    are_told = all(
-        is_timer(each.name) or is_rate(each.name) or each.unit in ("ms", "s") for each in scan.numbers
+    has_step = any(position.kind == "step" for position in scan.positions)
+    are_timers_or_rates = all(
+        is_timer(number.name) or is_rate(number.name) or number.unit in ("ms", "s") for number in scan.numbers
     )
-    is_enough = len(scan.numbers) > 1 or any(_COUNTED_RATE.fullmatch(each.unit) for each in scan.numbers)
-    return has_step and not scan.words and is_enough and are_told
+    is_enough = len(scan.numbers) > 1 or any(_COUNTED_RATE.fullmatch(number.unit) for number in scan.numbers)
+    return has_step and not scan.words and is_enough and are_timers_or_rates
 
 
 def _is_all_assigned(scan: LineScan) -> bool:
     """Whether a position precedes numbers that all have a `=`, as in `step 3: energy = -12`."""
-    is_worded = any(scan.text[each.span[0] - 1 :][:1] != b"=" for each in scan.positions[:1])
-    is_timed = all(is_timer(each.name) for each in scan.numbers)
+    is_worded = any(scan.text[position.span[0] - 1 :][:1] != b"=" for position in scan.positions[:1])
+    is_timed = all(is_timer(number.name) for number in scan.numbers)
     return is_worded and not scan.words and not is_timed and 0 < scan.assigned == len(scan.numbers)
 
 
 def _finest(scan: LineScan, kind: str) -> Position | None:
-    """The finest position of a kind; of several that are as fine, the one of most steps, else the first."""
+    """The finest position of a kind; of equally fine ones, the one with the largest total, else the first."""
 
     def rank(position: Position) -> tuple[int, int]:
         total = scan.text[slice(*position.total)] if position.total else b""
         return position.fineness, int(total) if total.isdigit() else 0
 
-    found = (position for position in scan.positions if position.kind == kind)
-    return max(found, key=rank, default=None)
+    positions = (position for position in scan.positions if position.kind == kind)
+    return max(positions, key=rank, default=None)
 
 
 def states_results(text: bytes, begin: int) -> bool:
-    """Whether a line has nothing but names of well-known measures and their numbers from `begin` on."""
+    """Whether a line has only names of well-known measures and their numbers from `begin` on."""
     if text[max(0, begin - 2) : begin].isspace() or _MAY_BE_SETTING.fullmatch(text, begin):
         return False
     return _RESULT.fullmatch(text, begin) is not None

@@ -1,6 +1,6 @@
-"""Which lines may matter: one search over many lines for what all lines with a number of training have.
+"""Selects lines that may matter: one search over many lines for what all lines with a training number have.
 
-It tells no more than that the grammar, a format or a table is worth asking, so that prose costs little.
+Other lines are not parsed, so that prose costs little; a selected line may still have no number.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _foreign(words: Sequence[str]) -> str:
 
 @cache
 def _expression() -> Any:
-    """What a line of the grammar has: a word that it knows."""
+    """An expression that every line of the grammar matches: a word that it knows."""
     import re2
 
     words = _SEPARATED.format("|".join((*MEASURE_WORDS, *_WORDS)))
@@ -118,7 +118,7 @@ def _expression() -> Any:
 
 @cache
 def _line_expression(literals: tuple[bytes, ...]) -> Any:
-    """What a line with a number of training has, or a line of a table, or one of these literals."""
+    """An expression for lines with a number of training, lines of tables, and these literals."""
     import re2
 
     parts = "|".join(re2.escape(part) for part in MEASURE_PARTS)
@@ -137,18 +137,18 @@ def may_matter(text: bytes) -> bool:
 
 
 def has_interest(text: bytes, literals: tuple[bytes, ...]) -> bool:
-    """Whether any line of a text may matter to the grammar, or holds one of these literals."""
+    """Whether any line of a text may matter to the grammar, or has one of these literals."""
     return _line_expression(literals).search(text) is not None
 
 
 def interest_in(lines: Sequence[bytes], rows: Sequence[int], literals: tuple[bytes, ...]) -> Iterator[int]:
-    """The rows of those of these lines that may matter to the grammar, or hold one of these literals."""
-    chosen, at, index = [lines[row] for row in rows], 0, 0
-    expression, text = _line_expression(literals), b"\n".join(chosen)
-    ends = [*accumulate([len(line) + 1 for line in chosen])]
-    while found := expression.search(text, at):
-        index = bisect_left(ends, found.end(), index)
-        dump = _DUMP.match(chosen[index])  # words of hexadecimal digits, some of which look like `acc`
+    """Those of `rows` whose lines may matter to the grammar, or have one of these literals."""
+    candidates, at, index = [lines[row] for row in rows], 0, 0
+    expression, text = _line_expression(literals), b"\n".join(candidates)
+    ends = [*accumulate([len(line) + 1 for line in candidates])]
+    while match := expression.search(text, at):
+        index = bisect_left(ends, match.end(), index)
+        dump = _DUMP.match(candidates[index])  # words of hexadecimal digits, some of which look like `acc`
         if dump is None or not dump[0].translate(None, b"0123456789: "):
             yield rows[index]
         at = ends[index]

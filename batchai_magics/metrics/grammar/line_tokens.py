@@ -47,7 +47,7 @@ _SECTION = re.compile(
 )
 _NO_GROUPS = ("loss", "metrics")
 DIGIT = re.compile(rb"\d")
-_TOLD_PHASE = re.compile(
+_PHASE_PAIR = re.compile(
     rb"(?:'(?:(?:mode|phase|split|stage|_?type)':[ ]?'|name':[ ]?'(?=[A-Za-z]+'))"
     rb"|(?:[A-Za-z ]{1,30}:[ ]\[)?(?i:mode|phase|split|stage|subset)[ ]?[:=][ ]?)(?P<phase>[A-Za-z]+)"
 )
@@ -66,7 +66,7 @@ _SUMMARY = re.compile(rb"\* (?=Acc@1|Prec@1|Finished epoch #)")  # of the valida
 
 
 def scan_line(text: bytes, prefixes: Prefixes, *, is_of_metrics: bool = True) -> LineScan:
-    """Take all tokens of a line behind its prefixes; those of a text only if it need not be of metrics."""
+    """Take all tokens after the prefixes of a line; `is_of_metrics` stops at a text without metrics."""
     phase = VALIDATION if _SUMMARY.match(text, prefixes.begin - 2) else prefixes.phase
     scan = LineScan(text, prefixes.end, prefixes.begin, prefixes.begin, phase, prefixes.has_origin)
     for position in line_start(text, scan.at):
@@ -90,11 +90,11 @@ def scan_line(text: bytes, prefixes: Prefixes, *, is_of_metrics: bool = True) ->
 
 def _take_name_before_position(scan: LineScan) -> None:
     """Take `Loss at step 100: 0.5`."""
-    found = numbers.NAME_AT.match(scan.text, scan.at, scan.end)
-    position = word_position(scan.text, found.end()) if found else None
+    match = numbers.NAME_AT.match(scan.text, scan.at, scan.end)
+    position = word_position(scan.text, match.end()) if match else None
     number = numbers.NUMBER_BEHIND.match(scan.text, position.end, scan.end) if position else None
-    if found and position and number:
-        name = found["name"].decode("utf-8", "replace")
+    if match and position and number:
+        name = match["name"].decode("utf-8", "replace")
         if is_quality(name):
             _take_position(scan, position)
             add_number(scan, name, number, is_signed=True)
@@ -126,20 +126,20 @@ def _step(scan: LineScan) -> None:
 
 
 def _take_section(scan: LineScan) -> bool:
-    """Take what a group of numbers is named: `[val]`, `train=(`, `GPU0[`."""
-    found = _SECTION.match(scan.text, scan.at, scan.end)
-    if found is None:
+    """Take the name of a group of numbers: `[val]`, `train=(`, `GPU0[`."""
+    match = _SECTION.match(scan.text, scan.at, scan.end)
+    if match is None:
         return False
-    if group := found["group"] or found["member"]:
+    if group := match["group"] or match["member"]:
         name = group.decode()
         scan.group = "" if name in _NO_GROUPS else f"{name}/"
-    elif found["aside"] and scan.numbers and not (scan.phase or scan.section):
+    elif match["aside"] and scan.numbers and not (scan.phase or scan.section):
         return False  # `loss=0.5 (train) acc=0.6 (train)`
-    elif phase := phase_of_word((found["phase"] or found["set"] or found["aside"]).decode()):
+    elif phase := phase_of_word((match["phase"] or match["set"] or match["aside"]).decode()):
         scan.enter_phase(phase)
     else:
         return False
-    scan.at = found.end()
+    scan.at = match.end()
     return True
 
 
@@ -158,8 +158,8 @@ def _take_counter(scan: LineScan) -> bool:
 
 def _take_word_position(scan: LineScan) -> bool:
     if pair := word_pair(scan.text, scan.at):
-        for each in pair:
-            _take_position(scan, each)
+        for counted in pair:
+            _take_position(scan, counted)
         return True
     position = word_position(scan.text, scan.at)
     if position is None or position.span[1] > scan.end:
@@ -168,7 +168,7 @@ def _take_word_position(scan: LineScan) -> bool:
         scan.excluded, scan.at = scan.excluded + 1, position.end  # `Epoch: 1, Steps: 264 |`: of the epoch
         return True
     _take_position(scan, position)
-    if position.kind == "epoch" and not any(each.kind == "step" for each in scan.positions):
+    if position.kind == "epoch" and not any(other.kind == "step" for other in scan.positions):
         count = counter_at(scan.text, scan.at)
         if count and count.end <= scan.end:
             is_in_brackets = scan.text[count.span[1] : count.end].strip()[:1] in (b"]", b")")
@@ -178,7 +178,7 @@ def _take_word_position(scan: LineScan) -> bool:
 
 
 def _counts_epoch(scan: LineScan, position: Position) -> bool:
-    """Whether steps are those of the whole epoch: `Epoch: 1, Steps: 264 |`, `Epoch: 1/5 Train steps: 100`."""
+    """Whether it counts all steps of the epoch: `Epoch: 1, Steps: 264 |`, `Epoch: 1/5 Train steps: 100`."""
     if not scan.positions or position.total:
         return False
     word = scan.text[scan.at : position.span[0]].lower()
@@ -201,7 +201,7 @@ def _take_position(scan: LineScan, position: Position) -> None:
 
 
 def _pass_sentence(scan: LineScan) -> bool:
-    """Pass the sentences behind that of the numbers: `Loss is 0.5. The learning rate did not change.`."""
+    """Pass the sentences after the numbers: `Loss is 0.5. The learning rate did not change.`."""
     if not (scan.strong and scan.positions and scan.text[scan.at - 2 : scan.at] == b". "):
         return False
     scan.at = scan.end
@@ -209,59 +209,59 @@ def _pass_sentence(scan: LineScan) -> bool:
 
 
 def _take_text_pair(scan: LineScan) -> bool:
-    """Pass a name whose value is not a number but the name of a group: `LOC: recall: 0.5`."""
-    found = numbers.TEXT_PAIR.match(scan.text, scan.at, scan.end)
-    if found is None:
+    """Pass a name with a text as its value, which may be the name of a group: `LOC: recall: 0.5`."""
+    match = numbers.TEXT_PAIR.match(scan.text, scan.at, scan.end)
+    if match is None:
         return False
-    if found[0].endswith(b": n/a"):
-        scan.at = found.end()
+    if match[0].endswith(b": n/a"):
+        scan.at = match.end()
         return True
-    if told := _TOLD_PHASE.match(found[0]):  # `'mode': 'val'`, `phase: test`, or a name for want of these
-        phase, is_name = phase_of_word(told["phase"].decode()), found[0].startswith(b"'name")
+    if phase_match := _PHASE_PAIR.match(match[0]):  # `'mode': 'val'`, `phase: test`, else a name
+        phase, is_name = phase_of_word(phase_match["phase"].decode()), match[0].startswith(b"'name")
         scan.phase = (scan.phase or phase) if is_name else (phase or scan.phase)
-    name = (found["name"] or b"").decode("utf-8", "replace")
+    name = (match["name"] or b"").decode("utf-8", "replace")
     return (
-        _enter_result(scan, found, name) or _enter_group(scan, found, name) or _pass_text(scan, found, name)
+        _enter_result(scan, match, name) or _enter_group(scan, match, name) or _pass_text(scan, match, name)
     )
 
 
-def _enter_result(scan: LineScan, found: re.Match[bytes], name: str) -> bool:
+def _enter_result(scan: LineScan, match: re.Match[bytes], name: str) -> bool:
     """Enter the phase of `Test Error: Avg loss: 0.5`."""
     head, _, tail = name.partition(" ")
     phase = phase_of_word(head) if tail.lower() in ("error", "performance") else None
     if not phase:
         return False
     scan.enter_phase(phase)
-    scan.at = found.start() + found[0].index(b":") + 1
+    scan.at = match.start() + match[0].index(b":") + 1
     return True
 
 
-def _enter_group(scan: LineScan, found: re.Match[bytes], name: str) -> bool:
+def _enter_group(scan: LineScan, match: re.Match[bytes], name: str) -> bool:
     """Enter the group of `Generator: loss 0.5` or `LOC: recall: 0.5`, unless the name is a line's prefix."""
     if not name or _is_filler(name) or phase_of_word(name) is not None:
         return False
-    value = found[0].rpartition(b":")[2].strip().decode("utf-8", "replace")
-    is_named = is_quality(value) and numbers.NUMBER_ALONE.match(scan.text, found.end(), scan.end)
+    value = match[0].rpartition(b":")[2].strip().decode("utf-8", "replace")
+    is_named = is_quality(value) and numbers.NUMBER_ALONE.match(scan.text, match.end(), scan.end)
     if is_named and scan.positions:
         scan.group = f"{name}/"
-    elif not found[0].endswith(b":"):
+    elif not match[0].endswith(b":"):
         return False
     elif not (_LEVEL.search(name) or (_ORIGIN.search(name) and not scan.numbers)):
         scan.group = f"{name}/"
-    scan.at = found.start() + found[0].index(b":") + 1
+    scan.at = match.start() + match[0].index(b":") + 1
     return True
 
 
-def _pass_text(scan: LineScan, found: re.Match[bytes], name: str) -> bool:
+def _pass_text(scan: LineScan, match: re.Match[bytes], name: str) -> bool:
     """Pass a name and its text; the value of a phase is itself a name: `DEV : loss 0.5`."""
-    has_value = found[0][-4:] in (b": --", b"None") or b"/" in found[0]
+    has_value = match[0][-4:] in (b": --", b"None") or b"/" in match[0]
     if (
         _is_filler(name)
         or ENDS_IN_POSITION.search(name)
         or (phase_of_word(name) is not None and not has_value)
     ):
         return False
-    scan.at = found.end()
+    scan.at = match.end()
     return True
 
 
@@ -270,7 +270,7 @@ def _is_filler(name: str) -> bool:
 
 
 def _pass_best(scan: LineScan) -> bool:
-    """Pass all that stands behind `Best so far`."""
+    """Pass everything from `Best so far` on."""
     if not _BEST_SO_FAR.match(scan.text, scan.at, scan.end):
         return False
     scan.at = scan.end
@@ -287,16 +287,16 @@ def _skip(scan: LineScan) -> None:
     if _pass_field(scan):
         return
     begin = scan.at
-    found = numbers.WORD.match(scan.text, scan.at, scan.end)
-    scan.at = found.end() if found else scan.at + 1
-    word = found[0].decode("utf-8", "replace").strip(":.'\"!").lower() if found else ""
+    match = numbers.WORD.match(scan.text, scan.at, scan.end)
+    scan.at = match.end() if match else scan.at + 1
+    word = match[0].decode("utf-8", "replace").strip(":.'\"!").lower() if match else ""
     if phase := VALIDATION if _VALIDATING.match(scan.text, begin) else phase_of_word(word):
         scan.enter_phase(phase)
     _count_word(scan, begin, word)
 
 
 def _count_word(scan: LineScan, begin: int, word: str) -> None:
-    """Count a word from here to where the scan is, unless it stands on lines of metrics."""
+    """Count the word that begins here, unless it is usual on lines of metrics."""
     if word in _FILLERS or word in ("n/a", "na", "none") or not any(map(str.isalnum, word)):
         return
     if word in ("time", "eta", "remaining") and numbers.DURATION.match(scan.text, scan.at + 1, scan.end):
@@ -317,7 +317,7 @@ def _count_word(scan: LineScan, begin: int, word: str) -> None:
 
 
 def _pass_field(scan: LineScan) -> bool:
-    """Pass the words up to the next bar of `a | some words | b`, if they are all of their field."""
+    """Pass a field that consists of words: `some words` in `a | some words | b`."""
     begin = scan.text.rfind(b"|", 0, scan.at) + 1
     end = scan.text.find(b"|", scan.at, scan.end)
     end = scan.end if end < 0 else end
@@ -333,22 +333,22 @@ def _pass_field(scan: LineScan) -> bool:
 
 
 def _take_measure_of_phases(scan: LineScan) -> bool:
-    """Take the name of what is measured in several phases: `Loss: train=0.5, val=0.6`."""
-    found = _MEASURE_OF_PHASES.match(scan.text, scan.at, scan.end)
-    name = found["name"].decode("utf-8", "replace") if found else ""
-    if found is None or not is_quality(name):
+    """Take the name of a metric of several phases: `Loss: train=0.5, val=0.6`."""
+    match = _MEASURE_OF_PHASES.match(scan.text, scan.at, scan.end)
+    name = match["name"].decode("utf-8", "replace") if match else ""
+    if match is None or not is_quality(name):
         return False
-    scan.last_base, scan.at = name, found.end()
+    scan.last_base, scan.at = name, match.end()
     return True
 
 
 def _pass_conjunction(scan: LineScan) -> bool:
-    """Pass what joins a measure to words before it: `done with a loss of 0.5 and accuracy of 0.6`."""
-    found = _CONJUNCTION.match(scan.text, scan.at, scan.end) if scan.positions else None
-    pair = numbers.PAIR.match(scan.text, found.end(), scan.end) if found else None
-    if not (found and pair and pair["name"] and is_quality(pair["name"].decode("utf-8", "replace"))):
+    """Pass a conjunction before a measure: `done with a loss of 0.5 and accuracy of 0.6`."""
+    match = _CONJUNCTION.match(scan.text, scan.at, scan.end) if scan.positions else None
+    pair = numbers.PAIR.match(scan.text, match.end(), scan.end) if match else None
+    if not (match and pair and pair["name"] and is_quality(pair["name"].decode("utf-8", "replace"))):
         return False
-    scan.at = found.end()
+    scan.at = match.end()
     return True
 
 

@@ -1,4 +1,4 @@
-"""What the names of numbers tell: which ones training measures, which ones are none, and their phase."""
+"""Classifies names of numbers: whether training measures them, what they measure, and their phase."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PHASE_PREFIXES = {VALIDATION: "val_", TEST: "test_"}
 
 
 class QualityWords(NamedTuple):
-    """Words for how well a model does, and endings of others; digits behind them do not matter."""
+    """Words for how well a model does, and endings of such words; trailing digits do not matter."""
 
     words: tuple[str, ...]
     endings: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ _UNDIRECTED = QualityWords((
     "entropy", "obj", "l1", "l2", "rms", "bcer", "bwer", "inception", "mr", "ar", "margin", "margins",
     "advantage", "value", "metric", "learn", "fitness",
 ))  # fmt: skip
-_QUALITY = frozenset(chain(*(each for kind in (LOSSES, ERRORS, SCORES, _UNDIRECTED) for each in kind)))
+_QUALITY = frozenset(chain(*(words for kind in (LOSSES, ERRORS, SCORES, _UNDIRECTED) for words in kind)))
 _SUFFIX = re.compile(
     r"(?:(?<!co)loss|acc|accuracy|entropy|perplexity|reward|return|score|auc|error|rmse|psnr|map|prec|recall)\d*|(?:mean|max|min|avg|ep)rew"
 )
@@ -149,7 +149,7 @@ def words_of(name: str) -> tuple[str, ...]:
 
 
 def with_r2(name: str) -> str:
-    """A lower-case name with R² spelled as it is recorded."""
+    """A lower-case name with R² spelled `r2`."""
     return _R_SQUARED.sub("r2", name)
 
 
@@ -172,7 +172,7 @@ def is_timer(name: str) -> bool:
 
 @lru_cache(4096)
 def is_rate(name: str) -> bool:
-    """Whether the name says that something is counted per time."""
+    """Whether the name denotes a rate."""
     return (
         _RATE.search("_".join(words_of(name))) is not None
         or "/s" in name
@@ -182,13 +182,13 @@ def is_rate(name: str) -> bool:
 
 @lru_cache(4096)
 def is_measure(name: str) -> bool:
-    """Whether training measures what has this name."""
+    """Whether a name is of a metric that training measures."""
     return is_quality(name) or any(word in _COMPANIONS for word in words_of(name))
 
 
 @lru_cache(4096)
 def may_be_integer(name: str) -> bool:
-    """Whether a whole number under this name is a measurement; `error: 404` is none."""
+    """Whether a whole number under this name may be a measurement, unlike `error: 404`."""
     return any(word in _INTEGERS or word.endswith(("loss", "acc")) for word in words_of(name))
 
 
@@ -208,7 +208,7 @@ def is_excluded(name: str) -> bool:
 
 
 def in_phase(name: str, phase: str | None) -> str:
-    """The name of a metric of a phase, which says so unless that is training."""
+    """The name of a metric in a phase: with its prefix unless that is training."""
     return _PHASE_PREFIXES.get(phase or TRAIN, "") + name
 
 
@@ -218,7 +218,7 @@ def is_stop_word(name: str) -> bool:
 
 
 def phase_of_word(word: str) -> str | None:
-    """The phase that a word names, or `dev set`; None if it names none."""
+    """The phase that a word, or a text such as `dev set`, names; None if it names none."""
     return PHASES.get(word.lower().removesuffix(" set"))
 
 
@@ -230,23 +230,23 @@ def has_inner_phase(name: str) -> bool:
 @lru_cache(4096)
 def split_phase(name: str) -> tuple[str | None, str]:
     """The phase in a metric's name, and the name of the quantity: `val_loss` gives `val` and `loss`."""
-    found = _PHASE_PREFIX.match(name)
-    if found:
-        phase, number = PHASES[found["phase"].lower()], (found["set"] or "").strip("_ ")
-        return phase, name if number.strip("0") else name[found.end() :]
-    if found := _CAMEL_PHASE.match(name):
-        return PHASES[found["phase"].lower()], name[found.end() :]
-    if found := _phase_behind(name):
-        return PHASES[found["phase"].lower()], name[: found.start()]
-    if found := _AVERAGED_PHASE.match(name):
-        return PHASES[found["phase"].lower()], found["kind"] + name[found.end() :]
-    if found := _JOINED_PHASE.match(name):
-        phase = _SHORT_PHASES[found["short"].lower()] if found["short"] else PHASES[found["phase"].lower()]
-        return phase, name[found.end() :]
+    match = _PHASE_PREFIX.match(name)
+    if match:
+        phase, number = PHASES[match["phase"].lower()], (match["set"] or "").strip("_ ")
+        return phase, name if number.strip("0") else name[match.end() :]
+    if match := _CAMEL_PHASE.match(name):
+        return PHASES[match["phase"].lower()], name[match.end() :]
+    if match := _phase_behind(name):
+        return PHASES[match["phase"].lower()], name[: match.start()]
+    if match := _AVERAGED_PHASE.match(name):
+        return PHASES[match["phase"].lower()], match["kind"] + name[match.end() :]
+    if match := _JOINED_PHASE.match(name):
+        phase = _SHORT_PHASES[match["short"].lower()] if match["short"] else PHASES[match["phase"].lower()]
+        return phase, name[match.end() :]
     return None, name
 
 
 def _phase_behind(name: str) -> re.Match[str] | None:
-    """The phase that ends a name: `accuracy on test set`, `loss_train`."""
-    found = (pattern.search(name) for pattern in (_ON_PHASE, _PHASE_SUFFIX))
-    return next((each for each in found if each and each.end() == len(name)), None)
+    """The match of a phase at the end of a name: `accuracy on test set`, `loss_train`."""
+    matches = (pattern.search(name) for pattern in (_ON_PHASE, _PHASE_SUFFIX))
+    return next((match for match in matches if match and match.end() == len(name)), None)

@@ -6,8 +6,8 @@
     |    total_timesteps | 2048     |       Epoch    GPU_mem   box_loss   cls_loss  Instances       Size
     ---------------------------------         1/3      2.62G      1.133      1.650          33   640: 100%|.
 
-A table must say where training is: a box in one of its lines, which may be the last, columns in one of their
-names. It must measure something, too; all other tables give nothing.
+A table must have a position: a box in any of its lines, columns in one of their names. It must also have a
+measure; other tables give nothing.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ MAY_BE_TABLE = re.compile(
     rb"|^[ \t]*(?:" + "|".join(sorted(SPLITS)).encode() + rb")[ ]{2}"
     rb"|\xe2[\x94\x95]"
 )
-"""What a line has that is the edge or the header of a table, or a line of most."""
+"""Every line that is the edge or the header of a table matches this, and most lines of tables."""
 _NO_COLUMNS = frozenset((
     "class", "exs", "images", "instances", "labels", "targets", "size", "img_size", "ts", "iterations",
     "episodes", "n_updates", "time_elapsed", "time_total_s",
@@ -99,7 +99,7 @@ _Box = Sequence[tuple[str, bytes]]  # its names and values
 _BoxKey = tuple[bytes, tuple[str, ...]]  # its edge and its names
 
 NOTHING = Row(None, None, ())
-"""What a line that only belongs to a table gives."""
+"""What a line of a table gives that completes no numbers."""
 
 
 class MetricTable:
@@ -109,18 +109,18 @@ class MetricTable:
         self._columns: Columns | None = None
         self._lines_left = 0
         self._box: list[tuple[str, bytes]] | None = None
-        self._box_lines: list[re.Match[bytes]] = []  # those that were read by their form
+        self._box_lines: list[re.Match[bytes]] = []  # those with a frame
         self._box_patterns: dict[_BoxKey, RowPattern | None] = {}
         self._row_patterns: list[RowPattern | None] = []  # of the columns
         self._section = self._task = ""
         self._copied_names: tuple[str, ...] = ()
         self._shown: tuple[object, ...] = ()
-        # of the last row of two columns: its position, and whether a number is printed as no whole one
+        # of the last row of two columns: its position, and whether it has a decimal number
         self._pair: tuple[float, bool] | None = None
-        self._members: list[tuple[str, bytes]] | None = None  # of a dict that is printed over lines
-        self.is_below_heading = False  # the next line, so that a box which begins there needs no position
+        self._members: list[tuple[str, bytes]] | None = None  # of a dict that is printed over several lines
+        self.is_below_heading = False  # the next line, so that a box there needs no position
         self.phase_above: str | None = None  # of the next line, if it begins a table
-        self._is_placed = False  # the box or the columns
+        self._is_placed = False  # a line above the box or the columns has their position
         self._heading: bytes = b""  # the first of the two lines of a header
         self._is_config = False  # the box holds parameters
         self._is_bare = False  # the box has no frame
@@ -134,14 +134,14 @@ class MetricTable:
 
     @property
     def patterns(self) -> Sequence[RowPattern]:
-        """What the next lines look like if they are rows like some above."""
+        """The patterns of rows above that the next lines may match."""
         if self._columns is not None:
             return [*filter(None, self._row_patterns)]
         is_at_edge = self._box == [] and not (self._is_bare or self._is_config or self._section)
         return [*filter(None, self._box_patterns.values())] if is_at_edge else []
 
     def pass_rows(self, last: Row) -> None:
-        """Pass rows that were found by a pattern, given the last of them."""
+        """Pass rows that matched a pattern, given the last of them."""
         self._members, self._copied_names, self.is_bound = None, (), False
         if self._columns is not None:
             self._heading, self._lines_left, self._shown = b"", _MOST_LINES, (last.epoch, *last.numbers)
@@ -152,16 +152,16 @@ class MetricTable:
         return self._is_placed and (self._columns is None or self._columns.is_placed)
 
     def enter(self, line: bytes) -> Row | None:
-        """Read a line without its prefixes: the numbers that it completes, None for a line of no table."""
+        """Read a line without its prefixes: the numbers that it completes; None if it is of no table."""
         self.is_bound = self._members is not None
         text = (_BORDER.sub(b"|", line) if b"\xe2" in line else line).rstrip()
         if self.enter_box([text]):
             return NOTHING
-        found = _MEMBER.fullmatch(line)
-        if found and _is_whole_dict(found):
-            self._members, self._box = None, self._box or None  # nothing stands below an edge any more
+        member = _MEMBER.fullmatch(line)
+        if member and _is_whole_dict(member):
+            self._members, self._box = None, self._box or None  # the line is not below an edge any more
             return None
-        if row := self._member(found):
+        if row := self._member(member):
             return row
         if mark := _mark_of(text):
             return self._copied(text.removeprefix(mark))
@@ -173,7 +173,7 @@ class MetricTable:
         return self._table_line(text)
 
     def enter_box(self, lines: Iterable[bytes]) -> int:
-        """Read lines of the open box with a frame, up to the first of another form; gives their count."""
+        """Read lines of the open box up to the first without its frame; return their count."""
         box, count = None if self._is_bare or self._columns else self._box, 0
         for line in lines if box is not None else ():
             cells = _BOX_LINE.fullmatch(line)
@@ -196,16 +196,16 @@ class MetricTable:
         if self._box is not None and self._columns is None:
             # not the header of columns in a box
             is_header = _PROGRAM_TABLE.search(text) or (not self._box and columns_of(text) is not None)
-            if not is_header and (found := self._box_line(text)):
-                return found
+            if not is_header and (row := self._box_line(text)):
+                return row
         if header := self._header(text):
             self._is_placed = header.is_placed
             header = header._replace(phase=header.phase or self.phase_above)
             self._columns, self._lines_left, self._box, self._shown = header, _MOST_LINES, None, ()
             self._pair, self._row_patterns = None, []
             return NOTHING
-        found = self._row(self._columns, text) if self._columns else None
-        return found or self._box_line(text)
+        row = self._row(self._columns, text) if self._columns else None
+        return row or self._box_line(text)
 
     def _header(self, text: bytes) -> Columns | None:
         """The columns that a line names, alone or with the line above it."""
@@ -218,7 +218,7 @@ class MetricTable:
         return header
 
     def _copied(self, text: bytes) -> Row:
-        """Read one of the copied lines of results: a task, then the names, then the numbers."""
+        """Read a line of copied results: a task, then the names, then the numbers."""
         cells, names, self._copied_names = text.split(b","), self._copied_names, ()
         if text.startswith(b"Task: "):
             self._task = text.removeprefix(b"Task: ").decode(errors="replace")
@@ -230,15 +230,15 @@ class MetricTable:
             self._copied_names = tuple(f"{self._task}/{cell.decode()}" for cell in cells)
         return NOTHING
 
-    def _member(self, found: re.Match[bytes] | None) -> Row | None:
-        """Read a line of a dict that is printed over several; None for any other line."""
-        if found is None or bool(found["begin"]) is (self._members is not None):
+    def _member(self, member: re.Match[bytes] | None) -> Row | None:
+        """Read a line of a dict that is printed over several lines; None for any other line."""
+        if member is None or bool(member["begin"]) is (self._members is not None):
             self._members = None
             return None
         members = self._members = self._members or []
-        if found["number"]:
-            members.append((found["name"].decode(errors="replace"), found["number"]))
-        if found["end"] == b"," and len(members) < _MOST_LINES:
+        if member["number"]:
+            members.append((member["name"].decode(errors="replace"), member["number"]))
+        if member["end"] == b"," and len(members) < _MOST_LINES:
             return NOTHING
         self._members = None
         return _dict_numbers(members)
@@ -259,7 +259,7 @@ class MetricTable:
         return NOTHING if self._columns or is_config else None
 
     def _learn_box(self, lines: Sequence[re.Match[bytes]], box: _Box, edge: bytes) -> None:
-        """Learn what a complete box looks like, of which these lines were read by their form."""
+        """Learn the pattern of a complete box from its framed lines."""
         names = tuple(name for name, _ in box)
         if (edge, names) in self._box_patterns or self._is_bare or self._columns:
             return
@@ -291,8 +291,8 @@ class MetricTable:
 
     def _row(self, columns: Columns, text: bytes) -> Row | None:
         self._lines_left -= 1
-        found = self._pair_numbers(columns, text) if columns.is_pair else _row_numbers(columns, text)
-        if found is None:
+        row = self._pair_numbers(columns, text) if columns.is_pair else _row_numbers(columns, text)
+        if row is None:
             is_over = columns.ends_at_text and not _BESIDE.fullmatch(text)
             if is_over or not self._lines_left or (self._shown and are_other_names(columns, text)):
                 self._columns = None
@@ -300,23 +300,23 @@ class MetricTable:
         if len(self._row_patterns) < _MOST_PATTERNS and not columns.is_pair:
             self._row_patterns.append(_pattern_of(columns, text))
         self._lines_left = _MOST_LINES
-        shown = found.epoch, *found.numbers
+        shown = row.epoch, *row.numbers
         if shown == self._shown and BAR_START.search(text):
-            return found._replace(numbers=())  # drawn again
+            return row._replace(numbers=())  # drawn again
         self._shown = shown
-        return found
+        return row
 
     def _pair_numbers(self, columns: Columns, text: bytes) -> Row | None:
-        """The numbers of a row of two columns, if it goes on like those above; other lines end them."""
+        """The numbers of a row of two columns that continues those above; other lines end the columns."""
         cells = aligned(columns, cells_of(without_frame(text), columns.separator))
-        found = _training_row(columns, cells) if cells else None
-        if cells and found:
-            place = found.epoch if found.step is None else found.step
+        row = _training_row(columns, cells) if cells else None
+        if cells and row:
+            position = row.epoch if row.step is None else row.step
             is_decimal = not all(cell.isdigit() for cell in cells)
             above = self._pair
-            if place is not None and (above is None or (place >= above[0] and is_decimal >= above[1])):
-                self._pair = place, is_decimal
-                return found
+            if position is not None and (above is None or (position >= above[0] and is_decimal >= above[1])):
+                self._pair = position, is_decimal
+                return row
         if not _BESIDE.fullmatch(text):
             self._columns = None
         return None
@@ -344,10 +344,10 @@ def _row_numbers(columns: Columns, text: bytes) -> Row | None:
     if columns.table.layout is Layout.PAIRS:
         numbers = list(_numbers(aligned_row[0].decode(errors="replace"), aligned_row[1], None))
         return Row(None, None, numbers) if numbers else None
-    found = _training_row(columns, aligned_row)
-    if bar and found and not columns.table.row_name:
-        return found._replace(step=int(bar["count"]))
-    return found
+    training_row = _training_row(columns, aligned_row)
+    if bar and training_row and not columns.table.row_name:
+        return training_row._replace(step=int(bar["count"]))
+    return training_row
 
 
 def _pattern_of(columns: Columns, text: bytes) -> RowPattern | None:
@@ -360,7 +360,7 @@ def _pattern_of(columns: Columns, text: bytes) -> RowPattern | None:
 
 
 def _training_row(columns: Columns, cells: Sequence[bytes]) -> Row | None:
-    """The numbers of a row with an epoch or a step, or with the name that rows of its table have."""
+    """The numbers of a row with a position, or with the name of its table's rows; else None."""
     table, label = columns.table, _row_label(columns.table, cells)
     phase = next(filter(None, map(phase_of_word, label.split())), columns.phase)
     split = columns.index_of(SPLITS)
@@ -368,12 +368,12 @@ def _training_row(columns: Columns, cells: Sequence[bytes]) -> Row | None:
         phase = phase_of_word(cells[split].decode(errors="replace")) or phase
     if phase is None and (label or (split is not None and columns.is_placed)):
         return None
-    places = [columns.index_of(EPOCHS), columns.index_of((*STEPS, *table.steps))]
-    counts = [_COUNT.fullmatch(cells[place]) if place is not None else None for place in places]
+    indices = [columns.index_of(EPOCHS), columns.index_of((*STEPS, *table.steps))]
+    counts = [_COUNT.fullmatch(cells[index]) if index is not None else None for index in indices]
     is_named = bool(table.row_name) and cells[0] == table.row_name.encode()
     if not (any(counts) or columns.is_placed or is_named):
         return None
-    numbers = _measured_numbers(columns, cells, phase, positions=places)
+    numbers = _measured_numbers(columns, cells, phase, positions=indices)
     epoch, step = (int(count[1]) if count else None for count in counts)
     return Row(step, epoch, numbers) if numbers else None
 
@@ -387,17 +387,17 @@ def _row_label(table: ProgramTable, cells: Sequence[bytes]) -> str:
 def _measured_numbers(
     columns: Columns, cells: Sequence[bytes], phase: str | None, *, positions: Container[int | None]
 ) -> list[Number]:
-    """The numbers of a row's cells but for those of its positions."""
+    """The numbers in a row's cells, without its positions."""
     return [
         number
-        for place, (name, cell) in enumerate(zip(columns.names, cells, strict=True))
-        if place not in positions
+        for index, (name, cell) in enumerate(zip(columns.names, cells, strict=True))
+        if index not in positions
         for number in _numbers(columns.table.names.get(name.lower(), name), cell, phase)
     ]
 
 
 def _pairs_of(pairs: Sequence[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
-    """Those names and values that are neither positions nor parameters."""
+    """The names and values that are neither positions nor parameters."""
     positions = (*EPOCHS, *STEPS, *_NO_COLUMNS)
     return [
         (name, value)
@@ -412,18 +412,18 @@ def _is_whole_dict(member: re.Match[bytes]) -> bool:
 
 
 def _dict_numbers(members: Sequence[tuple[str, bytes]]) -> Row:
-    """The numbers of a printed dict, if it measures something."""
+    """The numbers of a printed dict, if it has a measure; else NOTHING."""
     step, epoch = _positions({name.lower(): value for name, value in members if b"." not in value})
     rest = _pairs_of(members)
     if not any(is_quality(name) and b"." in value for name, value in rest):
         return NOTHING
-    told = {split_phase(name)[0] for name, _ in rest} - {None, TRAIN}
-    phase = next(iter(told)) if len(told) == 1 else None
+    phases = {split_phase(name)[0] for name, _ in rest} - {None, TRAIN}
+    phase = next(iter(phases)) if len(phases) == 1 else None
     return Row(step, epoch, [number for name, value in rest for number in _numbers(name, value, phase)])
 
 
 def _box_numbers(box: Sequence[tuple[str, bytes]], *, is_placed: bool) -> Row:
-    """The numbers of a complete box, if it says where training is or stands below a line that does."""
+    """The numbers of a complete box with a measure and a position, maybe of a line above; else NOTHING."""
     step, epoch = _positions({_last(name): value for name, value in box})
     rest = _pairs_of(box)
     if (epoch is None and step is None and not is_placed) or not any(is_measured(name) for name, _ in rest):
@@ -432,11 +432,11 @@ def _box_numbers(box: Sequence[tuple[str, bytes]], *, is_placed: bool) -> Row:
 
 
 def _numbers(name: str, cell: bytes, phase: str | None) -> Iterable[Number]:
-    if cell[:1] == b"[" and (listed := _LIST.fullmatch(cell)):  # as of the losses of equations
-        cells = listed[1].split()
-        for place, each in enumerate(cells, 1):
-            own = name if len(cells) == 1 else f"{name} {place}"
-            yield from _numbers(own, each.rstrip(b","), phase)
+    if cell[:1] == b"[" and (listed := _LIST.fullmatch(cell)):  # such as the losses of equations
+        elements = listed[1].split()
+        for index, element in enumerate(elements, 1):
+            element_name = name if len(elements) == 1 else f"{name} {index}"
+            yield from _numbers(element_name, element.rstrip(b","), phase)
     match = _CELL.fullmatch(cell)
     metric = _metric_of(name, phase) if match and match["number"].strip(b"+-.") else None
     if match and metric:
@@ -452,12 +452,12 @@ class _Metric(NamedTuple):
 
 @lru_cache(4096)
 def _metric_of(name: str, phase: str | None) -> _Metric | None:
-    """The metric that a column or a line of a box is named after; None if it is no metric."""
+    """The metric of a column or a line of a box, by its name; None if it is none."""
     if not name or name.lower() in _NO_COLUMNS or is_excluded(name):
         return None
-    told, short = split_phase(name if "(" in name else name.rstrip(")"))
-    own = told or phase
-    return _Metric(in_phase(_BLANKS.sub("_", short.strip()).lower(), own), own or TRAIN)
+    name_phase, short = split_phase(name if "(" in name else name.rstrip(")"))
+    phase = name_phase or phase
+    return _Metric(in_phase(_BLANKS.sub("_", short.strip()).lower(), phase), phase or TRAIN)
 
 
 def _box_cells(text: bytes) -> tuple[bytes, bytes] | None:

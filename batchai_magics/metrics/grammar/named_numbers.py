@@ -61,77 +61,77 @@ _IS_RATE = re.compile(r"[A-Za-z]*/s(?:ec(?:ond)?)?")
 
 def take_percent_name(scan: LineScan) -> bool:
     """Take a number before its name: `42.0% MFU`."""
-    found = _PERCENT_NAME.match(scan.text, scan.at, scan.end)
-    if found is None:
+    match = _PERCENT_NAME.match(scan.text, scan.at, scan.end)
+    if match is None:
         return False
-    name = found["name"].decode().lower()
-    scan.numbers.append(NamedNumber(name, "%", scan.section, *found.span("number")))
-    scan.at = found.end()
+    name = match["name"].decode().lower()
+    scan.numbers.append(NamedNumber(name, "%", scan.section, *match.span("number")))
+    scan.at = match.end()
     return True
 
 
 def take_slashed_numbers(scan: LineScan) -> bool:
-    """Take numbers between slashes behind as many names: `train/val loss: 0.5/0.6`, `mIoU/allAcc 0.5/0.6`."""
-    found = numbers.SLASHED_NUMBERS.match(scan.text, scan.at, scan.end)
-    if found is None:
+    """Take numbers between slashes after as many names: `train/val loss: 0.5/0.6`, `mIoU/allAcc 0.5/0.6`."""
+    match = numbers.SLASHED_NUMBERS.match(scan.text, scan.at, scan.end)
+    if match is None:
         return False
-    heads = [head.strip() for head in found["heads"].decode().split("/")]
-    places = [*re.finditer(numbers.NUMBER, found["numbers"])]
-    name = (found["name"] or found["front"] or b"").decode("utf-8", "replace")
+    heads = [head.strip() for head in match["heads"].decode().split("/")]
+    elements = [*re.finditer(numbers.NUMBER, match["numbers"])]
+    name = (match["name"] or match["front"] or b"").decode("utf-8", "replace")
     phases = [*map(phase_of_word, heads)]
-    if len(heads) != len(places) or not (all(phases) or is_quality(name) or all(map(is_quality, heads))):
+    if len(heads) != len(elements) or not (all(phases) or is_quality(name) or all(map(is_quality, heads))):
         return False
-    for head, phase, place in zip(heads, phases, places, strict=True):
+    for head, phase, element in zip(heads, phases, elements, strict=True):
         full = (name or "metric") if phase else f"{head} {name}".strip()
-        begin = found.start("numbers") + place.start()
-        end = found.start("numbers") + place.end()
+        begin = match.start("numbers") + element.start()
+        end = match.start("numbers") + element.end()
         scan.numbers.append(NamedNumber(_canonical(full), "", phase or scan.section, begin, end))
     scan.strong += len(heads) * is_quality(name or heads[0])
-    scan.at = found.end()
+    scan.at = match.end()
     return True
 
 
 def take_listed_numbers(scan: LineScan) -> bool:
     """Take names, a phase among them, and then their numbers: `val, round, loss => 3, 0.5`."""
-    found = numbers.LISTED_NUMBERS.match(scan.text, scan.at, scan.end)
-    if found is None:
+    match = numbers.LISTED_NUMBERS.match(scan.text, scan.at, scan.end)
+    if match is None:
         return False
-    heads = [head.strip() for head in found["heads"].decode().split(",")]
-    places = [*numbers.ELEMENT.finditer(scan.text, *found.span("numbers"))]
-    phase = phase_of_word(heads[0]) if len(heads) == len(places) + 1 else None
+    heads = [head.strip() for head in match["heads"].decode().split(",")]
+    elements = [*numbers.ELEMENT.finditer(scan.text, *match.span("numbers"))]
+    phase = phase_of_word(heads[0]) if len(heads) == len(elements) + 1 else None
     heads = heads[1:] if phase else heads
-    if len(heads) != len(places):
+    if len(heads) != len(elements):
         return False
     if phase:
         scan.enter_phase(phase)
     is_sentence = any(is_stop_word(word) for head in heads for word in head.split())
     if not (is_sentence or scan.words or scan.early_words):
-        for head, place in zip(heads, places, strict=True):
-            _add_listed(scan, head, place)
-    scan.at = found.end()
+        for head, element in zip(heads, elements, strict=True):
+            _add_listed(scan, head, element)
+    scan.at = match.end()
     return True
 
 
-def _add_listed(scan: LineScan, head: str, place: re.Match[bytes]) -> None:
-    """Add a number of a list if its name is that of a position or a measure."""
+def _add_listed(scan: LineScan, head: str, element: re.Match[bytes]) -> None:
+    """Add a number of a list if its name is a position or a measure."""
     kind = _LISTED_POSITIONS.get(head.lower())
-    if kind and place["number"].isdigit():
-        scan.positions.append(Position(kind, place.span("number"), place.end()))
+    if kind and element["number"].isdigit():
+        scan.positions.append(Position(kind, element.span("number"), element.end()))
     elif is_measure(head) or is_timer(head):
-        add_number(scan, head, place, is_signed=True)
+        add_number(scan, head, element, is_signed=True)
     else:
         scan.excluded += 1
 
 
 def take_bare_pair(scan: LineScan) -> bool:
-    """Take a quality and its number without a sign between, behind a position: `loss_2.912`."""
+    """Take a quality and its number without a sign between, after a position: `loss_2.912`."""
     for pattern, others in _BARE_PAIRS if scan.positions else ():
-        found = pattern.match(scan.text, scan.at, scan.end)
-        name = found["name"].decode("utf-8", "replace") if found else ""
+        match = pattern.match(scan.text, scan.at, scan.end)
+        name = match["name"].decode("utf-8", "replace") if match else ""
         is_beside_bar = scan.is_bar and pattern is numbers.DASHED_PAIR
         is_further = pattern is numbers.PIPED_PAIR and scan.numbers
-        if found and not is_further and (is_quality(name) or name in others or is_beside_bar):
-            add_number(scan, name, found, is_signed=True)
+        if match and not is_further and (is_quality(name) or name in others or is_beside_bar):
+            add_number(scan, name, match, is_signed=True)
             return True
     return False
 
@@ -146,58 +146,58 @@ _BARE_PAIRS = (
 
 def take_pair(scan: LineScan) -> bool:
     """Take a name and its number: `loss: 0.5`."""
-    found = numbers.PAIR.match(scan.text, scan.at, scan.end)
-    if found is None or _take_step_and_number(scan, found):
-        return found is not None
-    raw = (found["quoted"] or found["name"]).decode("utf-8", "replace")
-    is_counted = _COUNTED.search(found[0]) is not None and not ENDS_IN_POSITION.search(raw)
-    if not found["sign"] and (raw == "best" or is_counted):  # `78.1 %, best 79.2 %`, `edge path 1 / 1`
-        scan.excluded, scan.at = scan.excluded + 1, found.end()
+    match = numbers.PAIR.match(scan.text, scan.at, scan.end)
+    if match is None or _take_step_and_number(scan, match):
+        return match is not None
+    raw = (match["quoted"] or match["name"]).decode("utf-8", "replace")
+    is_counted = _COUNTED.search(match[0]) is not None and not ENDS_IN_POSITION.search(raw)
+    if not match["sign"] and (raw == "best" or is_counted):  # `78.1 %, best 79.2 %`, `edge path 1 / 1`
+        scan.excluded, scan.at = scan.excluded + 1, match.end()
         return True
-    is_signed = bool(found["sign"] or found["quoted"] or found["is"])
-    if _is_no_pair(scan, raw, found) or not (is_signed or _is_name_without_sign(raw)):
+    is_signed = bool(match["sign"] or match["quoted"] or match["is"])
+    if _is_no_pair(scan, raw, match) or not (is_signed or _is_name_without_sign(raw)):
         return False
-    scan.assigned += found["sign"] == b"="
-    add_number(scan, raw if is_signed else _headed(scan, raw), found, is_signed=is_signed)
+    scan.assigned += match["sign"] == b"="
+    add_number(scan, raw if is_signed else _headed(scan, raw), match, is_signed=is_signed)
     return True
 
 
 def _headed(scan: LineScan, name: str) -> str:
-    """The name, with the quality of which several letters are behind it: `MAE e 0.11  f 0.21`."""
+    """The name, with the quality that precedes single letters: `MAE f` in `MAE e 0.11  f 0.21`."""
     head, _, letter = name.rpartition(" ")
     if len(letter) == 1 and head and " " not in head and is_quality(head):
         scan.head = head
     return f"{scan.head} {name}" if len(name) == 1 and scan.head else name
 
 
-def _is_no_pair(scan: LineScan, name: str, found: re.Match[bytes]) -> bool:
+def _is_no_pair(scan: LineScan, name: str, match: re.Match[bytes]) -> bool:
     """Whether a sentence, a share of progress, a list or a position begins here."""
-    is_sentence = found["is"] and not _states_measure(scan, name, found.end())
-    if is_sentence or _is_share(scan, name, found):
+    is_sentence = match["is"] and not _states_measure(scan, name, match.end())
+    if is_sentence or _is_share(scan, name, match):
         return True
     # `Batch 2.736 (7.783)`, `fps step: 96241`
-    is_timed = b"." in found["number"] and name.lower() in _TIMED_POSITIONS
-    is_of_epoch = b"." in found["number"] and is_quality(name) and _OVER_EPOCH.search(name)
-    is_measured = is_timed or is_of_epoch or (found["sign"] and (is_rate(name) or " per " in name))
+    is_timed = b"." in match["number"] and name.lower() in _TIMED_POSITIONS
+    is_of_epoch = b"." in match["number"] and is_quality(name) and _OVER_EPOCH.search(name)
+    is_measured = is_timed or is_of_epoch or (match["sign"] and (is_rate(name) or " per " in name))
     is_position = ENDS_IN_POSITION.search(name) and not is_measured
-    is_vector = found["wrap"] == b"[" and _MORE_ELEMENTS.match(scan.text, found.end("number"))
-    is_list = (is_vector and not is_measure(name)) or _MORE_NUMBERS.match(scan.text, found.end(), scan.end)
+    is_vector = match["wrap"] == b"[" and _MORE_ELEMENTS.match(scan.text, match.end("number"))
+    is_list = (is_vector and not is_measure(name)) or _MORE_NUMBERS.match(scan.text, match.end(), scan.end)
     return bool(is_position or is_list)
 
 
-def _is_share(scan: LineScan, name: str, found: re.Match[bytes]) -> bool:
+def _is_share(scan: LineScan, name: str, match: re.Match[bytes]) -> bool:
     """Whether the number is a share of progress: `Finished [100%]:`, `Train 89/110 (81%)`."""
-    if found["unit"] == b"%" and found["wrap"] == b"[" and not found["sign"]:
+    if match["unit"] == b"%" and match["wrap"] == b"[" and not match["sign"]:
         return True
     if is_quality(name):
         return False
-    is_count = b"/" in (found["wrap"] or b"") and "correct" not in name.lower()
-    is_bar = found["unit"] == b"%" and _COUNT_OF_BAR.match(scan.text, found.end("unit"), scan.end)
+    is_count = b"/" in (match["wrap"] or b"") and "correct" not in name.lower()
+    is_bar = match["unit"] == b"%" and _COUNT_OF_BAR.match(scan.text, match.end("unit"), scan.end)
     return is_count or bool(is_bar)
 
 
 def _states_measure(scan: LineScan, name: str, end: int) -> bool:
-    """Whether what a name `is` is no part of a sentence: `epoch: 1 step: 7, loss is 0.5`."""
+    """Whether a name and `is` state a measure, unlike a sentence: `epoch: 1 step: 7, loss is 0.5`."""
     is_first, lower = scan.at == scan.begin, name.lower()
     is_last = _TIME_LEFT.fullmatch(scan.text, end) is not None
     if is_first and (is_last or lower.startswith("average")):
@@ -212,16 +212,16 @@ def _states_measure(scan: LineScan, name: str, end: int) -> bool:
     return is_measure(name) and (is_after or is_joined)
 
 
-def _take_step_and_number(scan: LineScan, found: re.Match[bytes]) -> bool:
+def _take_step_and_number(scan: LineScan, match: re.Match[bytes]) -> bool:
     """Take `Train loss 100 24.01`: a phase, a name, a step and a number."""
-    if scan.positions or scan.numbers or found["sign"] or not found["number"].isdigit():
+    if scan.positions or scan.numbers or match["sign"] or not match["number"].isdigit():
         return False
-    name = (found["name"] or b"").decode("utf-8", "replace")
+    name = (match["name"] or b"").decode("utf-8", "replace")
     phase, base = split_phase(name)
-    number = numbers.NUMBER_ALONE.match(scan.text, found.end("number"), scan.end)
+    number = numbers.NUMBER_ALONE.match(scan.text, match.end("number"), scan.end)
     if not number or b"." not in number["number"] or phase is None or not is_quality(base):
         return False
-    scan.positions.append(Position("step", found.span("number"), found.end("number")))
+    scan.positions.append(Position("step", match.span("number"), match.end("number")))
     add_number(scan, name, number, is_signed=True)
     return True
 
@@ -240,10 +240,10 @@ def _is_name_without_sign(name: str) -> bool:
     return len(words) == 1 or is_measure(last) or is_timer(last) or name.lower() in _NAMES_WITHOUT_SIGN
 
 
-def add_number(scan: LineScan, raw: str, found: re.Match[bytes], *, is_signed: bool) -> None:
-    """Add the number that a pattern has found behind a name."""
-    number, span, scan.at = found["number"], found.span("number"), found.end()
-    unit = (found.groupdict().get("unit") or b"").decode("utf-8", "replace")
+def add_number(scan: LineScan, raw: str, match: re.Match[bytes], *, is_signed: bool) -> None:
+    """Add the number of a match under a name; classify it as a metric, the rank or excluded."""
+    number, span, scan.at = match["number"], match.span("number"), match.end()
+    unit = (match.groupdict().get("unit") or b"").decode("utf-8", "replace")
     if raw.lower() == "rank" and number.isdigit():
         scan.rank = span
         return
@@ -253,31 +253,31 @@ def add_number(scan: LineScan, raw: str, found: re.Match[bytes], *, is_signed: b
     if _is_no_metric(scan, raw, number, unit):
         scan.excluded += 1
         return
-    phase, name, unit = _named(scan, raw, found, unit)
+    phase, name, unit = _named(scan, raw, match, unit)
     is_first = not scan.positions and not scan.numbers
     scan.numbers.append(NamedNumber(name, unit, phase or scan.section, *span))
     if is_first and phase and " " in raw:
         scan.phase = phase  # `val Loss: 0.5 Acc: 0.9`
     is_assigned = scan.text[span[0] - 1 : span[0]] == b"="
     is_whole = number.isdigit() and not unit
-    told = name if phase_of_word(raw) else raw
-    scan.strong += _is_strong(told, is_whole=is_whole, is_assigned=is_assigned, is_signed=is_signed)
+    strong_name = name if phase_of_word(raw) else raw
+    scan.strong += _is_strong(strong_name, is_whole=is_whole, is_assigned=is_assigned, is_signed=is_signed)
 
 
-def _named(scan: LineScan, raw: str, found: re.Match[bytes], unit: str) -> tuple[str | None, str, str]:
-    """The phase of a number behind a name, as far as that is told, its metric's name and its unit."""
+def _named(scan: LineScan, raw: str, match: re.Match[bytes], unit: str) -> tuple[str | None, str, str]:
+    """The phase (None if the line has none), the metric's name and the unit of a number."""
     phase, base = _phase_and_name(scan, raw)
-    if phase is None and scan.numbers and _IN_PARENTHESES.search(scan.text, scan.begin, found.start()):
+    if phase is None and scan.numbers and _IN_PARENTHESES.search(scan.text, scan.begin, match.start()):
         phase = scan.numbers[-1].phase  # `val: 0.25 (acc 0.5)`
     name, unit = _name_and_unit(scan.group + base, base, unit)
-    is_own = phase == TRAIN and name == base != "metric" and phase_of_word(raw) is None
-    if is_own or has_inner_phase(raw):
+    names_training = phase == TRAIN and name == base != "metric" and phase_of_word(raw) is None
+    if names_training or has_inner_phase(raw):
         name = raw
     return phase, _canonical(name), unit
 
 
 def _is_no_metric(scan: LineScan, raw: str, number: bytes, unit: str) -> bool:
-    """Whether a number is a setting, may be a decimal comma's, counts phases, or is a time called a cost."""
+    """Whether a number is a setting, may have a decimal comma, counts phases, or is a time called a cost."""
     is_fraction = b"." in number and raw.lower() in _TIMED_POSITIONS
     full = scan.group + raw if is_quality(scan.group) else raw  # `losses: [total: 0.5]`
     phase, base = split_phase(raw)
@@ -314,7 +314,7 @@ def _name_and_unit(name: str, base: str, unit: str) -> tuple[str, str]:
 
 
 def _phase_and_name(scan: LineScan, raw: str) -> tuple[str | None, str]:
-    """The phase of a number, its own or that of the one before it, and its name without the phase."""
+    """The phase of a number, from its name or the number before it, and its name without the phase."""
     phase, base = split_phase(raw)
     if word := phase_of_word(raw):  # `loss train: 1.2, val: 1.3`; some print only the phases of their metric
         scan.last_base = scan.last_base or "metric"
@@ -332,21 +332,21 @@ def _canonical(name: str) -> str:
 
 
 def take_rate(scan: LineScan) -> bool:
-    """Take a number that only has a unit; it is named for it."""
-    found = numbers.RATE.match(scan.text, scan.at, scan.end)
-    if found is None:
+    """Take a number that has only a unit, which names it."""
+    match = numbers.RATE.match(scan.text, scan.at, scan.end)
+    if match is None:
         return False
-    scan.at = found.end()
-    unit = found["unit"].decode("utf-8", "replace")
+    scan.at = match.end()
+    unit = match["unit"].decode("utf-8", "replace")
     rate = unit.rpartition(" ")[2]
     if not scan.is_bar and (_IS_RATE.fullmatch(rate) or _DURATIONS.fullmatch(unit)):
         name, unit = _rate(unit) or (rate, unit)
-        scan.numbers.append(NamedNumber(name, unit, scan.section, *found.span("number")))
+        scan.numbers.append(NamedNumber(name, unit, scan.section, *match.span("number")))
     return True
 
 
 def _rate(text: str) -> tuple[str, str] | None:
-    """The name and unit of a rate in images or samples, which has one name however it is spelled."""
+    """The uniform name and unit of a rate in images or samples, in any spelling; None for other texts."""
     items = text.lower().partition("/")[0]
     if items not in _RATES or not _IS_RATE.fullmatch(text):
         return None

@@ -12,13 +12,14 @@ from batchai_magics.metrics.grammar.position_grammar import Position
 Span = tuple[int, int]
 
 BRANCH = b"\xe2\x94\x80\xe2\x94\x80 "
-"""What every line of a printed tree has."""
+"""Every line of a printed tree contains this."""
 
 
 class NamedNumber(NamedTuple):
-    """A number on a line: its metric's name and unit, its phase (None: that of the line), and its span.
+    """A number on a line: its metric's name and unit, its phase (None: the line's), and its span.
 
-    `is_full`: the name is that of the record, as a format gives it; `divisor` turns the number into its unit.
+    `is_full`: a format gives the name of the record, so that it gets no phase. Divided by `divisor`, the
+    number is in its unit.
     """
 
     name: str
@@ -46,18 +47,17 @@ class LineKind(Enum):
 
 
 class ParsedLine(NamedTuple):
-    """What the grammar reads on one line; spans are positions in it.
+    """What the grammar reads on one line; spans are in its text.
 
-    `is_bar`: a progress bar, which is drawn again and again. `is_plain`: nothing is before the numbers of a
-    loose line but a phase, so that it is read wherever a position is known. `is_dict`: a printed dict.
-    `is_result`: a loose line that states results and nothing else, so that it needs no position. `is_whole`:
-    all numbers have digits only. `is_assigned`: all stand behind a `=`, as
-    in no YAML. `is_list`: a heading that looks like the lines of names and numbers below
-    it. `is_wrapped`: the rest of the line above, far to the right. `is_opening`: the heading of a phase that
-    may open a group of settings, as in YAML. `seconds` is a time since 1970 or a date, `total` how far the
-    steps go, `names` are digits of names. `has_last`: some of the numbers count only where the step is the
-    total. `is_self_terminating`: no longer line begins like this one. `has_fixed_width`: its numbers have as
-    many decimals on all lines.
+    `is_bar`: a progress bar, which is redrawn. `is_plain`: the numbers of a loose line follow nothing but a
+    phase, so that any known position applies. `is_dict`: a printed dict. `is_result`: a loose line of
+    results only, which needs no position. `is_member`: it belongs to a block below a position. `is_whole`:
+    all numbers are whole. `is_assigned`: all follow a `=`, as in no YAML. `is_list`: a heading in the form of
+    the lines of names and numbers below it. `is_wrapped`: the rest of the line above, far to the right.
+    `is_opening`: the heading of a phase that may open a group of settings, as in YAML. `seconds` is a time
+    since 1970 or a date, `total` the total of the steps, `names` are digits of names. `has_last`: some
+    numbers count only if the step equals the total. `is_self_terminating`: no longer line begins like this
+    one. `has_fixed_width`: its numbers have the same number of decimals on all lines.
     """
 
     kind: LineKind
@@ -87,7 +87,7 @@ class ParsedLine(NamedTuple):
 
 @dataclass
 class LineScan:
-    """The state of reading one message."""
+    """The state of scanning one message; `at` is the next character."""
 
     text: bytes
     end: int
@@ -100,20 +100,20 @@ class LineScan:
     section: str | None = None
     positions: list[Position] = field(default_factory=list)
     numbers: list[NamedNumber] = field(default_factory=list)
-    assigned: int = 0  # numbers behind a `=`
+    assigned: int = 0  # numbers after a `=`
     excluded: int = 0  # numbers that are no metrics
     strong: int = 0  # numbers that alone make the line a step line
-    early_words: int = 0  # words before the position that nothing explains
-    stray_words: int = 0  # and behind it, within a sentence
-    lone_words: int = 0  # and behind it, between separators
+    early_words: int = 0  # unexplained words before the position
+    stray_words: int = 0  # and after it, within a sentence
+    lone_words: int = 0  # and after it, between separators
     is_bar: bool = False
     is_labelled: bool = False  # the bar
     rank: Span | None = None
     last_base: str = ""
-    last_phase: str | None = None  # of a name such as `val loss`, and of the qualities behind it
+    last_phase: str | None = None  # of a name such as `val loss`, and of the qualities after it
 
     def enter_phase(self, phase: str) -> None:
-        """Let the numbers from here on be of a phase; behind others, only these are."""
+        """Set the phase of the numbers from here on, or of the whole line before its first number."""
         if self.numbers:
             self.section = phase
         else:
@@ -122,11 +122,11 @@ class LineScan:
     @property
     def qualities(self) -> list[NamedNumber]:
         """The numbers that say how well a model does."""
-        return [each for each in self.numbers if is_quality(each.name)]
+        return [number for number in self.numbers if is_quality(number.name)]
 
     @property
     def words(self) -> int:
-        """The words behind the position that nothing explains."""
+        """The unexplained words after the position."""
         return self.stray_words + self.lone_words
 
     def digits_of(self, number: NamedNumber) -> bytes:

@@ -1,6 +1,6 @@
-"""Lines as the grammar reads them: words of other languages, wrapped values and decimal commas replaced.
+"""Normalizes lines for the grammar: replaces words of other languages, wrapped values and decimal commas.
 
-A plain line is as long as the line, and each of its numbers stands where it was printed.
+A plain line is as long as the original, with each number at the same position.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _english(table: Mapping[str, str]) -> dict[str, str]:
 
 
 def _any_of(words: Mapping[str, str]) -> str:
-    """An expression for any of these words; those of alphabets stand apart from other letters."""
+    """An expression for any of these words; those of alphabets need a border to other letters."""
     order = sorted(words, key=len, reverse=True)
     of_letters = "|".join(word for word in order if word < _FIRST_OF_CJK)
     others = "|".join(word for word in order if word >= _FIRST_OF_CJK)
@@ -144,7 +144,7 @@ COUNTERS: tuple[str, ...] = (*_COUNTER_OF, "第")
 
 
 def plain_line(text: bytes) -> bytes:
-    """The line with what the grammar knows for what it says."""
+    """The line in the words and forms that the grammar knows."""
     if text.startswith(_MARK):
         text = b"   " + text[3:]
     if text[:1] == b"\xe2":
@@ -155,9 +155,9 @@ def plain_line(text: bytes) -> bytes:
     if text.count(b"]:") + text.count(b"] =") > 1:
         text = _BRACKETED.sub(rb" \1 ", text)  # `[epoch]: 199, [loss]: 4.99`
     if text.startswith(b"('") and text.endswith(b")"):
-        text = _TUPLE_NAME.sub(lambda found: (found[1] + b":").rjust(len(found[0])), text)
+        text = _TUPLE_NAME.sub(lambda match: (match[1] + b":").rjust(len(match[0])), text)
     if b"," in text and has_decimal_commas(text):
-        text = _COMMA.sub(lambda found: found[0].replace(b",", b"."), text)
+        text = _COMMA.sub(lambda match: match[0].replace(b",", b"."), text)
     if text.isascii() and not _GERMAN.search(text):
         return text
     line = text.decode("utf-8", "surrogateescape")
@@ -167,7 +167,7 @@ def plain_line(text: bytes) -> bytes:
 
 
 def has_decimal_commas(text: bytes) -> bool:
-    """Whether the commas of a line can only be decimal: `loss: 0,5321`; its other numbers agree with that."""
+    """Whether the commas of a line can only be decimal: `loss: 0,5321`, and no number has a point."""
     if _POINT.search(text) or _LIST.search(text):
         return False
     return any(
@@ -177,61 +177,61 @@ def has_decimal_commas(text: bytes) -> bool:
 
 
 def is_undecided(text: bytes) -> bool:
-    """Whether a line has a loss whose comma may be that of thousands or the decimal one: `loss: 2,684`."""
+    """Whether a line has a loss whose comma may separate thousands or decimals: `loss: 2,684`."""
     return b"," in text and not _POINT.search(text) and _UNDECIDED.search(text) is not None
 
 
-def _unwrapped(found: re.Match[bytes]) -> bytes:
-    begin, end = (place - found.start() for place in found.span("number"))
-    bracket = found.groupdict().get("open") or b""
-    return b" " * (begin - len(bracket)) + bracket + found["number"] + b" " * (len(found[0]) - end)
+def _unwrapped(match: re.Match[bytes]) -> bytes:
+    begin, end = (position - match.start() for position in match.span("number"))
+    bracket = match.groupdict().get("open") or b""
+    return b" " * (begin - len(bracket)) + bracket + match["number"] + b" " * (len(match[0]) - end)
 
 
-def _blank(found: re.Match[bytes]) -> bytes:
-    return b" " * len(found[0])
+def _blank(match: re.Match[bytes]) -> bytes:
+    return b" " * len(match[0])
 
 
 _FORMS: tuple[tuple[tuple[bytes, ...], re.Pattern[bytes], Callable[[re.Match[bytes]], bytes]], ...] = (
     ((b"(",), _WRAPPED, _unwrapped),
     ((b"(",), _EAGER, _unwrapped),
     ((b"None",), _NONE, _blank),
-    ((b"> ",), _ARROW, lambda found: b"= ".rjust(len(found[0]))),
+    ((b"> ",), _ARROW, lambda match: b"= ".rjust(len(match[0]))),
     ((b" over ", b"st ", b"previous "), _WINDOW, _blank),
-    ((b" - ",), _DASHED_PAIRS, lambda found: _DASHED.sub(b" = ", found[0])),
-    ((b"D+", b"D-"), _FORTRAN, lambda found: found[1] + b"e"),
+    ((b" - ",), _DASHED_PAIRS, lambda match: _DASHED.sub(b" = ", match[0])),
+    ((b"D+", b"D-"), _FORTRAN, lambda match: match[1] + b"e"),
 )
-"""Texts, one of which a line must have, a form, and what it is replaced by."""
+"""Texts of which a line must have one, a form, and its replacement."""
 
 
-def _fitted(english: Callable[[re.Match[str]], str], found: re.Match[str]) -> str:
-    """The English words in as many bytes as the printed ones; these if they are too short."""
-    words = english(found)
-    size = len(found[0].encode("utf-8", "surrogateescape")) - len(words.encode())
-    return found[0] if size < 0 else " " * size + words
+def _fitted(english: Callable[[re.Match[str]], str], match: re.Match[str]) -> str:
+    """The English words, padded to the bytes of the printed ones; the latter if they are shorter."""
+    words = english(match)
+    size = len(match[0].encode("utf-8", "surrogateescape")) - len(words.encode())
+    return match[0] if size < 0 else " " * size + words
 
 
-def _name(found: re.Match[str]) -> str:
-    metric = _METRIC_OF[found["metric"].lower()]
-    phase = (found["phase"] or found["of"] or "").lower()
+def _name(match: re.Match[str]) -> str:
+    metric = _METRIC_OF[match["metric"].lower()]
+    phase = (match["phase"] or match["of"] or "").lower()
     named = f"{_PHASE_OF.get(phase) or _ENGLISH_PHASES[phase]}_{metric}" if phase else metric
-    return f"avg_{named}" if found["mean"] else named
+    return f"avg_{named}" if match["mean"] else named
 
 
-def _ordinal(found: re.Match[str]) -> str:
-    word = "it" if found["noun"].endswith(("步", "ステップ")) else "ep"
-    return f"{word} {found['count']}" + " " * len(found["noun"].encode())
+def _ordinal(match: re.Match[str]) -> str:
+    word = "it" if match["noun"].endswith(("步", "ステップ")) else "ep"
+    return f"{word} {match['count']}" + " " * len(match["noun"].encode())
 
 
 _REPLACEMENTS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
-    (_TAG, lambda found: f"[{_PHASE_OF[found['phase'].lower()]}]"),
-    (_SIGN, lambda found: _SIGNS[found[0]]),
-    (_EMOJI, lambda found: ""),
-    (_GREEK, lambda found: ""),
-    (_ARROW_IN_FRONT, lambda found: ""),
+    (_TAG, lambda match: f"[{_PHASE_OF[match['phase'].lower()]}]"),
+    (_SIGN, lambda match: _SIGNS[match[0]]),
+    (_EMOJI, lambda match: ""),
+    (_GREEK, lambda match: ""),
+    (_ARROW_IN_FRONT, lambda match: ""),
     (_ORDINAL, _ordinal),
     (_NAME, _name),
-    (_PHASED_ENGLISH, lambda found: f"{_PHASE_OF[found['phase'].lower()]}_{found['metric'].lower()}"),
-    (_COUNTER, lambda found: _COUNTER_OF[found["word"].lower()]),
+    (_PHASED_ENGLISH, lambda match: f"{_PHASE_OF[match['phase'].lower()]}_{match['metric'].lower()}"),
+    (_COUNTER, lambda match: _COUNTER_OF[match["word"].lower()]),
 )
 _ASCII = [word for word in (*_PHASE_OF, *_METRIC_OF, *_COUNTER_OF) if word.isascii()]
 _GERMAN = re.compile(rb"(?i)\b(?:" + "|".join(_ASCII).encode() + rb")\b")

@@ -61,7 +61,7 @@ COUNTER = re.compile(
     + rb"(?(open)(?:(?<=\d)[ ][a-z]{3,12}(?=\])|[ ][A-Za-z]{2,12}:[ ]\d{1,9}[ ]\([^()\n]{1,8}\)(?=\])|))"
     + rb"[ \t]*(?(open)[\])]|)(?:[ \t]+batches)?(?:(?<=\])(?=\d)|(?![\w%]|\.\d|:\d|-\d))"
 )
-"""What may follow an epoch: the counter within it. A bare number needs brackets or a total."""
+"""The counter within an epoch, right after it. A bare number needs brackets or a total."""
 
 _WORD_PAIR = re.compile(
     rb"(?i:epoch[ ]?/[ ]?(?:iter(?:ation)?|step|batch))[ ]?[:=][ ]?"
@@ -132,7 +132,7 @@ _GAP = re.compile(rb"[ \t,;|:/\[\]-]*")
 
 
 class Position(NamedTuple):
-    """A count and what it counts: `kind` is `epoch` or `step`, `noun` the word for it, which may be empty."""
+    """A count and what it counts: `kind` is `epoch` or `step`, `noun` the printed word or empty."""
 
     kind: str
     span: tuple[int, int]
@@ -151,18 +151,18 @@ _FINENESS = (
 
 
 def line_start(text: bytes, at: int) -> list[Position]:
-    """The positions at the start of a message that no word names."""
+    """The positions without a word at the start of a message."""
     for pattern in _LINE_STARTS if _ANY_START.match(text, at) else ():
-        found = pattern.match(text, at)
-        if found:
-            groups = found.groupdict()
+        match = pattern.match(text, at)
+        if match:
+            groups = match.groupdict()
             phase = (groups.get("phase") or b"").decode()
             if phase.lower() == "test" and groups.get("step"):
                 phase = "val"  # the loop over the validation set in PyTorch's ImageNet programs
             fineness = 4 if groups.get("total") else 2  # finer than an episode
-            total = next((found.span(name) for name in ("total", "of") if groups.get(name)), None)
+            total = next((match.span(name) for name in ("total", "of") if groups.get(name)), None)
             return [
-                Position(kind, found.span(kind), found.end(), fineness, phase, of_kind)
+                Position(kind, match.span(kind), match.end(), fineness, phase, of_kind)
                 for kind, of_kind in (("epoch", None), ("step", total))
                 if groups.get(kind)
             ]
@@ -170,18 +170,18 @@ def line_start(text: bytes, at: int) -> list[Position]:
 
 
 def word_pair(text: bytes, at: int) -> list[Position]:
-    """The epoch and the step that start here in `epoch/iter: 49/12899`."""
-    found = _WORD_PAIR.match(text, at)
-    return [Position(kind, found.span(kind), found.end()) for kind in ("epoch", "step")] if found else []
+    """The epoch and the step at `at` in the form `epoch/iter: 49/12899`; empty without them."""
+    match = _WORD_PAIR.match(text, at)
+    return [Position(kind, match.span(kind), match.end()) for kind in ("epoch", "step")] if match else []
 
 
 def word_position(text: bytes, at: int) -> Position | None:
-    """The position that starts with a word here."""
-    found = WORD_POSITION.match(text, at)
-    if found is None:
+    """The position at `at` that starts with a word; None without one."""
+    match = WORD_POSITION.match(text, at)
+    if match is None:
         return None
-    kind = "epoch" if found["epoch"] else "step"
-    number = found["number"]
+    kind = "epoch" if match["epoch"] else "step"
+    number = match["number"]
     is_rounded = number[-1:] in b"kKM"
     is_exponent = b"e+" in number
     is_whole = is_rounded or is_exponent or (b"." not in number and b"e" not in number.lower())
@@ -189,15 +189,15 @@ def word_position(text: bytes, at: int) -> Position | None:
         return None
     if kind == "step" and not is_whole and number.rstrip(b"0")[-1:] != b".":
         return None
-    word = (found["step"] or found["epoch"]).lower()
+    word = (match["step"] or match["epoch"]).lower()
     fineness = next((rank for part, rank in _FINENESS if part in word), 1)
-    phase = (found["phase"] or b"").decode()
-    noun = kind if found["epoch"] else word.decode()
-    return Position(kind, found.span("number"), found.end(), fineness, phase, _total(found), noun)
+    phase = (match["phase"] or b"").decode()
+    noun = kind if match["epoch"] else word.decode()
+    return Position(kind, match.span("number"), match.end(), fineness, phase, _total(match), noun)
 
 
 def is_count(text: bytes) -> bool:
-    """Whether a total is a number: of a bar without an end it is `Unknown`."""
+    """Whether a total is a number; a bar of unknown length has `Unknown`."""
     return re.fullmatch(_COUNT, text) is not None
 
 
@@ -205,7 +205,7 @@ _MOST_STEPS = 1e18  # of a number with an exponent, which may be larger than any
 
 
 def count(text: bytes) -> int:
-    """A step as printed, which may be rounded: `12.5K` is 12,500."""
+    """Parse a step, which may be rounded: `12.5K` is 12,500."""
     try:
         return int(text)
     except ValueError:
@@ -216,7 +216,7 @@ def count(text: bytes) -> int:
 
 
 def step_of(text: bytes) -> int | None:
-    """The step at the start of a message, also behind its epoch."""
+    """The step at the start of a message or after its epoch; None without one."""
     at = 0
     while position := word_position(text, at):
         if position.kind == "step":
@@ -227,12 +227,12 @@ def step_of(text: bytes) -> int | None:
 
 
 def counter_at(text: bytes, at: int) -> Position | None:
-    """The counter within an epoch that starts here."""
-    found = COUNTER.match(text, at)
-    if found is None or not (found["open"] or found["total"]):
+    """The counter within an epoch at `at`; None without one."""
+    match = COUNTER.match(text, at)
+    if match is None or not (match["open"] or match["total"]):
         return None
-    return Position("step", found.span("number"), found.end(), 2, "", _total(found))
+    return Position("step", match.span("number"), match.end(), 2, "", _total(match))
 
 
-def _total(found: re.Match[bytes]) -> tuple[int, int] | None:
-    return found.span("total") if found["total"] else None
+def _total(match: re.Match[bytes]) -> tuple[int, int] | None:
+    return match.span("total") if match["total"] else None

@@ -36,7 +36,7 @@ _POSITION = rb"(?i:(?:global_)?step|epoch|ep|iter|iteration|it|batch|update|epis
 
 
 def any_of(expressions: Iterable[bytes]) -> bytes:
-    """An expression for any of these, whose groups are not captured."""
+    """An expression for any of these, without capturing groups."""
     return rb"(?:" + re.sub(rb"\?P<\w+>", b"?:", rb"|".join(expressions)) + rb")"
 
 
@@ -49,7 +49,7 @@ COLLECTOR_PREFIXES = (
 """What collectors of logs put before lines, and before the labels of ranks."""
 
 RANK_LABEL = rb"[\[(<]" + _RANK_WORD + rb"[ _:=]{0,2}(?P<rank>\d{1,6})(?:/\d{1,6})?[\])>]:?"
-"""A label with a word for a rank, as of torchrun --tee, which can be nothing else."""
+"""A label with a word for a rank, as of torchrun --tee; certainly a rank."""
 
 HOST_LABELS = (
     rb"\[[A-Za-z][\w.-]*:(?P<rank>\d{1,6})/\d{1,6}\]:?",  # host:rank/size
@@ -116,11 +116,11 @@ _ELEMENTS = tuple(
 )
 _ANY_ELEMENT = re.compile(
     any_of(element.pattern for element in _ELEMENTS)
-)  # one search instead of one for each where there is none
+)  # so that one search suffices where none matches
 _BRACKET_LABEL = re.compile(LABEL_IN_BRACKETS + rb"(?::| |(?=[A-Z]))(?=[ \t]*\S)")
 _NUMBER_LABEL = re.compile(LABEL_WITH_COLON + rb" ")
 NUMBER_IN_FRONT = re.compile(rb" {0,3}(?:\[(?=\d{1,6}\])|(?=\d{1,6}:))(?P<rank>\d{1,6})[\]:] ")
-"""What `srun -l` and `mpiexec -l` put in front of a line, and some programs as its position."""
+"""A number in front, as printed by `srun -l` and `mpiexec -l`, or by some programs as a position."""
 _NAMED = re.compile(rb"(?P<name>[A-Za-z_][\w./-]*)\$?(?:(?::[\w<>.]+)*:\d+(?=[ \t])|\[\d+\]:(?=[ \t]))")
 _LOGGER = re.compile(
     rb"(?P<name>[A-Za-z_][\w./\\]*\.log(?=[ ]-[ ])|[A-Za-z_][\w.-]*(?=[ ]\d{4}-\d\d-\d\d[ T]\d)"
@@ -158,11 +158,11 @@ _ROW_SEPARATOR = re.compile(rb" ?(?:- )?")
 
 
 class Prefixes(NamedTuple):
-    """Where the message begins and ends, and what the prefixes before it tell.
+    """Where the message begins and ends, and what its prefixes contain.
 
-    `rank` is the span of the rank's digits, `label` that of a bare number in front, which is a rank or a
-    position. `has_origin`: a time, a level or a source was among the prefixes. `name_begin` is where the name
-    right before the message begins, a logger's or the message's own first word: `INFO: Model: resnet50`.
+    `rank` is the span of the rank's digits; `label` the span of a bare number in front, which is a rank or a
+    position. `has_origin`: the prefixes include a time, a level or a source. `name_begin` is where the name
+    right before the message begins, a logger's or the message's first word: `INFO: Model: resnet50`.
     """
 
     begin: int
@@ -176,68 +176,68 @@ class Prefixes(NamedTuple):
 
     @property
     def rank_or_label(self) -> tuple[int, int] | None:
-        """The span of the rank's digits, which a bare number in front is for want of another."""
+        """The span of the rank's digits; without a rank, of a bare number in front."""
         return self.rank or self.label
 
 
 def read_prefixes(text: bytes, *, are_labels_ranks: bool = False) -> Prefixes:
-    """Pass the prefixes of a line without its end; a number in front of it may be known to be a rank."""
+    """Read the prefixes of a line without its end; with `are_labels_ranks`, a number in front is a rank."""
     at, rank, label, label_begin, phase, has_origin, name_begin = 0, None, None, 0, None, False, None
     end = len(text.rstrip(b" \t\r"))
     if (b".py:" in text or b"[repeated " in text) and (tail := _TAIL.search(text)):
         end = tail.start()
-    if are_labels_ranks and (found := NUMBER_IN_FRONT.match(text)):
-        rank, at = found.span("rank"), found.end()
+    if are_labels_ranks and (match := NUMBER_IN_FRONT.match(text)):
+        rank, at = match.span("rank"), match.end()
     while at < end:
         decoration = _DECORATION.match(text, at)
         if decoration:
             at = decoration.end()
-        begin, found = at, _element_at(text, at)
-        if found is not None:
+        begin, match = at, _element_at(text, at)
+        if match is not None:
             name_begin = None
-            groups = found.groupdict()
+            groups = match.groupdict()
             if groups.get("rank"):
-                rank = found.span("rank")
+                rank = match.span("rank")
             else:
                 has_origin = True
                 rank, label = rank or label, None  # a position has no time or level behind it
-        elif label is None and (found := _BRACKET_LABEL.match(text, at) or _NUMBER_LABEL.match(text, at)):
-            label, label_begin, name_begin = found.span("rank"), at, None
+        elif label is None and (match := _BRACKET_LABEL.match(text, at) or _NUMBER_LABEL.match(text, at)):
+            label, label_begin, name_begin = match.span("rank"), at, None
         else:
-            found = _name_at(text, at, has_origin=has_origin)
-            if found is None:
+            match = _name_at(text, at, has_origin=has_origin)
+            if match is None:
                 break
-            name = found["name"].decode("utf-8", "replace")
+            name = match["name"].decode("utf-8", "replace")
             phase = phase_of_word(name.rpartition(": ")[2]) or phase  # `[phase: test]`
             has_origin, name_begin = True, begin
-        separator = _SEPARATOR.match(text, found.end())
-        at = separator.end() if separator else found.end()
+        separator = _SEPARATOR.match(text, match.end())
+        at = separator.end() if separator else match.end()
     return Prefixes(min(at, end), end, rank, label, label_begin, phase, has_origin, name_begin)
 
 
 def trained_end(text: bytes, begin: int) -> int | None:
-    """The end of the name of what is trained, right before a position: `resnet50 | epoch 3 | loss 0.5`."""
-    found = _TRAINED.match(text, begin)
-    if found is None:
+    """Where a model's name before a position ends: `resnet50 | epoch 3 | loss 0.5`; None without one."""
+    match = _TRAINED.match(text, begin)
+    if match is None:
         return None
-    words = [word.strip("|:,- ") for word in found["name"].decode("utf-8", "replace").lower().split()]
-    return None if any(map(_IS_EVENT.fullmatch, words)) else found.end()
+    words = [word.strip("|:,- ") for word in match["name"].decode("utf-8", "replace").lower().split()]
+    return None if any(map(_IS_EVENT.fullmatch, words)) else match.end()
 
 
 def row_begin(text: bytes) -> int:
-    """Where a row of a table begins, whose bars and blanks are its own, unlike those of other messages."""
+    """Where a row of a table begins; its bars and blanks belong to it, unlike those before messages."""
     return row_start(text)[0]
 
 
 def row_start(text: bytes) -> tuple[int, int | None]:
-    """Where a row of a table begins, and the rank that the prefixes before it tell."""
+    """Where a row of a table begins, and the rank in the prefixes before it, if any."""
     at, rank = 0, None
     if label := NUMBER_IN_FRONT.match(text):
         at, rank = label.end(), int(label["rank"])
-    while found := _element_at(text, at):
-        if rank is None and found.groupdict().get("rank"):  # the launcher's, not one that the program prints
-            rank = int(found["rank"])
-        at = found.end()
+    while match := _element_at(text, at):
+        if rank is None and match.groupdict().get("rank"):  # the launcher's, not one that the program prints
+            rank = int(match["rank"])
+        at = match.end()
         separator = _ROW_SEPARATOR.match(text, at)
         at = separator.end() if separator else at
     return at, rank
@@ -247,21 +247,21 @@ def _element_at(text: bytes, at: int) -> re.Match[bytes] | None:
     if not _ANY_ELEMENT.match(text, at):
         return None
     for element in _ELEMENTS:
-        found = element.match(text, at)
-        if found and found.end() > at:
-            return found
+        match = element.match(text, at)
+        if match and match.end() > at:
+            return match
     return None
 
 
 def _name_at(text: bytes, at: int, *, has_origin: bool) -> re.Match[bytes] | None:
-    """A logger, module or host name, which is neither a position nor the name of a number."""
+    """The match of a logger, module or host name that is neither a position nor the name of a number."""
     patterns = (_TAGGED, _NAMED, _LOGGER, _BEHAVIOR) if has_origin else (_TAGGED, _HOST, _CALLER)
     for pattern in patterns:
-        found = pattern.match(text, at)
-        if found is None or _OF_METRICS.fullmatch(found["name"]):
+        match = pattern.match(text, at)
+        if match is None or _OF_METRICS.fullmatch(match["name"]):
             continue
-        word = found["name"].decode("utf-8", "replace")
-        is_of_message = _POSITION_WORD.search(found["name"]) or is_measure(word) or is_timer(word)
+        word = match["name"].decode("utf-8", "replace")
+        is_of_message = _POSITION_WORD.search(match["name"]) or is_measure(word) or is_timer(word)
         if pattern is _TAGGED if phase_of_word(word) else not is_of_message:
-            return found
+            return match
     return None

@@ -1,4 +1,4 @@
-"""Reads lines of the table of programs: its samples are expressions for all lines like them."""
+"""Reads lines of the table of programs, whose samples become expressions."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class SampleExpression:
 
     @property
     def without_groups(self) -> str:
-        """The source of the expression, whose groups are not captured."""
+        """The source of the expression, without capturing groups."""
         return _GROUP_NAME.sub("?:", self.source)
 
     def _part(self, mark: re.Match[str]) -> str:
@@ -119,15 +119,15 @@ def source_of(row: ProgramLine | ProgramFact) -> str:
 
 
 class _Texts(NamedTuple):
-    """The texts of a match by their names, and where their digits stand."""
+    """The texts of a match by their names, and the spans of their digits."""
 
     by_name: Mapping[str, str]
     digits: Sequence[Span]
 
 
-def _texts_of(template: SampleExpression, found: re.Match[bytes]) -> _Texts:
-    spans = [(name, found.span(group)) for name, group in template.texts if found[group] is not None]
-    line = found.string
+def _texts_of(template: SampleExpression, match: re.Match[bytes]) -> _Texts:
+    spans = [(name, match.span(group)) for name, group in template.texts if match[group] is not None]
+    line = match.string
     digits = [
         run.span()
         for name, span in spans
@@ -154,45 +154,47 @@ class _Reader:
         """The same, without groups."""
         return self._template.without_groups
 
-    def read(self, found: re.Match[bytes]) -> ParsedLine | None:
-        """What a line gives; None for nothing."""
+    def read(self, match: re.Match[bytes]) -> ParsedLine | None:
+        """The reading of a line; None if it has nothing to read."""
         row = self._row
         if row.kind is None:
             return None
-        texts = _texts_of(self._template, found)
+        texts = _texts_of(self._template, match)
         if "json" in texts.by_name:
-            return self._object(found, texts)
-        places = {each.name: found.span(each.group) for each in self._template.numbers if found[each.group]}
+            return self._object(match, texts)
+        spans = {
+            number.name: match.span(number.group) for number in self._template.numbers if match[number.group]
+        }
         phase = row.phase or phase_of_word(texts.by_name.get("phase", ""))
-        total = places.get("total")
-        is_counted = total is not None and "step" in places and is_count(found.string[slice(*total)])
-        is_last = "step" not in places or (
-            total is not None and found.string[slice(*total)] == found.string[slice(*places["step"])]
+        total = spans.get("total")
+        is_counted = total is not None and "step" in spans and is_count(match.string[slice(*total)])
+        is_last = "step" not in spans or (
+            total is not None and match.string[slice(*total)] == match.string[slice(*spans["step"])]
         )
         numbers, digits = (
-            [*self._numbers(self._template, found, texts, phase, is_last=is_last)],
+            [*self._numbers(self._template, match, texts, phase, is_last=is_last)],
             [*texts.digits],
         )
-        if self._template.repeated and found["repeated"]:
+        if self._template.repeated and match["repeated"]:
             inner = self._template.repeated
-            for part in inner.expression.finditer(found.string, *found.span("repeated")):
-                own = _texts_of(inner, part)
-                both = _Texts({**texts.by_name, **own.by_name}, ())
-                numbers += self._numbers(inner, part, both, phase, is_last=is_last)
-                digits += own.digits
+            for part in inner.expression.finditer(match.string, *match.span("repeated")):
+                part_texts = _texts_of(inner, part)
+                all_texts = _Texts({**texts.by_name, **part_texts.by_name}, ())
+                numbers += self._numbers(inner, part, all_texts, phase, is_last=is_last)
+                digits += part_texts.digits
         return ParsedLine(
             row.kind,
-            places.get("step"),
-            places.get("epoch"),
-            places.get("rank"),
+            spans.get("step"),
+            spans.get("epoch"),
+            spans.get("rank"),
             tuple(numbers),
             phase,
             0,
             is_plain=True,
-            seconds=places.get("seconds"),
+            seconds=spans.get("seconds"),
             total=total if is_counted else None,
             names=tuple(digits),
-            has_last=is_counted and any(each.is_last for each in self._template.numbers),
+            has_last=is_counted and any(number.is_last for number in self._template.numbers),
             is_self_terminating=self._is_self_terminating,
             has_fixed_width=row.has_fixed_width,
         )
@@ -203,7 +205,7 @@ class _Reader:
         reading = object_reading(match.string, *span, name=texts.by_name.get("name"), is_tagged=True)
         if reading is None:
             return None
-        seconds = (match.span(n.group) for n in self._template.numbers if n.name == "seconds")
+        seconds = (match.span(number.group) for number in self._template.numbers if number.name == "seconds")
         return reading._replace(
             kind=self._row.kind or reading.kind, seconds=reading.seconds or next(seconds, None)
         )
@@ -211,30 +213,31 @@ class _Reader:
     def _numbers(
         self,
         template: SampleExpression,
-        found: re.Match[bytes],
+        match: re.Match[bytes],
         texts: _Texts,
         phase: str | None,
         *,
         is_last: bool,
     ) -> Iterator[NamedNumber]:
-        for each in template.numbers:
-            if each.name in _POSITIONS or found[each.group] is None or (each.is_last and not is_last):
+        for number in template.numbers:
+            is_left_out = number.name in _POSITIONS or (number.is_last and not is_last)
+            if is_left_out or match[number.group] is None:
                 continue
-            name, unit = self._named(each.name.format_map(texts.by_name), each.unit)
-            begin, end = found.span(each.group)
-            behind = _PRINTED_UNIT.match(found.string, end)
-            unit = unit or ("%" if found.string[end : end + 1] == b"%" else "")
+            name, unit = self._named(number.name.format_map(texts.by_name), number.unit)
+            begin, end = match.span(number.group)
+            behind = _PRINTED_UNIT.match(match.string, end)
+            unit = unit or ("%" if match.string[end : end + 1] == b"%" else "")
             divisor = _DIVISORS[behind["unit"].decode()] if behind and unit == "s" else 1.0
             if name:
                 full = NamedNumber(name, unit, phase_of(name), begin, end, is_full=True, divisor=divisor)
                 yield full._replace(name=name.lower(), phase=None, is_full=False) if phase else full
 
     def _named(self, name: str, unit: str) -> tuple[str, str]:
-        """The metric and the unit of a name as the sample gives it."""
+        """The metric and the unit of a name in the sample, as the row renames them."""
         for known, metric in self._row.names.items():
-            if found := re.fullmatch(known, name):
-                told = _UNIT.fullmatch(found.expand(metric))
-                return (told["name"], told["unit"] or "") if told else (name, unit)
+            if match := re.fullmatch(known, name):
+                renamed = _UNIT.fullmatch(match.expand(metric))
+                return (renamed["name"], renamed["unit"] or "") if renamed else (name, unit)
         return name, unit
 
 
@@ -243,16 +246,16 @@ _PRINTED_UNIT = re.compile(rb"[ ]?(?P<unit>[mu]?s)\b")
 
 @cache
 def _readers() -> tuple[tuple[_Reader, ...], re.Pattern[bytes]]:
-    """Those of all rows, and an expression for all their lines: one search where none fits."""
+    """The readers of all rows, and an expression for all their lines: one search where none matches."""
     readers = tuple(map(_Reader, PROGRAM_LINES))
     sources = "|".join(reader.source for reader in readers)
     return readers, re.compile(rb"[ \t]*(?:" + sources.encode() + rb")[ \t]*\Z")
 
 
 def read_program_line(text: bytes, begins: Sequence[int]) -> tuple[int, ParsedLine | None] | None:
-    """Where the message of a line of the table begins, and what it gives; None for any other line.
+    """Where the message of a line of the table begins, and its reading; None for any other line.
 
-    It may begin at several places: a program may print what looks like a prefix.
+    Each of `begins` is tried, as a program may print what looks like a prefix.
     """
     if len(text) > _MAX_BYTES:
         return None
@@ -261,14 +264,14 @@ def read_program_line(text: bytes, begins: Sequence[int]) -> tuple[int, ParsedLi
         if begin < 0 or not any_line.match(text, begin):
             continue
         for reader in readers:
-            if found := reader.expression.match(text, begin):
-                return begin, reader.read(found)
+            if match := reader.expression.match(text, begin):
+                return begin, reader.read(match)
     return None
 
 
 @cache
 def program_literals() -> tuple[bytes, ...]:
-    """Texts, one of which stands on every line of the table that has no words of training."""
+    """Texts of which every line of the table without words of training has one."""
     plain = (_MARK_OR_NUMBER.split(row.sample) for row in PROGRAM_LINES)
     longest = (max(parts, key=len) for parts in plain)
     return tuple(dict.fromkeys(text.encode() for text in longest if len(text) >= _MIN_LITERAL))

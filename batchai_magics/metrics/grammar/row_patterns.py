@@ -1,7 +1,7 @@
-"""What the rows of a table look like that were read, so that one expression finds those like them.
+"""Patterns of table rows that were read, so that one expression matches all rows like them.
 
 A pattern is made of a box with its edge, or of a row of columns. Which numbers a row gives depends on its
-names and texts, not on the numbers: it is found by reading the row again, with their places instead of them.
+names and texts, not on the numbers; so the row is read again with indices in place of its numbers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ALL_DIGITS = b"0123456789"
 
 
 class Row(NamedTuple):
-    """What a line of a table gives; most of a box's lines give nothing."""
+    """The numbers that a line of a table completes; most lines of a box complete none."""
 
     step: int | None
     epoch: float | None
@@ -37,10 +37,10 @@ class Row(NamedTuple):
 
 
 class RowPattern(NamedTuple):
-    """An expression for rows from the start of a line on, whose match is empty where there is none.
+    """An expression for rows from the start of a line on; the match is empty without a row.
 
-    Groups are given by their places in `groups()`, -1 without one: those of the positions, which `count`
-    reads, and those of the metrics, which are names with their phases.
+    Groups are given by their indices in `match.groups()`, -1 without one. `count` parses the positions;
+    `metrics` are the names and phases of the numbers.
     """
 
     expression: re.Pattern[bytes]
@@ -57,13 +57,13 @@ def box_pattern(
     edge: bytes,
     read: Callable[[Sequence[tuple[str, bytes]]], Row],
 ) -> RowPattern | None:
-    """The pattern of a box with its lower edge, maybe behind its upper one; None if it cannot have one.
+    """The pattern of a box with its lower edge, optionally with its upper one; None if it has none.
 
     Args:
-        lines: Its lines; the group `value` is missing where there is no number.
+        lines: Its lines; the group `value` is None on lines without a number.
         names: The names of the numbers.
-        edge: The lower edge, which is that of the next box, too.
-        read: What the names and values of a box give.
+        edge: The lower edge, which is also the upper edge of the next box.
+        read: Reads the names and values of a box.
     """
     sources, values = list[bytes](), list[bytes]()
     for line in lines:
@@ -86,51 +86,51 @@ def box_pattern(
 def columns_pattern(
     text: bytes, cells: Sequence[bytes], separator: bytes, read: Callable[[Sequence[bytes]], Row | None]
 ) -> RowPattern | None:
-    """The pattern of a row of columns; None if it cannot have one.
+    """The pattern of a row of columns; None if it has none.
 
     Args:
         text: The row.
         cells: Its cells, one for each column.
-        separator: What is between them, blanks if it is empty.
-        read: What the cells of a row give.
+        separator: The text between them; empty for blanks.
+        read: Reads the cells of a row.
     """
-    marked = [_marked(cell, place) for place, cell in enumerate(cells)]
+    marked = [_marked(cell, index) for index, cell in enumerate(cells)]
     row = read(marked)
     unmarked = [cell.translate(None, _ALL_DIGITS) for cell in cells]
-    told = read(
+    row_without_others = read(
         [mark if mark != cell else bare for mark, cell, bare in zip(marked, cells, unmarked, strict=True)]
     )
-    if row is None or row != told:  # a number that has no mark has a say
+    if row is None or row != row_without_others:  # a number without a mark matters
         return None
-    positions = [place for place in (row.step, row.epoch) if place is not None]
-    groups = sorted({*positions, *(place for _, place, _ in row.numbers)})
+    positions = [index for index in (row.step, row.epoch) if index is not None]
+    groups = sorted({*positions, *(index for _, index, _ in row.numbers)})
     sources = []
-    for place, (cell, mark) in enumerate(zip(cells, marked, strict=True)):
+    for index, (cell, mark) in enumerate(zip(cells, marked, strict=True)):
         if mark == cell:
             sources.append(_RUN.sub(lambda run: b"[0-9]{%d}" % len(run[0]), re.escape(cell)))
             continue
-        number = _COUNT if place in positions else _NUMBER
-        begin = rb"(" if place in groups else rb"(?:"
-        rest = mark[len(b"%d" % place) :]
-        sources.append(_IS_SHORT * (not place) + begin + number + rb")" + _RUN.sub(_COUNT, re.escape(rest)))
+        number = _COUNT if index in positions else _NUMBER
+        begin = rb"(" if index in groups else rb"(?:"
+        rest = mark[len(b"%d" % index) :]
+        sources.append(_IS_SHORT * (not index) + begin + number + rb")" + _RUN.sub(_COUNT, re.escape(rest)))
     between = _BLANKS + re.escape(separator) + _BLANKS if separator else _GAP
     edge = rb"\|" if separator == b"|" and text.lstrip().startswith(b"|") else b""
     source = _BLANKS + edge + _BLANKS + between.join(sources) + _BLANKS + edge + _BLANKS + rb"\n"
     return _pattern(source, row, groups, int) if positions else None
 
 
-def _marked(cell: bytes, place: int) -> bytes:
-    """A cell with its place instead of its number, if it is one."""
-    found = _CELL.fullmatch(cell) or _OUT_OF.fullmatch(cell)
-    return b"%d%b" % (place, found["unit"]) if found else cell
+def _marked(cell: bytes, index: int) -> bytes:
+    """A cell with its index in place of its number; unchanged if it is not a number."""
+    number = _CELL.fullmatch(cell) or _OUT_OF.fullmatch(cell)
+    return b"%d%b" % (index, number["unit"]) if number else cell
 
 
 def _pattern(
     source: bytes, row: Row, groups: Sequence[float], count: Callable[[bytes], int]
 ) -> RowPattern | None:
-    """The pattern whose groups are numbers at these places, as a row of the places themselves is read."""
+    """The pattern for a row that was read with indices as numbers; `groups` are the captured indices."""
     metrics = tuple((name, phase) for name, _, phase in row.numbers)
-    step, epoch = (-1 if place is None else groups.index(place) for place in (row.step, row.epoch))
+    step, epoch = (-1 if index is None else groups.index(index) for index in (row.step, row.epoch))
     values = [value for _, value, _ in row.numbers]
     is_placed = max(step, epoch) >= 0
     if not is_placed or len({name for name, _ in metrics}) < len(metrics) or not {*values} <= {*groups}:

@@ -44,13 +44,13 @@ class Columns(NamedTuple):
     names: tuple[str, ...]
     starts: tuple[int, ...]
     separator: bytes  # b"" for blanks
-    phase: str | None = None  # of columns that do not tell theirs
-    is_placed: bool = False  # by a line above them
+    phase: str | None = None  # of columns whose names have none
+    is_placed: bool = False  # a line above has the position
     table: ProgramTable = _ANY_TABLE
 
     @property
     def is_pair(self) -> bool:
-        """Whether they are a step and a measure alone, of which any two numbers may remind."""
+        """Whether they are only a step and a measure, so that any two numbers look like a row."""
         return len(self.names) == 2 and self.table is _ANY_TABLE and not self.is_placed
 
     @property
@@ -72,8 +72,8 @@ def _index_of(columns: tuple[str, ...], names: tuple[str, ...] | frozenset[str])
 def columns_of(text: bytes, *, is_placed: bool = False) -> Columns | None:
     """The columns of a table's header; None for any other line.
 
-    A header that `is_placed`, by a line above it, may lack a position, if it has many columns or bars between
-    names of measures.
+    `is_placed`: a line above it has the position, so that a header of many columns, or of measures between
+    bars, needs none.
     """
     if not _MAY_BE_HEADER.match(text) or _NO_HEADER.search(text):
         return None
@@ -81,15 +81,15 @@ def columns_of(text: bytes, *, is_placed: bool = False) -> Columns | None:
     columns = _named_columns(text)
     if columns is None:
         return None
-    if own := _program_columns(columns, text):
-        return own
+    if program_columns := _program_columns(columns, text):
+        return program_columns
     if _is_of_training(columns):
         return columns
     return _placed_columns(columns) if is_placed else None
 
 
 def _named_columns(text: bytes) -> Columns | None:
-    """The columns that a line names, whatever they are; None if it has other cells than names."""
+    """The columns that a line names; None if any cell is not a name."""
     separator = _separator_of(text)
     cells = cells_of(text, separator)
     names = [name for _, name in cells]
@@ -101,16 +101,16 @@ def _named_columns(text: bytes) -> Columns | None:
 
 
 def _program_columns(columns: Columns, text: bytes) -> Columns | None:
-    """The columns of a table that only one program prints."""
+    """The columns if they are a table of a known program; else None."""
     for header, table in _HEADERS:
-        own = _named(words_of_row(text), columns.separator) if table.is_of_words else columns
-        if header.fullmatch("|".join(own.names)):
-            return own._replace(phase=table.phase, table=table)
+        candidate = _named(words_of_row(text), columns.separator) if table.is_of_words else columns
+        if header.fullmatch("|".join(candidate.names)):
+            return candidate._replace(phase=table.phase, table=table)
     return None
 
 
 def _placed_columns(columns: Columns) -> Columns | None:
-    """The columns of a table below its position: many, or measures alone or by phase, or phases of each."""
+    """The columns of a table below its position: many, or measures, alone or with a split, or phases."""
     if columns.separator != b"|" and columns.names[0].lower() not in SPLITS:
         is_wide = not columns.separator and len(columns.names) >= _MANY_COLUMNS
         return columns._replace(is_placed=True) if is_wide and any(map(is_measured, columns.names)) else None
@@ -132,33 +132,33 @@ def _named(cells: Sequence[tuple[int, bytes]], separator: bytes) -> Columns:
 
 
 def words_of_row(text: bytes) -> list[tuple[int, bytes]]:
-    """The words of a line, and where they start."""
+    """The words of a line, each with its start."""
     return [(cell.start(), cell[0]) for cell in _CELLS.finditer(text)]
 
 
 def numbers_of(text: bytes) -> list[tuple[int, bytes]]:
-    """The numbers of a row that pandas prints, where the first row may be named; empty for any other line."""
+    """The numbers of a row printed by pandas, without a label `all`; empty for any other line."""
     cells = words_of_row(text)
     cells = cells[1:] if cells and cells[0][1] == b"all" else cells
     return cells if all(_NUMBER.fullmatch(cell) for _, cell in cells) else []
 
 
 def program_openings() -> list[str]:
-    """Expressions, one of which every header of a program's table has, or the mark of its rows."""
+    """Expressions of which every header of a program's table, or every row with a mark, matches one."""
     parts = [table.header.split(r"\|")[:2] for _, table in _HEADERS]
     headers = [r"[ \t|]+".join(part for part in pair if part not in _ANY_NAME) for pair in parts]
     return [*headers, *(re.escape(table.mark) for table in PROGRAM_TABLES if table.mark)]
 
 
 def is_heading_of_columns(text: bytes) -> bool:
-    """Whether a line is the first of a header over two lines: framed names, among them that of a position."""
+    """Whether a line is the first of a header over two lines: framed names, one of them a position."""
     cells = [cell for _, cell in cells_of(text, b"|")] if text[:1] == text[-1:] == b"|" else []
     names = {cell.decode(errors="replace").lower() for cell in cells}
     return len(cells) > 2 and all(map(_NAME.fullmatch, cells)) and not names.isdisjoint((*EPOCHS, *STEPS))
 
 
 def joined_cells(first: bytes, second: bytes) -> bytes:
-    """One line of names from the two of a header; the first if the cells of the other are others."""
+    """The names of a header over two lines in one line; `first` if their cells differ."""
     pairs = [*zip(cells_of(first, b"|"), cells_of(second, b"|"), strict=False)]
     if first.count(b"|") != second.count(b"|") or second[:1] != b"|":
         return first
@@ -167,7 +167,7 @@ def joined_cells(first: bytes, second: bytes) -> bytes:
 
 
 def without_frame(text: bytes) -> bytes:
-    """A line without the bars around it, if none is between."""
+    """A line without the bars around it, unless it has others between."""
     line = text.strip()
     is_framed = line[:1] == line[-1:] == b"|" and line.count(b"|") == 2
     return text.replace(b"|", b" ") if is_framed else text
@@ -185,33 +185,33 @@ def _separator_of(text: bytes) -> bytes:
 
 
 def _is_of_training(columns: Columns) -> bool:
-    """Whether the columns say where training is, and measure something."""
-    has_place = columns.index_of(EPOCHS) is not None or columns.index_of(STEPS) is not None
-    is_one_place = sum(name.lower() in EPOCHS for name in columns.names) < 2  # a summary has several
+    """Whether the columns have a position and a measure."""
+    has_position = columns.index_of(EPOCHS) is not None or columns.index_of(STEPS) is not None
+    has_one_epoch = sum(name.lower() in EPOCHS for name in columns.names) < 2  # a summary has several
     is_measuring = any(map(is_measured, columns.names)) or _FITNESS.issubset(columns.names)
     names = columns.names
     # the names of two columns hardly head anything but training
     are_plain = not any(" " in name or name.lower() in _VAGUE for name in names)
     are_clear = not columns.is_pair or (are_plain and any(map(is_quality, names)))
-    return are_clear and has_place and is_one_place and is_measuring
+    return are_clear and has_position and has_one_epoch and is_measuring
 
 
 def are_other_names(columns: Columns, text: bytes) -> bool:
-    """Whether a line below these columns heads others, which nothing is read of."""
+    """Whether a line below these columns is the header of others, which are not read."""
     cells = cells_of(text, columns.separator)
     return 2 < len(cells) <= len(columns.names) and all(_NAME.fullmatch(cell) for _, cell in cells)
 
 
 def is_measured(name: str) -> bool:
-    """Whether training measures what a column or a row is named after."""
+    """Whether the name of a column or a row is a metric of training."""
     return is_measure(name) and not is_excluded(name)
 
 
 def cells_of(text: bytes, separator: bytes) -> list[tuple[int, bytes]]:
-    """The cells of a line and where they start."""
+    """The cells of a line, each with its start."""
     if separator:
         parts = text.split(separator)
-        starts = [sum(len(part) + 1 for part in parts[:place]) for place in range(len(parts))]
+        starts = [sum(len(part) + 1 for part in parts[:index]) for index in range(len(parts))]
         cells = [(start, part.strip()) for start, part in zip(starts, parts, strict=True)]
         is_framed = separator == b"|" and text.lstrip().startswith(b"|")
         return cells[1:-1] if is_framed and len(cells) > 2 else cells
@@ -225,7 +225,7 @@ def cells_of(text: bytes, separator: bytes) -> list[tuple[int, bytes]]:
 
 
 def aligned(columns: Columns, cells: list[tuple[int, bytes]]) -> list[bytes] | None:
-    """A cell for each column, empty where the row has none."""
+    """A cell for each column, empty where the row has none; None if the cells do not fit the columns."""
     if len(cells) == len(columns.names) + 1 and not columns.separator:
         start, cell = cells[0]  # the index of a data frame ends before the first heading begins
         if cell.isdigit() and start + len(cell) <= columns.starts[0]:
@@ -240,9 +240,10 @@ def aligned(columns: Columns, cells: list[tuple[int, bytes]]) -> list[bytes] | N
         if is_left:
             row[columns.starts.index(start)] = cell
             continue
-        ends = range(len(columns.names))
-        place = min(
-            ends, key=lambda end: abs(columns.starts[end] + len(columns.names[end]) - start - len(cell))
+        indices = range(len(columns.names))
+        nearest = min(
+            indices,
+            key=lambda index: abs(columns.starts[index] + len(columns.names[index]) - start - len(cell)),
         )
-        row[place] = cell
+        row[nearest] = cell
     return row
