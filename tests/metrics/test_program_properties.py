@@ -118,7 +118,7 @@ def test_two_programs_may_write_in_turn(name):
 
 
 @pytest.mark.parametrize("name", share(IN_LINES, 2))
-def test_ranks_whose_lines_are_glued_together_are_parted(name):
+def test_joined_lines_of_several_ranks_are_split(name):
     log = b""
     for line in lines(sample(name)):
         text = line.removesuffix(b"\n")

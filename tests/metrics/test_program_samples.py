@@ -50,12 +50,12 @@ def numbers(text):
     return [record for record in read(text.encode()) if not isinstance(record, Fact)]
 
 
-def test_a_line_that_is_no_metric_gives_none():
+def test_line_without_metrics_gives_no_numbers():
     assert [line for line in (*NEAR_MISSES, *PRINTED) if numbers(f"{line}\n")] == []
 
 
 @pytest.mark.parametrize("prefix", ["[1,3]<stdout>:", "2019-03-02T10:25:35Z ", "INFO:root:"])
-def test_a_prefix_makes_no_metric_of_it(prefix):
+def test_line_without_metrics_gives_no_numbers_after_a_prefix(prefix):
     below_a_position = ("epoch   ", "Minibatch loss: ")  # there they are metrics
     lines = [line for line in (*NEAR_MISSES, *PRINTED) if not line.startswith(below_a_position)]
     assert [line for line in lines if numbers(f"{prefix}{line}\n")] == []
@@ -65,7 +65,7 @@ PARTS = ("1", " ", "a=1 ", " - a: 1", "a : 1 ", "[", "{", "- loss: ", "\ta (1)",
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_no_line_takes_long_however_it_goes_on(part):
+def test_reading_time_of_any_line_is_bounded(part):
     for line in KNOWN_LINES[PARTS.index(part) % 3 : -3 : 3]:  # each goes on in three or four ways
         for sample in (line, line[: len(line) // 2]):
             assert len(numbers(f"{sample}{part * 100} - loss: step=1 epoch=1 !\n")) <= 20

@@ -44,7 +44,7 @@ class BarSteps:
     def __init__(self) -> None:
         self._epochs: set[int] = set()  # possible numbers of epochs
 
-    def placed(self, held: HeldDict, line: int, done: int | None, total: float) -> list[Record]:
+    def numbers_at_bar(self, held: HeldDict, line: int, done: int | None, total: float) -> list[Record]:
         """The numbers of a dict at the step that a bar on this line implies; unchanged without a near bar."""
         before = held.records[0].step or 0
         if done is None or line - held.line > _MAX_LINES:

@@ -1,4 +1,4 @@
-"""What the lines above tell about a line: its epoch, its step, and what a progress bar showed last."""
+"""The context of a line from the lines above: epoch, step, phase, and the last state of progress bars."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ Placed = tuple[int | None, float | None, Values]
 class LineContext:
     """The position of one process, from the lines that it has printed.
 
-    Between lines that are placed, all but the numbers is in `placed`, as it is at `line`.
+    Between lines with placements, `placed` has everything but the numbers, as of `line`.
     """
 
-    is_of_file: bool = False  # the process is that of the file, not one whose lines bear a rank
+    is_of_file: bool = False  # the process wrote the file alone; else its lines have a rank
 
     epoch: float | None = None
     step: int | None = None
@@ -66,7 +66,7 @@ class LineContext:
     bar_step: int | None = None
     bar_total: float = 0
     is_counted: bool = False  # the last bar was the one whose count is `bar_step`
-    next_bar: tuple[int | None, float] | None = None  # begun when that one had ended
+    next_bar: tuple[int | None, float] | None = None  # that began after that one had ended
     shown: dict[str, float] = field(default_factory=dict)  # the numbers of the last bar
     shown_at: tuple[float | None, int | None] | None = None  # where they changed
     phase: str | None = None  # of the line below
@@ -87,7 +87,7 @@ class LineContext:
     line: int = 0
 
     def state_at(self, line: int) -> ContextState:
-        """What is told to the lines behind this one."""
+        """The state for the lines after this one."""
         return ContextState(
             self.is_of_file,
             self.step is not None,
@@ -106,7 +106,7 @@ class LineContext:
         )
 
     def restore(self, state: ContextState, line: int) -> None:
-        """Tell what a state tells that was left at this line."""
+        """Restore everything but the numbers from a state as of this line."""
         self.is_known, self.is_list, self.phase = state.is_known, state.is_list, state.phase
         self.is_phase_new, self.may_open_settings = state.is_phase_new, state.may_open_settings
         self.step_plan = state.step_plan
@@ -117,7 +117,7 @@ class LineContext:
     def enter(
         self, plan: LinePlan, line: int, step: int | None, epoch: float | None, numbers: Values
     ) -> Placed | None:
-        """The step, epoch and numbers of a line, whose number its process counts; None without any."""
+        """Enter a line with this number in its process: its step, epoch and numbers, None without any."""
         reading = plan.reading
         if reading.kind in _OBJECT_KINDS:
             return self._enter_object(reading.kind, step, epoch, numbers)
@@ -144,7 +144,7 @@ class LineContext:
         if reading.is_dict and step is None:
             step = self._step_of_bar(plan)
         elif self._is_evaluated(reading, line, step, epoch):
-            if reading.is_bar:  # whose next draws are, too
+            if reading.is_bar:  # so are its next draws
                 self.phase_line = line
             else:
                 self.note_step_line(plan, line)
@@ -159,7 +159,7 @@ class LineContext:
         return step, self.epoch if epoch is None else epoch, numbers
 
     def _enter_object(self, kind: LineKind, step: int | None, epoch: float | None, numbers: Values) -> Placed:
-        """The position and the new numbers of a line that needs no context but that of its bar."""
+        """The position and the new numbers of a line that needs at most the context of a bar."""
         if kind is LineKind.YEAR:
             (_, year), (_, month) = numbers
             self.year, self.month = int(year), int(month)
@@ -169,7 +169,9 @@ class LineContext:
         elif kind is LineKind.REDRAWN:
             epoch = self.epoch if epoch is None else epoch
             if self.reported_at == (epoch, step):
-                numbers = [each for each in numbers if self.reported.get(each[0].name) != each[1]]
+                numbers = [
+                    (metric, value) for metric, value in numbers if self.reported.get(metric.name) != value
+                ]
             else:
                 self.reported_at, self.reported = (epoch, step), {}
             self.reported.update([(metric.name, value) for metric, value in numbers])
@@ -227,18 +229,18 @@ class LineContext:
         self.step = step
 
     def note_step_line(self, plan: LinePlan, line: int) -> None:
-        """Let the lines right below know a step line, if it bears no other rank than its file."""
+        """Note a step line for the lines right below, if the file has a single process."""
         if self.is_of_file:
             self.step_line, self.step_plan = line, plan
 
     def count_of(self, reading: ParsedLine) -> int | None:
-        """What the bar that was just drawn shows, if it is a bar of training."""
+        """The count of the bar just drawn, if it is a bar of training; else None."""
         if reading.kind is LineKind.BAR:
             return self.bar_step if self.is_counted else None
         return self.step
 
     def is_news(self, length: tuple[str, bytes]) -> bool:
-        """Whether how far a counter goes was not told before."""
+        """Whether the total of a counter is new."""
         return len(self.lengths) < _MAX_LENGTHS and length not in self.lengths
 
     def year_for(self, month: int) -> int | None:
@@ -303,7 +305,8 @@ class LineContext:
             return False
         if not _has_quality(self.step_plan):
             return _has_quality(plan)
-        names, above = ({metric.name for metric in each.metrics} for each in (plan, self.step_plan))
+        names = {metric.name for metric in plan.metrics}
+        above = {metric.name for metric in self.step_plan.metrics}
         are_measures = all(is_measure(name) and name.count("_") < _MOST_WORDS for name in names)
         are_several = len(names) > 1 and not plan.reading.is_result  # one may be the result of all
         return _has_quality(plan) and are_measures and are_several and names.isdisjoint(above)
@@ -316,25 +319,25 @@ class LineContext:
         return not self.is_known
 
     def _is_of_step(self, plan: LinePlan) -> bool:
-        """Whether the number of a line below a step line is one of that step: `error: 404` is none."""
+        """Whether the number of a line below a step line is of that step, unlike `error: 404`."""
         above = self.step_plan.metrics if self.step_plan else ()
         name = plan.metrics[0].name
         if len(plan.metrics) > 1:
-            return {metric.name for metric in plan.metrics}.isdisjoint(each.name for each in above)
+            return {metric.name for metric in plan.metrics}.isdisjoint(metric.name for metric in above)
         may_be_whole = may_be_integer(name) and "score" not in name
         is_number = is_measure(name) and (may_be_whole or not plan.reading.is_whole)
-        return is_number and not any(name == each.name for each in above)
+        return is_number and not any(name == metric.name for metric in above)
 
     def _like_twin(self, numbers: Values) -> tuple[Values, bool]:
-        """The numbers, in the phase of the line above if they repeat its number, and whether they do.
+        """The numbers, in the phase of the line above if they repeat its number, and whether they repeat it.
 
         ACT prints `Val loss: 0.5312`, then `l1: 0.312 kl: 0.022 loss: 0.531`.
         """
         twin, self.twin = self.twin, None
         if len(numbers) == 1:
             metric, value = numbers[0]
-            told, name = split_phase(metric.name)
-            self.twin = (name, value, metric.phase) if told else None
+            phase_of_name, name = split_phase(metric.name)
+            self.twin = (name, value, metric.phase) if phase_of_name else None
         elif twin:
             name, printed, phase = twin
             error = 1e-3 * max(abs(printed), 1.0)  # of a number in fewer digits
@@ -343,7 +346,7 @@ class LineContext:
         return numbers, False
 
     def _enter_heading(self, reading: ParsedLine, step: int | None, epoch: float | None, line: int) -> None:
-        """Begin the block below a heading, which tells a phase, a position or both."""
+        """Begin the block below a heading with a phase, a position or both."""
         has_position = (self.step, self.epoch) != (None, None) and not self.is_list
         is_of_block = has_position and line - self._last_heading_line <= _MAX_GAP
         self._begin_phase(self._phase_below(reading, epoch, line), line, step)
@@ -365,13 +368,13 @@ class LineContext:
         return None if reading.phase == TRAIN else reading.phase
 
     def _begin_phase(self, phase: str | None, line: int, step: int | None) -> None:
-        """Begin the lines of a phase below its heading on a line, which may tell their step."""
+        """Begin a phase below its heading on this line, which may have its step."""
         if step is not None or phase != self.phase:
             self.phase_step = step
         self.phase, self.phase_line, self.is_phase_new = phase, line, True
 
     def _enter_bar(self, step: int | None, epoch: float | None, numbers: Values) -> None:
-        """Note the count of the outermost bar; those drawn meanwhile have other lengths."""
+        """Note the count of the outermost bar; inner bars have other lengths."""
         if epoch is not None:
             self.epoch = epoch
         self.is_counted = False
@@ -395,7 +398,7 @@ class LineContext:
         positions: Iterable[tuple[float | None, int | None]],
         drawn: Sequence[tuple[float, ...]],
     ) -> dict[int, Values]:
-        """The new numbers of those bars of a plan that repeat some; `drawn` begins with those last shown."""
+        """The new numbers of bars that repeat others, by index; `drawn` begins with those last shown."""
         again: dict[int, Values] = {}
         names = [metric.name for metric in plan.metrics]
         are_trained, shown_at = all(metric.phase == TRAIN for metric in plan.metrics), self.shown_at
@@ -416,7 +419,7 @@ class LineContext:
         return again
 
     def _new_on_bar(self, numbers: Values) -> Values:
-        """The numbers of a bar, without those that it only draws again."""
+        """The numbers of a bar, without those that are only redrawn."""
         trained = {name.name: value for name, value in numbers if name.phase == "train"}
         is_drawn_again = self.shown_at == (self.epoch, self.step) and bool(self.shown)
         is_new = not is_drawn_again and any(self.shown.get(name) != value for name, value in trained.items())
@@ -431,7 +434,7 @@ class LineContext:
 
 
 class RankContexts:
-    """What the lines of one stream have told, for each of its processes."""
+    """The contexts of one stream's processes, by rank."""
 
     def __init__(self, file_rank: int | None) -> None:
         self._file_rank = file_rank
@@ -445,19 +448,23 @@ class RankContexts:
     def release(
         self, rank: int | None, line: int = 0, done: int | None = None, total: float = 0
     ) -> list[Record]:
-        """The numbers of a rank that are held; a bar on this line shows `done` of `total` steps.
+        """Release a rank's held numbers; a bar on this line shows `done` of `total` steps.
 
-        A bar has no tag if it follows a carriage return, so that one without a rank is that of all.
+        A bar without a rank releases those of all ranks, as it has no tag after a carriage return.
         """
         if rank is None and done is not None:
-            ranks = sorted(self.held, key=lambda each: self.held[each].line)
+            ranks = sorted(self.held, key=lambda rank: self.held[rank].line)
         else:
             ranks = [rank] if rank in self.held else []
-        held = [(self.of(each).bar_steps, self.held.pop(each)) for each in ranks]
-        return [record for steps, each in held for record in steps.placed(each, line, done, total)]
+        held = [(self.of(rank).bar_steps, self.held.pop(rank)) for rank in ranks]
+        return [
+            record
+            for steps, held_dict in held
+            for record in steps.numbers_at_bar(held_dict, line, done, total)
+        ]
 
     def release_all(self) -> list[Record]:
-        """The numbers that are held at the end."""
+        """Release all held numbers at the end of the stream."""
         ranks = sorted(self.held, key=lambda rank: self.held[rank].line)
         return [record for rank in ranks for record in self.release(rank)]
 
@@ -491,7 +498,7 @@ class RankContexts:
 
 
 def _in_phase(numbers: Values, phase: str) -> Values:
-    """The numbers, those of training in this phase."""
+    """The numbers, with those of training moved to this phase."""
     return [
         (metric._replace(name=in_phase(metric.name, phase), phase=phase), value)
         if metric.phase == TRAIN
@@ -505,13 +512,13 @@ def _has_quality(plan: LinePlan) -> bool:
 
 
 def _is_no_setting(plan: LinePlan) -> bool:
-    """Whether a line assigns fractions to measures that nobody sets, unlike `iou_threshold = 0.5`."""
+    """Whether a line assigns fractions to measures that are never set, unlike `iou_threshold = 0.5`."""
     is_fraction = plan.reading.is_assigned and not plan.reading.is_whole
     return is_fraction and all(_NEVER_SET.fullmatch(metric.name) for metric in plan.metrics)
 
 
 def _gap_below(plan: LinePlan) -> int:
-    """How many lines a line may be below its heading: more if it can hardly be anything else."""
+    """How many lines a line may be below its heading."""
     if plan.reading.is_member:
         return _MAX_GAP
     return 2 if len(plan.metrics) > 2 and all(is_quality(metric.name) for metric in plan.metrics) else 1

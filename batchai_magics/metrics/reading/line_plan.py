@@ -289,7 +289,9 @@ def _group(line: bytes, span: Span, reading: ParsedLine) -> bytes:
         return _NOT_ZERO + _text(line, begin, end, reading)
     if span == reading.seconds:
         return line[begin : begin + 1] + _pattern(line, begin + 1, end, _same_digits)
-    is_share = any(each.unit == "fraction" and (each.begin, each.end) == span for each in reading.numbers)
+    is_share = any(
+        number.unit == "fraction" and (number.begin, number.end) == span for number in reading.numbers
+    )
     return _pattern(line, begin, end, _same_digits) if is_share else _text(line, begin, end, reading)
 
 

@@ -381,7 +381,7 @@ def test_assigned_measures_below_a_phase_are_read_and_settings_are_not():
 
 
 @pytest.mark.parametrize("bar", ["9.5it/s", "2.5s/it", "9.5it/s, loss=0.75"])
-def test_what_is_printed_right_behind_a_bar_is_read(bar):
+def test_text_right_after_a_bar_is_read(bar):
     rows = rows_of(f"100%|####| 10/10 [00:01<00:00,  {bar}]Epoch 3: val loss 0.5 acc 0.25\n")
     assert rows[-1] == {"epoch": 3, "val_loss": 0.5, "val_acc": 0.25}
 

@@ -316,7 +316,7 @@ def test_a_number_is_read_in_other_forms(line):
     assert rows_of(f"{line}\n") == told(FORMS[line])
 
 
-def test_an_array_of_several_numbers_is_none():
+def test_array_of_several_numbers_is_not_read():
     assert rows_of("epoch 3 loss tensor([0.25, 0.75])\n") == []
 
 

@@ -192,14 +192,14 @@ def test_a_bar_tells_each_value_once_at_its_count():
     assert read_values == [(0, 0.9), (1, 0.7), (2, 0.6)]
 
 
-def test_settings_behind_a_validations_numbers_are_none():
+def test_settings_after_the_numbers_of_a_validation_are_not_read():
     log = (
         b"Epoch 1 loss 0.5\nValidation...\nLoss: 0.41\nAcc: 81.2%\n\nconfig:\n  loss_weight: 0.5\n  lr: 0.1\n"
     )
     assert sorted(row[3:5] for row in read_rows(log)) == [("train", "loss"), ("val", "acc"), ("val", "loss")]
 
 
-def test_settings_right_below_the_heading_of_a_phase_are_none():
+def test_settings_right_below_the_heading_of_a_phase_are_not_read():
     log = b"Epoch 1 loss 0.5\nEvaluation:\n    lr: 0.001\n    batch_size: 8\n"
     assert [row[4] for row in read_rows(log)] == ["loss"]
 

@@ -64,7 +64,7 @@ def test_rows_below_a_header_are_read_though_a_cell_is_blank():
 
 
 @pytest.mark.parametrize("separator", [",", " | ", "\t", "   "])
-def test_columns_may_be_parted_in_several_ways(separator):
+def test_columns_may_have_several_separators(separator):
     text = "".join(f"{separator.join(row)}\n" for row in (("step", "loss", "lr"), ("7", "0.25", "1e-3")))
     assert [(step, numbers[0][1]) for _, step, numbers in read(text)] == [(7, 0.25)]
 
@@ -102,7 +102,7 @@ def test_two_columns_may_have_a_rule_above_their_names(text):
         "iter epoch  loss  lr  mem\n100  1  2.5  0.1  33  7\n",
     ],
 )
-def test_a_row_with_one_cell_more_than_its_header_gives_nothing(text):
+def test_row_with_one_cell_more_than_its_header_is_skipped(text):
     assert read(text) == []
 
 
@@ -125,7 +125,7 @@ def test_a_row_that_is_drawn_again_gives_its_numbers_once():
         "+-----------+\n| max_steps | -1   |\n| loss      | l2   |\n+-----------+\n",
     ],
 )
-def test_a_table_of_something_else_gives_nothing(text):
+def test_table_without_metrics_gives_no_numbers(text):
     assert read(text) == []
 
 
@@ -146,7 +146,7 @@ PAIRS = "epoch   loss\n1       0.5\n2       0.4\n"
         "1    0.7\n",
     ],
 )
-def test_numbers_behind_two_columns_are_none_of_theirs(text):
+def test_numbers_after_a_table_of_two_columns_are_not_rows_of_it(text):
     assert pairs(PAIRS + text)[:2] == [(1, 0.5), (2, 0.4)]
     assert pairs(PAIRS + text)[2:] == [(3, 0.3)] * ("Epoch" in text)
 

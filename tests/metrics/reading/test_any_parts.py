@@ -55,7 +55,7 @@ TAG = "[1,0]<stdout>:"
     ],
 )
 @pytest.mark.parametrize("patterns", [{}, PATTERNS])
-def test_a_block_says_what_each_line_says_by_itself(log, patterns):
+def test_block_gives_the_records_of_its_single_lines(log, patterns):
     same(log.encode(), "line", patterns=patterns)
 
 
@@ -139,11 +139,11 @@ def test_an_overlong_line_is_never_cut_within_a_step_number():
     assert len(records) > 1900
 
 
-def test_what_follows_the_cut_of_an_overlong_line_is_no_line_of_its_own():
+def test_rest_of_an_overlong_line_is_not_read_as_a_line():
     assert parsed(("y" * 2 * MAX_LINE_BYTES + "step=1 loss=0.5\n").encode()) == []
 
 
-def test_a_jump_in_the_file_is_that_of_its_offsets():
+def test_offsets_follow_a_jump_in_the_file():
     log = "".join(f"{step(10 * number)}\n" for number in range(1, 60)).encode()
     line_bytes = len(step(10)) + 1
     cut = 3 * line_bytes
@@ -246,7 +246,7 @@ def test_any_lines_around_a_line_leave_its_numbers_alone(chosen, is_growing):
 
 
 @given(st.lists(form_lines, max_size=20))
-def test_a_total_is_told_where_a_rank_first_prints_it_however_its_log_is_read(chosen):
+def test_total_is_recorded_where_a_rank_first_prints_it_in_any_chunking(chosen):
     parts = [f"{line}\n".encode() for line in chosen]
     parser = Parser()
     live = [record for part in parts for record in parser.feed(part)]
@@ -258,7 +258,7 @@ def test_a_total_is_told_where_a_rank_first_prints_it_however_its_log_is_read(ch
     assert [(value, rank) for value, rank, _ in told] == list(dict.fromkeys(alone))
 
 
-def test_a_date_that_is_none_hides_no_time_of_a_line_like_it():
+def test_invalid_date_does_not_hide_the_time_of_a_similar_line():
     form = '{{"step": {}, "loss": 0.5, "timestamp": "2026-11-23T18:{}:10.625181Z"}}'
     log = f"{form.format(1, 15)}{form.format(2, 915)}\n{form.format(3, 915)}\n".encode()
     same(log, "line")

@@ -164,5 +164,5 @@ near_misses = st.deferred(lambda: st.sampled_from([*near_misses_anywhere(), "Run
 
 
 @given(st.lists(near_misses, min_size=2, max_size=4))
-def test_glued_lines_that_are_no_metrics_give_none(lines):
+def test_joined_lines_without_metrics_give_no_numbers(lines):
     assert told("".join(lines) + "\n") == []

@@ -76,7 +76,7 @@ def test_a_prefix_without_a_rank_leaves_it_unknown(prefix):
         ("3:", False), ("[3]: ", False), ("1234567: ", False), ("x3: ", False),
     ],
 )  # fmt: skip
-def test_a_number_in_front_is_a_rank_below_one_that_stands_beside_a_position(label, is_rank):
+def test_number_in_front_is_a_rank_after_a_line_with_one_and_a_position(label, is_rank):
     text = f"Using 4 devices\n5: loss 0.75 acc 0.5\n{label}Epoch 2: loss 0.5\n6: loss 0.25 acc 0.6\n"
     assert [record.step for record in read(text) if record.name == "acc"] == ([5] if is_rank else [5, 6])
 
@@ -115,7 +115,7 @@ def test_untagged_text_belongs_to_the_last_tag_before_it(block):
     assert found(tagged("hello", 5) + tagged(block, 4) + f"{LINE}\n")[-1] == (4, 10)
 
 
-def test_what_looks_like_a_tag_hides_no_tag_behind_it():
+def test_text_that_looks_like_a_tag_does_not_hide_a_tag_after_it():
     assert found(f"see <stdout>: for more\n{LINE}\n") == [(None, 10)]
     assert found(f"[1,0]<stdout>:see <stdout>: or [1,1]<stdout>:{LINE}\n[1,0]<stdout>:\n") == [(1, 10)]
 
@@ -145,7 +145,7 @@ def test_every_ranks_text_comes_back_whole_from_chunks_cut_anywhere():
     assert not [r for r in records if isinstance(r, Fact)]
 
 
-def test_a_tag_with_a_rank_tells_more_than_the_caller_and_one_without_does_not():
+def test_rank_of_a_tag_takes_precedence_over_the_callers():
     text = f"{step(1)}\n[1,3]<stdout>:{LINE}\n[1,2]<stdout>:{step(20)}\n{TIME}<stdout>:{step(30)}\n"
     assert found(text, rank=7) == [(7, 1), (3, 10), (2, 20), (7, 30)]
     in_pieces = (

@@ -7,7 +7,7 @@ from tests.metrics.log_text import measurements
 from tests.metrics.reading.log_parts import LABELS, MEMBER, PREFIXES, TOLD, bar, log_of, parsed, same
 
 
-def test_indented_lines_right_below_a_step_line_are_of_that_step():
+def test_indented_lines_right_below_a_step_line_belong_to_that_step():
     text = (
         b"step 5: loss 0.5\n    acc: 0.25\n    time: 0.1\n    f1: 0.75\n"
         b"saved\nnothing\n    recall: 0.1\n"  # too far below
@@ -41,7 +41,7 @@ def test_indented_settings_below_a_step_line_are_not_of_that_step(below):
     assert [record.name for record in Parser().feed(alone)] == ["loss"]
 
 
-def test_indented_lines_below_a_step_line_of_another_process_are_not_of_it():
+def test_indented_lines_below_a_step_line_of_another_process_do_not_belong_to_it():
     text = b"[rank0]: step 5: loss 0.5\n[rank1]:     acc: 0.25\n"
     assert [record.name for record in Parser().feed(text)] == ["loss"]
 
@@ -74,7 +74,7 @@ def words(rank, count):
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
-def test_lines_of_other_processes_part_no_number_from_its_heading(prefix):
+def test_number_belongs_to_its_heading_across_lines_of_other_processes(prefix):
     for others in (1, 100):
         lines = [(2, TOLD), (0, "Epoch 3/5"), *words(1, others), *words(12, others), (0, MEMBER)]
         assert epochs(log_of(prefix, *lines)) == {0: 3}
@@ -82,12 +82,12 @@ def test_lines_of_other_processes_part_no_number_from_its_heading(prefix):
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
-def test_lines_of_its_own_process_part_a_number_from_its_heading(prefix):
+def test_number_does_not_belong_to_a_heading_above_other_lines_of_its_process(prefix):
     own = [line for number in range(20) for line in (*words(0, 1), *words(1, number % 3))]
     assert 0 not in epochs(log_of(prefix, (2, TOLD), (0, "Epoch 3/5"), *own, (0, MEMBER)))
 
 
-def test_lines_above_the_first_heading_of_their_process_are_not_of_another_one():
+def test_lines_above_the_first_heading_of_their_process_take_no_position_of_another():
     text = (
         b"5: Epoch 0 loss: 1.5\n6: Epoch 6\n5: Validation rmse = 0.98\n5: Epoch 6\n"
         b"5: Loss = 0.7, PNorm = 41.5\n6: Loss = 1.2, PNorm = 41.2\n"
@@ -135,13 +135,13 @@ def printed(epoch):
     return f"\r        \r{{'loss': 0.5, 'epoch': {epoch}}}\n"
 
 
-def test_a_bar_that_lags_behind_is_drawn_again_below_the_dict():
+def test_dict_has_the_step_of_the_bar_redrawn_below_it():
     log = bars(0, 3) + printed(0.5) + bars(5, 8) + printed(1.0) + bars(10, 11) + "\n"
     assert steps(log) == [(5, 0.5), (10, 1.0)]
     assert {str(steps(log, cut)) for cut in range(len(log))} == {str(steps(log))}
 
 
-def test_a_bar_that_is_only_above_the_dict_has_its_step():
+def test_dict_has_the_step_of_the_bar_above_if_the_next_bar_is_later():
     log = bars(0, 5) + printed(0.5) + bars(6, 7, 10) + printed(1.0) + bars(11, 12, 15) + printed(1.5)
     assert steps(log) == [(5, 0.5), (10, 1.0), (15, 1.5)]
 
@@ -161,7 +161,7 @@ def test_step_of_a_dict_counts_the_epochs_of_dicts_above(dicts):
     assert steps(log + "\n")[-1] == (above, epoch)
 
 
-def test_text_that_follows_the_bar_does_not_hide_it():
+def test_bar_followed_by_text_on_its_line_is_read():
     log = bars(0, 3) + printed(0.5) + bars(5) + "Saving model checkpoint to out\n" + bars(6, 7) + "\n"
     assert steps(log) == [(5, 0.5)]
 
@@ -186,7 +186,7 @@ def ranks_of(log):
 
 
 @pytest.mark.parametrize("label", LABELS)
-def test_the_label_before_a_carriage_return_is_that_of_all_draws(label):
+def test_label_before_a_carriage_return_applies_to_all_draws(label):
     assert ranks_of(label + drawn(1, 2, 3)) == {1: 3, 2: 3, 3: 3}
 
 
@@ -212,17 +212,17 @@ def test_each_ranks_line_has_its_own():
 
 
 @pytest.mark.parametrize("other", ["[rank2]:\r", "\r[rank2]:loading\r", "\r[rank2]:\r"])
-def test_behind_another_ranks_label_within_the_line_no_rank_is_certain(other):
+def test_draws_after_another_ranks_label_within_the_line_have_no_rank(other):
     ranks = ranks_of(f"[rank3]:{drawn(1, end=f'{chr(13)}text{other}')}{bar(4)}{drawn(5)}")
     assert ranks == {1: 3, 4: None, 5: None}
 
 
-def test_windows_line_ends_are_no_parts():
+def test_windows_line_ends_do_not_separate_draws():
     assert ranks_of(f"[rank3]:{bar(1)}\r\n{bar(2)}\r\n") == {1: 3, 2: None}
     assert ranks_of(f"[rank3]:\r\n{bar(2)}\r\n") == {2: None}
 
 
-def test_the_rank_of_a_file_precedes_that_of_labels():
+def test_rank_of_a_file_takes_precedence_over_labels():
     records = measurements(Parser().feed(f"[rank3]:{drawn(1, 2)}".encode(), rank=7))
     assert [record.rank for record in records] == [7, 7]
 
@@ -237,7 +237,7 @@ def test_ranks_with_labels_of_other_forms_are_read_alike_at_once_and_line_by_lin
     assert [(each.rank, each.epoch, each.value) for each in Parser().feed(text)] == [(0, 1, 0.75)]
 
 
-def test_what_the_dicts_of_a_rank_tell_of_its_epochs_places_none_of_another_rank():
+def test_number_of_epochs_learned_from_one_rank_is_not_used_for_another():
     def part(before, epoch, behind):
         drawn = "[rank{}]: {:3d}%|###   | {}/30 [00:01<00:09,  2.00it/s]\n"
         printed = f"[rank{{}}]: {{{{'loss': 0.5, 'learning_rate': 5e-05, 'epoch': {epoch}}}}}\n"

@@ -69,7 +69,7 @@ def is_noticed(*chunks: bytes) -> bool:
 
 
 @pytest.mark.parametrize("form", LINES)
-def test_the_option_that_is_told_reads_the_numbers(form):
+def test_suggested_option_reads_the_numbers(form):
     found = suggestion_for(lines(form))
     assert found
     _, option = shlex.split(found.option)
@@ -84,7 +84,7 @@ def test_the_option_that_is_told_reads_the_numbers(form):
 
 
 @pytest.mark.parametrize("form", NOTHING)
-def test_what_is_no_measure_is_not_suggested(form):
+def test_number_that_is_not_a_measure_is_not_suggested(form):
     assert not is_noticed(lines(form))
 
 
@@ -97,7 +97,7 @@ def test_three_lines_are_a_series_and_two_of_a_word_of_training(name, wanted):
     assert [is_noticed(b"".join(lines[:count])) for count in (1, 2, 3)] == wanted
 
 
-def test_a_result_that_is_told_once_behind_training_is_noticed():
+def test_result_printed_once_after_training_is_noticed():
     log = b"Epoch 1 loss 0.5\nEpoch 2 loss 0.4\n2026-03-02 10:00:00,087 INFO Accuracy: 0.93\n"
     (notice,) = read_log(log, {}).notices
     assert shlex.split(notice[notice.index("--metric") :])[1] == r"accuracy=Accuracy: ([-+.\deE]+)"
@@ -133,7 +133,7 @@ PARTLY_READ = {
 
 
 @pytest.mark.parametrize("form", PARTLY_READ)
-def test_numbers_that_were_not_read_beside_others_are_told(form):
+def test_unread_numbers_beside_read_ones_are_noticed(form):
     log = "".join(form.format(i=i, v=1 / i) for i in range(1, 6)).encode()
     (notice,) = read_log(log, {}).notices
     _, option = shlex.split(notice[notice.index("--metric") :])
@@ -147,7 +147,7 @@ def test_numbers_that_were_not_read_beside_others_are_told(form):
 
 
 @pytest.mark.parametrize("size", [0, MAX_SCAN_BYTES], ids=["small", "large"])
-def test_lines_that_the_users_pattern_reads_are_not_told_as_unread(size):
+def test_lines_read_by_a_user_pattern_are_not_noticed_as_unread(size):
     form = "Epoch {i}: loss: {v:.3f}\nwithout noise a psnr of {v:.2f} was seen\n"
     log = "".join(form.format(i=i, v=1 / i) for i in range(1, 6)).encode() + b"." * size + b"\n"
     own = {"quality": r"psnr of ([\d.]+)"}

@@ -192,7 +192,7 @@ def told(text, *names):
     return [(r.epoch, r.step, r.value) for r in read(text) if isinstance(r, Measurement) and r.name in names]
 
 
-def test_a_number_that_is_drawn_again_is_told_once():
+def test_redrawn_number_is_recorded_once():
     text = (
         f"Epoch 1/2\n48/48 {BAR} - ETA: 0s - loss: 0.9490\r"
         f"48/48 {BAR} - 1s 5ms/step - loss: 0.9490 - val_loss: 0.8000\n"

@@ -33,7 +33,7 @@ def test_a_count_is_a_part_of_a_whole():
     assert read("Epoch 0/9\n", "Epoch 5/9\n").fraction == 0.5  # one more than the last one says
 
 
-def test_the_cell_of_a_notebook_that_has_begun_is_not_done_and_tells_no_end():
+def test_started_notebook_cell_is_not_counted_as_done_and_predicts_no_end():
     now = read("cell 1/5\n", "1\n", "cell 4/5\n", began=90.0)
     assert (now.fraction, now.words, now.ends_at) == (0.6, "cell 4/5", None)
 
@@ -71,12 +71,12 @@ def test_epoch_too_far_above_a_bar_is_unknown():
     assert now.words == "1/48"
 
 
-def test_the_end_is_where_the_pace_leads_when_the_bar_is_only_of_an_epoch():
+def test_end_is_predicted_by_the_pace_if_the_bar_is_of_an_epoch():
     now = read("Epoch 1/2\n", "24/48 [==>..] - 1s 5ms/step\n", "48/48 [====] - 1s 5ms/step\n")
     assert (now.fraction, now.ends_at) == (0.5, 104.0)
 
 
-def test_what_is_left_of_an_epoch_tells_how_long_all_of_them_take_on():
+def test_time_left_in_an_epoch_predicts_the_end_of_all_epochs():
     now = read("Epoch 1/10\n", "Epoch 4/10\n 50%|##  | 5/10 [00:30<00:30, 6s/it]\n")
     assert (now.fraction, now.left_s(101.0)) == (0.35, pytest.approx(390.0))
     now = read("Epoch 2/4\n 50%|##  | 5/10 [00:30<00:30, 6s/it]\n", "Epoch 3/4\n")
@@ -93,7 +93,7 @@ def test_the_pace_of_a_run_that_begins_again_is_that_since_then():
     assert read("step 50/100\n", "step 10/100\n", "step 20/100\n").ends_at == pytest.approx(110.0)
 
 
-def test_the_end_follows_from_the_begin_of_the_run_while_there_is_one_sighting():
+def test_end_is_predicted_from_the_start_of_the_run_after_one_reading():
     assert read("step 25/100\n", began=90.0).ends_at == pytest.approx(130.0)
     assert read("step 25/100\n").ends_at is None
     assert read("step 0/100\n", began=90.0).ends_at is None
@@ -107,7 +107,7 @@ def test_a_bar_of_one_of_unknown_epochs_says_so():
     assert not read("step 64/60000\n").is_of_epoch
 
 
-def test_the_lowest_rank_that_tells_anything_is_believed():
+def test_lowest_rank_that_prints_progress_counts():
     reader = ProgressReader()
     reader.feed(b"nothing\n", at=1.0, rank=0)
     for rank, step in ((3, 30), (2, 20), (3, 40)):
@@ -165,7 +165,7 @@ def test_progress_reads_as_a_sentence():
     ("seconds", "words"),
     [(0.4, "0 s"), (59, "59 s"), (61, "1 min"), (7260, "2 h 1 min"), (7200, "2 h"), (90_000, "1 d 1 h")],
 )
-def test_a_span_has_its_two_greatest_units(seconds, words):
+def test_duration_has_its_two_largest_units(seconds, words):
     assert format_duration(seconds) == words
 
 

@@ -73,7 +73,7 @@ def test_lines_of_other_programs_are_no_entries():
     assert entries('Model: "functional_1"\nBatch size: 32 per step\nMode: fast\nOptimizer: adam\n') == {}
 
 
-def test_a_number_that_is_none_is_no_entry():
+def test_value_that_is_not_a_number_is_no_entry():
     assert entries(f"{OPENING}Num batches: many\n") == {"tensorflow": "1.12"}
 
 
@@ -135,7 +135,7 @@ def test_a_loss_may_be_any_number(loss):
     assert repr(numbers) == repr([float(loss)] * len(numbers))
 
 
-def test_what_a_wrapper_appends_is_not_the_loss():
+def test_text_appended_by_a_wrapper_is_not_read_as_the_loss():
     assert steps(step(10) + " 1587077440\n") == [(10, 7.087)]
 
 
@@ -154,14 +154,14 @@ class TestUnfinishedLines:
     def test_a_whole_last_line_counts_at_the_end(self):
         assert steps(step(1) + "\n" + step(10)) == [(1, 7.087), (10, 7.087)]
 
-    def test_a_cut_line_gives_nothing(self):
+    def test_truncated_line_gives_no_numbers(self):
         assert [length for length in range(len(step(10))) if read(step(10)[:length])] == []
 
     @pytest.mark.parametrize("tail", ["\t", "\t0", "\t0.", "\t0.12", "\t0.125", "\t0.125\t", "\t0.125\t0.50"])
     def test_cut_accuracies_give_nothing(self, tail):
         assert read(step(10) + tail) == []
 
-    def test_missing_accuracies_give_nothing_where_others_have_them(self):
+    def test_line_without_newline_and_accuracies_is_skipped_if_other_lines_have_them(self):
         assert steps(step(1, accuracies="\t0.125\t0.500") + "\n" + step(10)) == [(1, 7.087)]
 
     def test_missing_accuracies_of_an_ended_line_are_missing(self):
@@ -221,7 +221,7 @@ class TestEvaluation:
             "Precision @ 1 = 0.1234 recall @ 5 = 0.5678 [50000 examples]",
         ],
     )
-    def test_both_eras_accuracies_are_read(self, line):
+    def test_accuracies_of_old_and_new_versions_are_read(self, line):
         found = {record.name: record.value for record in read(f"{line}\n")}
         assert found == {"eval_top_1": 0.1234, "eval_top_5": 0.5678, "eval_examples": 50000}
 
@@ -277,7 +277,7 @@ def test_the_last_step_may_be_that_of_the_last_batch():
     assert found(f"{HEADER}{step(10)}\nversion 1.8{step(100)}\n")[-1] == (100, 7.087)
 
 
-def test_before_any_step_the_first_one_or_a_tenth_one_is_expected():
+def test_first_step_is_1_or_a_multiple_of_10():
     assert found(f"version 1.85{step(1)}\n") == [(1, 7.087)]
 
 
@@ -290,7 +290,7 @@ def test_a_total_and_a_step_are_split_after_two_decimals():
     assert (total_record.value, first.step) == ("1740.38", 10)
 
 
-def test_a_total_behind_a_dashed_line_is_read():
+def test_total_right_after_a_dashed_line_is_read():
     assert [r.value for r in read(total(55.5).replace("\n", "") + "\n")] == ["55.50"]
 
 
@@ -306,7 +306,7 @@ ACCURACY = "Accuracy @ 1 = 0.1234 Accuracy @ 5 = 0.5678 [50000 examples]"
         (ACCURACY, ACCURACY.replace("0.1234", "12.1234")),
     ],
 )
-def test_a_number_that_is_no_time_or_share_is_none_below_a_line_with_one(line, other):
+def test_number_with_other_decimals_is_not_read_as_a_time_or_share_of_the_line_above(line, other):
     def told(*lines):
         records = read("".join(f"{each}\n" for each in lines))
         return [record._replace(offset=0) for record in records if isinstance(record, Measurement)]
@@ -344,7 +344,7 @@ ACCURACY = "Accuracy @ 1 = 0.1234 Accuracy @ 5 = 0.5678 [500 examples]"
 
 
 @pytest.mark.parametrize("before", [step(10), step(0), "total images/sec: 61.90"])
-def test_what_is_glued_to_a_tagged_line_is_of_its_rank(before):
+def test_lines_joined_to_a_tagged_line_have_its_rank(before):
     log = "".join(f"[1,{rank}]<stdout>:{before}{ACCURACY}\n" for rank in (5, 6))
     assert [record.rank for record in read(log) if getattr(record, "name", "") == "eval_top_1"] == [5, 6]
 
@@ -391,7 +391,7 @@ def test_a_step_whose_digits_may_begin_at_two_places_is_left_out(text):
 @pytest.mark.parametrize(
     ("number", "glued", "steps"), [(110, 100, [100]), (13, 3, [3]), (110, 110, []), (235, 175, [])]
 )
-def test_a_step_behind_a_number_that_it_cannot_exceed_is_told_apart_by_it(text, number, glued, steps):
+def test_step_after_a_total_is_split_where_it_does_not_exceed_the_total(text, number, glued, steps):
     records = read(f"{text}{number}{step(glued)}\n")
     assert [r.step for r in records if isinstance(r, Measurement)] == [s for s in steps for _ in range(4)]
 
@@ -407,7 +407,7 @@ def test_a_number_of_epochs_before_a_step_is_taken_off():
 
 
 @pytest.mark.parametrize("loss", ["total_loss", "loss\ttop_1_accuracy\ttop_5_accuracy", "lossDone warm up"])
-def test_the_columns_of_several_processes_between_their_steps_head_no_table(loss):
+def test_column_headers_between_steps_of_several_processes_open_no_table(loss):
     columns = f"Step\tImg/sec\t{loss}\n"
     text = f"==========\n{columns}{step(1)}\n{columns}==========\n{columns}{step(10)}\n{columns}{step(20)}\n"
     assert found(text) == [(1, 7.087), (10, 7.087), (20, 7.087)]

@@ -101,7 +101,7 @@ def test_lines_between_matches_of_a_pattern_are_read_as_usual():
         ("psnr 27.5", None),
     ],
 )
-def test_a_number_of_ones_own_stands_where_its_line_says(line, step):
+def test_number_of_a_user_pattern_has_the_position_of_its_line(line, step):
     parser = Parser({"psnr": r"psnr ([\d.]+)"})
     found = [record for record in parser.feed(f"{line}\n".encode()) if getattr(record, "name", "") == "psnr"]
     assert [(record.value, record.step) for record in found] == [(27.5, step)]

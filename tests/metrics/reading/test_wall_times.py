@@ -83,7 +83,7 @@ MOMENTS = {
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_moment_in_json_is_seconds_since_1970_or_a_part_of_them(moment):
+def test_time_in_json_is_in_seconds_or_fractions_since_1970(moment):
     (time,) = times(f'{{"step": 1, "loss": 0.5, "time": {moment}}}\n')
     assert time == (None if MOMENTS[moment] is None else pytest.approx(MOMENTS[moment]))
 
@@ -98,7 +98,7 @@ NO_DAYS = (
 
 
 @pytest.mark.parametrize("form", ["{} INFO {}", "{} {}", "[{},000] {{bash.py:1}} INFO - {}"])
-def test_times_of_many_lines_are_those_of_each_and_what_is_no_day_is_no_time(form):
+def test_times_of_many_lines_equal_those_of_single_lines_and_invalid_dates_are_none(form):
     days = [
         "2026-03-02 10:05:07",
         "2026-12-02 10:05:59",
@@ -149,7 +149,7 @@ def test_a_stamp_before_a_tag_is_that_of_its_own_line():
 class TestGlog:
     LINE = "I{} 10:25:35.000000   551 solver.cpp:218] Iteration 100, loss = 0.22\n"
 
-    def test_a_year_that_nothing_tells_is_not_guessed(self):
+    def test_unknown_year_is_not_guessed(self):
         assert times(self.LINE.format("0302")) == [None]
 
     def test_the_files_first_line_tells_it(self):
