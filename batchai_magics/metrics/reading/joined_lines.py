@@ -77,7 +77,7 @@ _BAR_END = re.compile(rb"\[(?:\d+:)?\d\d:\d\d<[^\[\]\n]{1,300}\](?=[A-Za-z\d\[(*
 
 def split_behind_bars(text: bytes) -> list[bytes]:
     """Split what was printed right behind a progress bar from it; empty for any other line."""
-    ends = [found.end() for found in _BAR_END.finditer(text)] if b"<" in text else []
+    ends = [bar.end() for bar in _BAR_END.finditer(text)] if b"<" in text else []
     return [text[begin:end] for begin, end in pairwise([0, *ends, len(text)])] if ends else []
 
 
