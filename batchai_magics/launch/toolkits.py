@@ -24,6 +24,7 @@ _TORCH_BACKEND = "gloo"  # used if the description has none
 Topology = tuple[LaunchMode, list[Process]]
 
 NO_RECORDS = Output(LogPaths(""), LogPaths(""))
+HOST_LISTS = ("AZ_BATCH_HOST_LIST", "AZ_BATCH_NODE_LIST", "CCP_NODES")
 
 
 @dataclass(frozen=True)

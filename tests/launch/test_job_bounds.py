@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from batchai_magics.errors import SpecError
-from batchai_magics.launch.planning import JobBounds, plan
+from batchai_magics.launch.job_bounds import JobBounds
+from batchai_magics.launch.planning import plan
 from batchai_magics.launch.references import ReferenceKind, expand, references
 from batchai_magics.models.cluster_spec import ClusterSpec
 from tests.launch.descriptions import SCRIPT_ALONE, plan_nodes, site, spec

@@ -33,7 +33,7 @@ from batchai_magics.errors import (
     UnreachableError,
     UsageError,
 )
-from batchai_magics.launch.planning import JobBounds
+from batchai_magics.launch.job_bounds import JobBounds
 from batchai_magics.models.job_spec import JobPriority, JobSpec
 from batchai_magics.models.mount_volumes import AzureBlobFileSystem, AzureFileShare, EnvironmentVariable
 from batchai_magics.models.resource_ids import ResourceId

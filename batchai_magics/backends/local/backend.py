@@ -26,7 +26,7 @@ from batchai_magics.backends.service.context import OUTPUT_ROOT, HomeContext, cl
 from batchai_magics.backends.service.run_labels import RunRecords
 from batchai_magics.backends.service.service import Service
 from batchai_magics.errors import ConflictError, StorageError
-from batchai_magics.launch.planning import JobBounds
+from batchai_magics.launch.job_bounds import JobBounds
 from batchai_magics.models.resource_ids import Kind
 
 if TYPE_CHECKING:

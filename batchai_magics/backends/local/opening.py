@@ -23,7 +23,7 @@ def open_backend(settings: Settings) -> Backend:
         hint = "Use it in WSL, or on Linux or macOS."
         raise CapabilityError("the local backend does not run on Windows", code="NotSupported", hint=hint)
     from batchai_magics.backends.local.backend import LocalBackend
-    from batchai_magics.launch.planning import JobBounds
+    from batchai_magics.launch.job_bounds import JobBounds
 
     own = settings.for_backend(LocalSettings)
     return LocalBackend(own, JobBounds.of(settings), pass_env=settings.pass_env)

@@ -23,7 +23,7 @@ def open_backend(settings: Settings) -> Backend:
         hint = "Use it on a node of the cluster."
         raise CapabilityError("the ray backend runs on Linux alone", code="NotSupported", hint=hint)
     from batchai_magics.backends.ray.runner import RayBackend
-    from batchai_magics.launch.planning import JobBounds
+    from batchai_magics.launch.job_bounds import JobBounds
 
     ray_settings.check()
     return RayBackend(ray_settings, JobBounds.of(settings), pass_env=settings.pass_env)

@@ -46,8 +46,8 @@ from batchai_magics.backends.service.runner import (
 from batchai_magics.backends.service.service import Service
 from batchai_magics.backends.service.undelivered import Undelivered
 from batchai_magics.errors import BatchAIError, StorageError
+from batchai_magics.launch.job_bounds import JobBounds
 from batchai_magics.launch.outcome import Outcome
-from batchai_magics.launch.planning import JobBounds
 from batchai_magics.models.states import DeallocationOption, ExecutionState, NodeState
 
 PROGRAMS = "backends/ray/node"

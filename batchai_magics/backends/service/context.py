@@ -23,7 +23,7 @@ from batchai_magics.backends.service.runner import (
     Scale,
 )
 from batchai_magics.errors import DISK_FULL, StorageError, is_disk_full
-from batchai_magics.launch.planning import JobBounds
+from batchai_magics.launch.job_bounds import JobBounds
 from batchai_magics.models.resource_ids import ResourceId
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from batchai_magics.backends.service.repository import CLUSTER_GUID, CLUSTER_NOT
 from batchai_magics.backends.service.runner import ClusterRef, NodeCommand, Scale
 from batchai_magics.backends.service.stored_descriptions import RecordedJob, output_segment
 from batchai_magics.errors import BatchAIError, NotFoundError
-from batchai_magics.launch.planning import JobBounds
+from batchai_magics.launch.job_bounds import JobBounds
 from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource

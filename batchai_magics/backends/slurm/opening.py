@@ -24,7 +24,7 @@ def open_backend(settings: Settings) -> Backend:
         hint = "Use it on a login node of the cluster, or name one: --ssh HOST."
         raise CapabilityError("the slurm backend runs on Linux alone", code="NotSupported", hint=hint)
     from batchai_magics.backends.slurm.runner import SlurmBackend
-    from batchai_magics.launch.planning import JobBounds
+    from batchai_magics.launch.job_bounds import JobBounds
 
     slurm_settings.check()
     return SlurmBackend(slurm_settings, JobBounds.of(settings), pass_env=settings.pass_env)

@@ -44,8 +44,8 @@ from batchai_magics.backends.slurm.runs import Runs
 from batchai_magics.backends.slurm.settings import SBATCH, SlurmSettings, slurm_values
 from batchai_magics.errors import Problem, SpecError
 from batchai_magics.launch import planning
+from batchai_magics.launch.job_bounds import JobBounds
 from batchai_magics.launch.outcome import Outcome
-from batchai_magics.launch.planning import JobBounds
 from batchai_magics.models.states import DeallocationOption
 
 

@@ -19,8 +19,8 @@ from batchai_magics.jobs import submit
 from batchai_magics.jobs.predecessors import check_predecessors
 from batchai_magics.jobs.sweeps import sweep_submission
 from batchai_magics.launch import planning as launch
+from batchai_magics.launch.job_bounds import JobBounds
 from batchai_magics.launch.plan import LaunchMode, Plan, PlanNode
-from batchai_magics.launch.planning import JobBounds
 from batchai_magics.launch.toolkits import JobSite
 from batchai_magics.models import vm_sizes
 from batchai_magics.models.resource_ids import ResourceId

@@ -162,7 +162,7 @@ def dying(*arguments):
     ray.get(start(*arguments).home.remote(""))  # Ray forgets an actor whose driver dies before that
     os.kill(os.getpid(), 9)
 cluster.supervising_actor = dying
-queue.reconcile(home, programs, cluster.own_node())
+queue.reconcile(home, programs, cluster.current_node())
 """
 
 
@@ -194,7 +194,8 @@ def test_a_run_that_is_stopped_before_its_actor_was_called_leaves_none(place, ra
 
 def test_a_node_that_cannot_have_the_home_is_named(place, ray, monkeypatch):
     queued(place, monkeypatch)
-    drive(place, ray, "queue.unsettled(queue.reconcile(home, '/no/where/at/all', cluster.own_node()), 60.0)")
+    reconciled = "queue.reconcile(home, '/no/where/at/all', cluster.current_node())"
+    drive(place, ray, f"queue.unsettled({reconciled}, 60.0)")
     (error,) = place.wait(place.job()).execution.errors
     assert error.code == "HomeNotShared"
     assert "does not see /no/where: set ray.home" in error.message
