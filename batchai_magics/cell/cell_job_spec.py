@@ -60,37 +60,37 @@ _MOUNT_FORM = "[afs:|bfs:|nfs:]NAME[=PATH]"
 _VOLUME_KEYS = {"afs": mount_volumes.SHARES, "bfs": mount_volumes.CONTAINERS, "nfs": mount_volumes.SERVERS}
 
 
-def script_fields(asked: CellOptions, share_path: str) -> dict[str, Any]:
+def script_fields(options: CellOptions, share_path: str) -> dict[str, Any]:
     """The fields of a job that runs the cell's script, with logs on its share."""
-    toolkit = Toolkit(asked.toolkit or Toolkit.HOROVOD.value)
-    started = f"{INPUT}/{asked.program if asked.needs_program else asked.script}"
+    toolkit = Toolkit(options.toolkit or Toolkit.HOROVOD.value)
+    started = f"{INPUT}/{options.program if options.needs_program else options.script}"
     if toolkit in _COMMAND_LINES:
-        is_plain = _PLAIN_NAME.fullmatch(asked.script)
-        script = f"{INPUT}/{asked.script}" if is_plain else f'"{INPUT}"/{shlex.quote(asked.script)}'
-        command = f"{started} {script}" if asked.needs_program else script
-        python = f'"{asked.python}"' if asked.python else "python"
-        settings = {"commandLine": f"{python} {command} {asked.args or ''}".rstrip()}
+        is_plain = _PLAIN_NAME.fullmatch(options.script)
+        script = f"{INPUT}/{options.script}" if is_plain else f'"{INPUT}"/{shlex.quote(options.script)}'
+        command = f"{started} {script}" if options.needs_program else script
+        python = f'"{options.python}"' if options.python else "python"
+        settings = {"commandLine": f"{python} {command} {options.args or ''}".rstrip()}
     else:
         language = {"languageType": "Python"} if toolkit is Toolkit.CNTK else {}
         settings = {**language, "pythonScriptFilePath": started}
     return {"nodeCount": 1, toolkit.wire_key: settings, "stdOutErrPathPrefix": share_path}
 
 
-def with_options(body: Mapping[str, Any], asked: CellOptions, share_path: str) -> dict[str, Any]:
+def with_options(body: Mapping[str, Any], options: CellOptions, share_path: str) -> dict[str, Any]:
     """Overrides `body` by the options: replaces single values, merges lists by id or name."""
-    merged = with_properties(body, asked.properties)
-    if asked.image:
-        merged = with_properties(merged, {"containerSettings.imageSourceRegistry.image": asked.image})
+    merged = with_properties(body, options.properties)
+    if options.image:
+        merged = with_properties(merged, {"containerSettings.imageSourceRegistry.image": options.image})
         merged["batchaiNeedsImage"] = True
-    if asked.prep:
-        merged["jobPreparation"] = {"commandLine": asked.prep}
-    suffixes = {**asked.outputs}
-    if asked.has_result:
+    if options.prep:
+        merged["jobPreparation"] = {"commandLine": options.prep}
+    suffixes = {**options.outputs}
+    if options.has_result:
         suffixes.setdefault(RESULT, RESULT.lower())
     lists = (
-        ("environmentVariables", "name", "value", asked.env),
-        ("secrets", "name", "value", asked.secrets),
-        ("inputDirectories", "id", "path", asked.inputs),
+        ("environmentVariables", "name", "value", options.env),
+        ("secrets", "name", "value", options.secrets),
+        ("inputDirectories", "id", "path", options.inputs),
     )
     for key, by, field, values in lists:
         _merge(merged, key, {name: {by: name, field: value} for name, value in values.items()}, by=by)
@@ -99,11 +99,11 @@ def with_options(body: Mapping[str, Any], asked: CellOptions, share_path: str) -
         for id, suffix in suffixes.items()
     }
     _merge(merged, "outputDirectories", outputs, by="id")
-    if asked.stop_if:
-        merged = with_conditions(merged, asked.stop_if, asked.patterns)
-    if asked.backend_options:
-        merged = with_backend_options(merged, asked.backend_options)
-    return _with_settings(merged, asked)
+    if options.stop_if:
+        merged = with_conditions(merged, options.stop_if, options.patterns)
+    if options.backend_options:
+        merged = with_backend_options(merged, options.backend_options)
+    return _with_settings(merged, options)
 
 
 def with_files(body: Mapping[str, Any], path: str, copy: str) -> dict[str, Any]:
@@ -156,29 +156,29 @@ def with_mounts(
     return {**fields, "mountVolumes": volumes}
 
 
-def _with_settings(body: dict[str, Any], asked: CellOptions) -> dict[str, Any]:
+def _with_settings(body: dict[str, Any], options: CellOptions) -> dict[str, Any]:
     """The body with what the options change in the settings of its toolkit."""
     toolkit = next((kind for kind in Toolkit if isinstance(body.get(kind.wire_key), Mapping)), None)
     if toolkit is None:
         return body  # validation reports it
     changes: dict[str, Any] = {}
-    if asked.processes is not None:
+    if options.processes is not None:
         key = _PROCESSES_KEY.get(toolkit, "processCount")
         if not key:
             text = f"--processes does not apply to toolkit {toolkit.value}, which has no such number"
             raise UsageError(text)
-        changes[key] = asked.processes
+        changes[key] = options.processes
     if toolkit not in _COMMAND_LINES:
-        args = asked.args
-        if asked.needs_program:  # which is told the script
-            args = f"{INPUT}/{asked.script} {args or ''}".rstrip()
+        args = options.args
+        if options.needs_program:  # which takes the script as an argument
+            args = f"{INPUT}/{options.script} {args or ''}".rstrip()
         if args is not None:
             keys = _SERVER_ARGS if toolkit is Toolkit.TENSORFLOW else ("commandLineArgs",)
             changes |= dict.fromkeys(keys, args)
-        if asked.python:
-            changes["pythonInterpreterPath"] = asked.python
-    elif asked.is_described:  # a script's job has them already
-        for flag, value in (("--args", asked.args), ("--python", asked.python or None)):
+        if options.python:
+            changes["pythonInterpreterPath"] = options.python
+    elif options.is_described:  # a script's job has them already
+        for flag, value in (("--args", options.args), ("--python", options.python or None)):
             if value is not None:
                 text = f"{flag} does not apply to toolkit {toolkit.value}: its command line is in the file"
                 raise UsageError(text)
@@ -190,12 +190,12 @@ def _merge(body: dict[str, Any], key: str, items: Mapping[str, dict[str, str]], 
     if not items:
         return
     present = body.get(key)
-    kept = (
+    remaining = (
         [item for item in present if not (isinstance(item, Mapping) and str(item.get(by)) in items)]
         if isinstance(present, list)
         else []
     )
-    body[key] = [*kept, *items.values()]
+    body[key] = [*remaining, *items.values()]
 
 
 _ALL = f'cp -R "{INPUT}/." .'
@@ -203,14 +203,14 @@ _WORDS = r"(?: (?:[^\s&'\"]|'[^']*'|\"'\")+)+"  # as `shlex.join` writes them
 _COPY = re.compile(rf"{re.escape(_ALL)}(?: && rm -f(?P<own>{_WORDS}))?(?: && mkdir -p --{_WORDS})?(?: && |$)")
 
 
-def copy_command(own: Collection[str], empty_folders: Collection[str] = ()) -> str:
-    """The command that copies what was sent, but for these files: scripts open theirs by a relative path.
+def copy_command(excluded: Collection[str], empty_folders: Collection[str] = ()) -> str:
+    """The command that copies what was sent, but for `excluded`: scripts open files by relative paths.
 
-    Folders without a file are made.
+    It creates the empty folders.
     """
     parts = [_ALL]
-    if own:
-        parts.append(f"rm -f {shlex.join(sorted(own))}")
+    if excluded:
+        parts.append(f"rm -f {shlex.join(sorted(excluded))}")
     if empty_folders:
         parts.append(f"mkdir -p -- {shlex.join(sorted(empty_folders))}")
     return " && ".join(parts)

@@ -90,7 +90,7 @@ def _seed(option: str, text: str) -> int:
 _SPACE = (
     JobOption(("--sweep",), "run a job for each of these values: \"lr=1e-4,1e-3 batch=32,64\","
               " \"lr=log(1e-5,1e-1)\", or the rows of a DataFrame", "PARAMETERS", is_repeatable=True,
-              read=lambda _, given: " ".join(given), field="space"),
+              read=lambda _, texts: " ".join(texts), field="space"),
     JobOption(("--seeds",), "run each trial, or the job, N times, with $BATCHAI_SEED from 0 to N-1", "N",
               read=count),
 )  # fmt: skip
@@ -221,10 +221,10 @@ _JOB = Option(("JOB-NAME",), "name of the job", completes=NameKind.JOB)  # the f
 def cell_options(declared: tuple[BackendOption, ...] = ()) -> tuple[Option, ...]:
     """All options, with those that backends declare."""
     native = [
-        switch(each.flag, help=each.help)
-        if each.is_switch
-        else Option((each.flag,), each.help, each.metavar, elsewhere=each.elsewhere)
-        for each in declared
+        switch(option.flag, help=option.help)
+        if option.is_switch
+        else Option((option.flag,), option.help, option.metavar, elsewhere=option.elsewhere)
+        for option in declared
     ]
     return (*JOB_OPTIONS, *with_declared(OPTIONS, native)[len(OPTIONS) :], *_OF_CELL)
 
@@ -254,8 +254,8 @@ def read_options(
     options = cell_options(declared)
     words = join_dashed_values(words, options)
     refuse = partial(option_error, command=command, words=words)
-    given, extra = parse_options((_JOB, *options), words, make_error=refuse)
-    if given.help:
+    namespace, extra = parse_options((_JOB, *options), words, make_error=refuse)
+    if namespace.help:
         raise HelpRequested(help_text(declared))
     if extra:
         if "--" in words:
@@ -263,9 +263,9 @@ def read_options(
             text = "-- does not separate the arguments of the script on a cell's line"
             raise UsageError(text, hint=f"write: --args {shlex.quote(rest)}")
         raise _unknown(extra[0], options, command)
-    values = read_values(given, options)
-    first = given.job_name
-    named = given.name
+    values = read_values(namespace, options)
+    first = namespace.job_name
+    named = namespace.name
     if first and named and first != named:
         raise UsageError(f"the job has two names: {first} and {named}", hint="leave out --name")
     values["name"] = first or named
@@ -273,13 +273,13 @@ def read_options(
         values["env"] = pairs("--env", _with_values(values["env"], env), form="NAME=VALUE")
     if "secrets" in values:
         values["secrets"] = secrets_named(values["secrets"], env)
-    sweep = _sweep_options(given, values)
-    return CellOptions(**values, backend_options=given_options(vars(given), declared), sweep=sweep)
+    sweep = _sweep_options(namespace, values)
+    return CellOptions(**values, backend_options=given_options(vars(namespace), declared), sweep=sweep)
 
 
-def _sweep_options(given: Namespace, values: dict[str, Any]) -> SweepOptions | None:
+def _sweep_options(namespace: Namespace, values: dict[str, Any]) -> SweepOptions | None:
     """The options of the sweep, which are taken out of the values; None without one."""
-    options = [option for option in _OF_SWEEP if getattr(given, option.name) is not None]
+    options = [option for option in _OF_SWEEP if getattr(namespace, option.name) is not None]
     if not options:
         return None
     if not any(option in _SPACE for option in options):

@@ -125,8 +125,8 @@ class Notebook:
 class _JobSource:
     """The source of the job."""
 
-    record: CellSource  # what the record of the run says about it
-    fields: Mapping[str, Any]  # the `properties` that it says, in keys of the service
+    record: CellSource  # for the record of the run
+    fields: Mapping[str, Any]  # its `properties`, in keys of the service
     files: Mapping[str, bytes]  # the files that are sent
     copied: Collection[str] = ()  # those that the working directory has a copy of
     notes: tuple[str, ...] = ()
@@ -136,19 +136,19 @@ class _JobSource:
     @property
     def copy(self) -> str:
         """The command that makes the copies; empty without any."""
-        own = self.files.keys() - set(self.copied)
+        excluded = self.files.keys() - set(self.copied)
         folders = [
             folder
             for folder in self.empty_folders
             if self.files.keys().isdisjoint((folder, *map(str, PurePosixPath(folder).parents)))
         ]
-        return copy_command(own, folders) if self.copied else ""
+        return copy_command(excluded, folders) if self.copied else ""
 
     def with_files(self, more: Mapping[str, bytes]) -> _JobSource:
         """Adds files beside the script."""
-        twice = next((name for name, data in more.items() if self.files.get(name, data) != data), "")
-        if twice:
-            raise UsageError(f"--upload {twice}: the script needs a file of that name", hint="rename it")
+        conflict = next((name for name, data in more.items() if self.files.get(name, data) != data), "")
+        if conflict:
+            raise UsageError(f"--upload {conflict}: the script needs a file of that name", hint="rename it")
         return replace(self, files={**self.files, **more})
 
 
@@ -221,9 +221,9 @@ def _inputs_below(folder: Path, options: CellOptions, source: _JobSource) -> dic
             inputs[id] = expanded
             continue
         absolute = os.path.abspath(folder / expanded)  # noqa: PTH100 links are kept
-        own = os.path.normpath(path)
+        relative = os.path.normpath(path)
         is_copied = folder == source.record.folder and any(
-            name == own or name.startswith(f"{own}/") for name in source.copied
+            name == relative or name.startswith(f"{relative}/") for name in source.copied
         )
         is_made = has_preparation and not os.path.exists(absolute)  # noqa: PTH110 any text
         if "$" not in path and not is_copied and not is_made:

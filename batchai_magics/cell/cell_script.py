@@ -246,26 +246,26 @@ def script_metadata(script: str) -> ScriptMetadata | None:
 
 
 def with_environment(
-    asked: CellOptions, script: str, share_path: str
+    options: CellOptions, script: str, share_path: str
 ) -> tuple[CellOptions, Mapping[str, bytes]]:
-    """The options with the Python of the ranks and what makes it, and the program for that.
+    """The options with the Python of the ranks and the command that creates it, and its program.
 
     Raises:
         UsageError: The options or the script's block are wrong.
     """
-    metadata = None if asked.python else script_metadata(script)
-    if asked.python and asked.packages:
+    metadata = None if options.python else script_metadata(script)
+    if options.python and options.packages:
         raise UsageError("--python and --with are both given", hint="Install the packages into that Python.")
-    if not (metadata or asked.packages):
-        return asked, {}
-    packages = tuple(dict.fromkeys((*(metadata.packages if metadata else ()), *asked.packages)))
+    if not (metadata or options.packages):
+        return options, {}
+    packages = tuple(dict.fromkeys((*(metadata.packages if metadata else ()), *options.packages)))
     words = (ISOLATED if metadata else EXTENDED, metadata.python if metadata else "", *packages)
     digest = hashlib.sha256("\0".join(words).encode()).hexdigest()[:_DIGEST_LENGTH]
     folder = f"{share_path}/{FOLDER}/{digest}"
     making = f'mkdir -p "{share_path}/{FOLDER}" && python "{INPUT}/{PROGRAM}" "{folder}" {shlex.join(words)}'
     changed = replace(
-        asked,
+        options,
         python=f"{folder}/bin/python",
-        prep=" && ".join(filter(None, (making, asked.prep))),
+        prep=" && ".join(filter(None, (making, options.prep))),
     )
     return changed, {PROGRAM: Path(__file__).with_name(PROGRAM).read_bytes()}

@@ -80,7 +80,7 @@ def _chosen_files(named: Sequence[_UploadItem], root: Path) -> tuple[dict[str, s
     files: dict[str, str] = {}
     left_out: dict[str, str] = {}
     size = 0
-    for item in (file for each in named for file in _files(each, root)):
+    for item in (file for named_item in named for file in _files(named_item, root)):
         if reason := _why_left_out(item):
             path = Path(item.source)
             left_out[text_of(str(path.relative_to(root) if path.is_relative_to(root) else path))] = reason
@@ -195,8 +195,8 @@ def _files(item: _UploadItem, root: Path) -> Iterator[_UploadItem]:
 
 def _walk(item: _UploadItem, allowed: Sequence[Path], above: tuple[Path, ...]) -> Iterator[_UploadItem]:
     try:
-        with os.scandir(item.source) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
+        with os.scandir(item.source) as scan:
+            entries = sorted(scan, key=lambda entry: entry.name)
     except OSError as error:
         raise UsageError(f"--upload {item.word}: {item.source}: {error.strerror or error}") from None
     for entry in entries:
@@ -237,8 +237,8 @@ def _size(item: _UploadItem) -> int:
     try:
         status = os.stat(item.source)  # noqa: PTH116 pathlib is slow
     except OSError as error:
-        what = f"{item.source} is a broken link" if item.real else f"{item.source}: {error.strerror or error}"
-        raise UsageError(f"--upload {item.word}: {what}") from None
+        reason = " is a broken link" if item.real else f": {error.strerror or error}"
+        raise UsageError(f"--upload {item.word}: {item.source}{reason}") from None
     if not stat.S_ISREG(status.st_mode):
         text = f"--upload {item.word}: {item.source} is not a regular file"
         raise UsageError(text, hint="pipes, sockets and devices cannot be uploaded")

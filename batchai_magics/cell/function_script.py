@@ -107,13 +107,13 @@ class _Parts:
         """Adds what a global name stands for, with everything that its source uses."""
         if name in (*self.imports, *self.sources, *self.values, *self._in_work, *self._late):
             return
-        module, own = self._module_of(thing), _qualified_name(thing)
+        module, qualified_name = self._module_of(thing), _qualified_name(thing)
         if isinstance(thing, types.ModuleType):
             self.imports[name] = f"import {thing.__name__} as {name}"
-        elif module == self._module or (module and "<locals>" in own):
+        elif module == self._module or (module and "<locals>" in qualified_name):
             self._add_definition(name, thing)
         elif module:
-            first, _, inner = own.partition(".")
+            first, _, inner = qualified_name.partition(".")
             self.imports[name] = f"from {module} import {first} as {name}"
             self.imports[name] += f"; {name} = {name}.{inner}" if inner else ""
         else:
@@ -121,7 +121,7 @@ class _Parts:
 
     def add_arguments(self, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
         """Adds the arguments of the call."""
-        for name, value in {**{f"args[{n}]": each for n, each in enumerate(args)}, **kwargs}.items():
+        for name, value in {**{f"args[{n}]": argument for n, argument in enumerate(args)}, **kwargs}.items():
             self._pickled(name, value)
         self._add_value(_ARGS, tuple(args))
         self._add_value(_KWARGS, dict(kwargs))
@@ -166,15 +166,16 @@ class _Parts:
             self._late.clear()
 
     def _source(self, name: str, thing: Any) -> Definition | None:
-        """The statement that defines it; of what has been defined by another name, that and an assignment."""
-        own = getattr(thing, "__name__", name)
-        is_renamed = isinstance(thing, (type, types.FunctionType)) and own != name and own.isidentifier()
+        """The statement that defines an object; then an assignment, if it was defined under another name."""
+        defined_name = getattr(thing, "__name__", name)
+        is_definition = isinstance(thing, (type, types.FunctionType))
+        is_renamed = is_definition and defined_name != name and defined_name.isidentifier()
         if not is_renamed or "." in thing.__qualname__:
             return definition_source(name, thing, self._names)
-        if self._names.get(own) is thing:
-            return Definition(f"{name} = {own}\n", "", 0)
-        definition = definition_source(own, thing, self._names)
-        return definition._replace(text=f"{definition.text}{name} = {own}\n") if definition else None
+        if self._names.get(defined_name) is thing:
+            return Definition(f"{name} = {defined_name}\n", "", 0)
+        definition = definition_source(defined_name, thing, self._names)
+        return definition._replace(text=f"{definition.text}{name} = {defined_name}\n") if definition else None
 
     def _add_value(self, name: str, thing: Any) -> None:
         """Adds a value: as it is, or as a pickle that the script loads when its classes are defined."""
@@ -194,14 +195,14 @@ class _Parts:
 
     def _add_object(self, name: str, thing: Any, data: bytes, needed: Collection[str]) -> None:
         items = thing if isinstance(thing, tuple) else thing.values() if isinstance(thing, dict) else [thing]
-        if any(holds_secret(getattr(each, "__dict__", each)) for each in items):
+        if any(holds_secret(getattr(item, "__dict__", item)) for item in items):
             text = f"run: {name} looks like it holds a secret, which does not belong in a file on the share"
             raise UsageError(text, hint="Put it into an environment variable, and name that with secret=[…].")
-        for each in needed:
-            self.add(each, self._names[each])
+        for used in needed:
+            self.add(used, self._names[used])
         self._objects[name] = data
-        places = self._late if any(each in self._in_work for each in needed) else self.sources
-        places[name] = f"{name} = _Unpickler(_io.BytesIO({_OBJECTS}[{name!r}])).load()\n"
+        target = self._late if any(used in self._in_work for used in needed) else self.sources
+        target[name] = f"{name} = _Unpickler(_io.BytesIO({_OBJECTS}[{name!r}])).load()\n"
 
     def _pickled(self, name: str, value: object) -> tuple[bytes, Collection[str]]:
         """The pickle of a value, and the names of this module that it refers to."""
@@ -219,7 +220,7 @@ class _Parts:
 
 
 class _Pickler(pickle.Pickler):
-    """Notes the names of a module that what it pickles refers to.
+    """Records which names of a module the pickled objects refer to.
 
     Attributes:
         needed: These names, without what follows a dot.
@@ -278,9 +279,9 @@ def definition_source(name: str, thing: Any, names: Mapping[str, Any]) -> Defini
 
 def _inspected(thing: Any, names: Mapping[str, Any]) -> Definition | None:
     try:
-        own = inspect.unwrap(thing)
-        lines, first = inspect.getsourcelines(own)
-        file = inspect.getsourcefile(own) or ""
+        unwrapped = inspect.unwrap(thing)
+        lines, first = inspect.getsourcelines(unwrapped)
+        file = inspect.getsourcefile(unwrapped) or ""
     except (OSError, TypeError):
         return None
     return Definition(textwrap.dedent("".join(lines)), _shown_file(file, names), first)
@@ -290,8 +291,8 @@ def _shown_file(file: str, names: Mapping[str, Any]) -> str:
     """A file as the user calls it: a cell by its number, a file below the working directory by that path."""
     text = "".join(linecache.getlines(file)).strip()
     cell = next((cell.file for cell in _cells(names) if cell.text.strip() == text), "")
-    path, here = Path(file), Path.cwd()
-    return cell or (path.relative_to(here).as_posix() if path.is_relative_to(here) else file)
+    path, folder = Path(file), Path.cwd()
+    return cell or (path.relative_to(folder).as_posix() if path.is_relative_to(folder) else file)
 
 
 def _cells(names: Mapping[str, Any]) -> list[_Source]:
@@ -325,7 +326,7 @@ def _statement(name: str, sources: Iterable[_Source]) -> Definition | None:
     """The last statement that binds a name, of the first source with one."""
     for source in sources:
         try:
-            statements = [made for made, node in _statements(source) if name in _bound(node)]
+            statements = [definition for definition, node in _statements(source) if name in _bound(node)]
         except (SyntaxError, ValueError):  # a cell that never ran
             continue
         if statements:
@@ -339,17 +340,18 @@ def _statements(source: _Source, before: int = 0) -> Iterator[tuple[Definition, 
     `before` is the number of lines before the source in its cell.
     """
     lines = source.text.splitlines(keepends=True)
-    waiting: list[ast.AST] = list(reversed(ast.parse(source.text).body))
-    while waiting:
-        node = waiting.pop()
+    pending: list[ast.AST] = list(reversed(ast.parse(source.text).body))
+    while pending:
+        node = pending.pop()
         if isinstance(node, ast.stmt):
-            first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+            decorators = getattr(node, "decorator_list", ())
+            first = min([node.lineno, *(decorator.lineno for decorator in decorators)])
             text = textwrap.dedent("".join(lines[first - 1 : node.end_lineno])).rstrip() + "\n"
             yield Definition(text, source.file, before + first), node
         if (body := _magic_body(node)) is not None:
             yield from _statements(_Source(source.file, body), before=1)
         elif not isinstance(node, _OWN_SCOPE):
-            waiting += reversed([each for block in _BLOCKS for each in getattr(node, block, ())])
+            pending += reversed([child for block in _BLOCKS for child in getattr(node, block, ())])
 
 
 def _magic_body(node: ast.AST) -> str | None:
@@ -366,7 +368,7 @@ def _bound(node: ast.stmt) -> set[str]:
     if isinstance(node, _OWN_SCOPE):
         return {node.name}
     if isinstance(node, (ast.Import, ast.ImportFrom)):
-        return {each.asname or each.name for each in node.names}
+        return {alias.asname or alias.name for alias in node.names}
     targets = node.targets if isinstance(node, ast.Assign) else []
     targets = [node.target] if isinstance(node, ast.AnnAssign) and node.value else targets
-    return {each.id for each in targets if isinstance(each, ast.Name)}
+    return {target.id for target in targets if isinstance(target, ast.Name)}

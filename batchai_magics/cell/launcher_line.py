@@ -33,7 +33,7 @@ from batchai_magics.models.secret_masking import is_secret_name, is_secret_text
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _LIKELY_SCRIPTS = ("__main__.py", "train.py", "main.py", "run.py")  # of a folder in place of a script
 _PYTHON = re.compile(r"python(\d+(\.\d+)?)?")
-# Switches of Python as the variables that mean the same.
+# Switches of Python, and the environment variables that replace them.
 _PYTHON_SWITCHES: Mapping[str, Mapping[str, str]] = {
     "-u": {},
     "-B": {"PYTHONDONTWRITEBYTECODE": "1"},
@@ -157,12 +157,12 @@ class _LineReader:
         options = reader.options()
         self._env |= reader.env
         self._dropped += reader.dropped
-        kept = [f"{flag} {value}" for flag, value in options.items()]
-        kept += [f"--env {variable}={value}" for variable, value in self._env.items()]
-        kept += [f"--env {variable}" for variable in reader.passed]
+        translated = [f"{flag} {value}" for flag, value in options.items()]
+        translated += [f"--env {variable}={value}" for variable, value in self._env.items()]
+        translated += [f"--env {variable}" for variable in reader.passed]
         settings = f", with {self._settings_file}" if self._settings_file else ""
         line = replace(line, options=options, passed=tuple(reader.passed), rank_option=reader.rank_option)
-        return line, f"{name}{settings}: runs as {' '.join(kept)}"
+        return line, f"{name}{settings}: runs as {' '.join(translated)}"
 
     def _read_prefixes(self, words: list[str]) -> None:
         """Reads `env NAME=VALUE …` and `uv run` before a launcher."""
@@ -204,14 +204,19 @@ class _LineReader:
     ) -> tuple[OptionReader, list[str]]:
         """The options of the launcher, with those that it reads from elsewhere, and the words behind them."""
         if launcher in (TORCHRUN, TORCH_LAUNCH):
-            given = [variable for variable in self._env if variable.startswith("PET_")]
-            words = [*(f"--{variable[4:].lower()}={self._env.pop(variable)}" for variable in given), *words]
+            variables = [variable for variable in self._env if variable.startswith("PET_")]
+            words = [
+                *(f"--{variable[4:].lower()}={self._env.pop(variable)}" for variable in variables),
+                *words,
+            ]
         reader = OptionReader(name, launcher, self._counts, self._folder)
         rest = reader.read(words)
         if launcher is not ACCELERATE:
             return reader, rest
-        given = words[: len(words) - len(rest)]  # a script may have such an option of its own
-        if path := accelerate_config(reader.config_file, self._folder, is_default="--cpu" not in given):
+        option_words = words[: len(words) - len(rest)]  # a script may have such an option of its own
+        if path := accelerate_config(
+            reader.config_file, self._folder, is_default="--cpu" not in option_words
+        ):
             self._settings_file = str(path)
             reader = OptionReader(name, launcher, self._counts, self._folder)
             rest = reader.read([*config_options(path), *words])
@@ -245,8 +250,8 @@ class _LineReader:
 def _named(rest: Sequence[str], launcher: str) -> str:
     """The first word, which names a script or module."""
     if not rest or rest[0].startswith("-"):
-        what = f"{rest[0]} instead of a script" if rest else "no script"
-        raise UsageError(f"{launcher}: {what}", hint="name a Python file, such as train.py")
+        problem = f"{rest[0]} instead of a script" if rest else "no script"
+        raise UsageError(f"{launcher}: {problem}", hint="name a Python file, such as train.py")
     return rest[0]
 
 
@@ -263,14 +268,14 @@ class OptionReader:
     Attributes:
         env: Variables of the job.
         passed: Variables of this process that the job has, too.
-        dropped: What is left out, as it was written.
+        dropped: The options that are left out, as they were written.
         is_module: Whether `-m` is given.
         config_file: The value of Accelerate's `--config_file`.
         rank_option: The option with which each process is told its local rank.
     """
 
     def __init__(self, name: str, launcher: LauncherSyntax, counts: JobCounts, folder: Path) -> None:
-        self._name, self._launcher, self._asked, self._folder = name, launcher, counts, folder
+        self._name, self._launcher, self._job_counts, self._folder = name, launcher, counts, folder
         self._counts = LauncherCounts()
         self.env: dict[str, str] = {}
         self.passed: list[str] = []
@@ -289,55 +294,55 @@ class OptionReader:
     def _read(self, rest: list[str]) -> None:
         """Reads one option with its value and removes both from the words."""
         flag, sign, value = rest.pop(0).partition("=")
-        name, of = flag.lstrip("-").replace("_", "-"), self._launcher
-        known = (*of.counts, *of.hosts, *of.host_files, *of.dropped, *of.environment)
-        if name in of.variables:
+        name, syntax = flag.lstrip("-").replace("_", "-"), self._launcher
+        known = (*syntax.counts, *syntax.hosts, *syntax.host_files, *syntax.dropped, *syntax.environment)
+        if name in syntax.variables:
             self._read_variable(rest, flag, has_two=name != "x")
-        elif name in of.modules:
+        elif name in syntax.modules:
             self.is_module = True
         elif not sign and self._is_switch(name, flag):
             return
-        elif name in of.refused:
+        elif name in syntax.refused:
             text = f"{self._name}: {flag} cannot be translated"
-            raise UsageError(text, hint=of.refused[name])
-        elif name in of.pairs:
+            raise UsageError(text, hint=syntax.refused[name])
+        elif name in syntax.pairs:
             self.dropped.append(f"{flag} {self._next(rest, flag)} {self._next(rest, flag)}")
-        elif name in known or name.startswith(tuple(of.prefixes)):
+        elif name in known or name.startswith(tuple(syntax.prefixes)):
             self._keep(name, flag, value if sign else self._next(rest, flag))
         else:
             raise self._unknown(name, flag)
 
     def _unknown(self, name: str, flag: str) -> UsageError:
         """The error for an option that is not in the table of the launcher."""
-        counts = [each for each, kind in self._launcher.counts.items() if kind != "per_node"]
+        counts = [option for option, kind in self._launcher.counts.items() if kind != "per_node"]
         hint = did_you_mean(name, counts) or "leave it out, or give the job's own option"
         return UsageError(f"{self._name}: {flag} cannot be translated", hint=hint)
 
     def _is_switch(self, name: str, flag: str) -> bool:
         """Whether it is an option without a value, which is then read."""
-        of = self._launcher
-        if name in of.flags:
-            self.env |= of.flags[name]
-        elif name in ("use-env", "no-local-rank") and of.rank_option:
+        syntax = self._launcher
+        if name in syntax.flags:
+            self.env |= syntax.flags[name]
+        elif name in ("use-env", "no-local-rank") and syntax.rank_option:
             self.rank_option = ""
-        elif name in of.switches:
+        elif name in syntax.switches:
             self.dropped.append(flag)
         else:
             return False
         return True
 
     def _keep(self, name: str, flag: str, value: str) -> None:
-        of = self._launcher
-        prefix = next((each for each in of.prefixes if name.startswith(each)), "")
-        if name in of.environment:
-            self.env[of.environment[name]] = value
+        syntax = self._launcher
+        prefix = next((candidate for candidate in syntax.prefixes if name.startswith(candidate)), "")
+        if name in syntax.environment:
+            self.env[syntax.environment[name]] = value
         elif prefix:
             text = value.lower() if value.lower() in ("true", "false") else value
-            self.env[of.prefixes[prefix] + name.removeprefix(prefix).replace("-", "_").upper()] = text
-        elif name in (*of.hosts, *of.host_files):
-            self._read_hosts(flag, value, is_file=name in of.host_files)
-        elif name in of.counts:
-            self._count(of.counts[name], flag, value)
+            self.env[syntax.prefixes[prefix] + name.removeprefix(prefix).replace("-", "_").upper()] = text
+        elif name in (*syntax.hosts, *syntax.host_files):
+            self._read_hosts(flag, value, is_file=name in syntax.host_files)
+        elif name in syntax.counts:
+            self._count(syntax.counts[name], flag, value)
         elif name == "config-file":
             self.config_file = value
         elif name == "map-by" and (per_node := _PER_NODE.fullmatch(value)):
@@ -349,7 +354,7 @@ class OptionReader:
     def _count(self, kind: str, flag: str, value: str) -> None:
         """Keeps one of the counts: nodes, processes or per_node."""
         if kind == "processes" and value in ("auto", "gpu", "cpu", "xpu"):
-            gpus = self._asked.gpus
+            gpus = self._job_counts.gpus
             if value in ("cpu", "xpu") or gpus == 0:
                 why = "is not known before the job runs" if value in ("cpu", "xpu") else "has no GPUs"
                 hint = f"Write the number, such as {flag}=2."
@@ -399,7 +404,7 @@ class OptionReader:
     def options(self) -> dict[str, str]:
         """The toolkit and the counts as options of the job."""
         try:
-            counts = self._counts.for_job(self._launcher, self._asked)
+            counts = self._counts.for_job(self._launcher, self._job_counts)
         except UsageError as error:
             raise UsageError(f"{self._name}: {error.message}", hint=error.hint) from None
         if self._counts.nodes and counts.nodes != self._counts.nodes:
@@ -448,10 +453,10 @@ def hosts_in_file(path: Path) -> dict[str, int]:
     return hosts
 
 
-def accelerate_config(given: str, folder: Path, *, is_default: bool = True) -> Path | None:
+def accelerate_config(config_file: str, folder: Path, *, is_default: bool = True) -> Path | None:
     """The file of `--config_file`, or else the one that `accelerate config` has written; None without one."""
-    if given or not is_default:
-        return folder / Path(given).expanduser() if given else None
+    if config_file or not is_default:
+        return folder / Path(config_file).expanduser() if config_file else None
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     home = Path(os.environ.get("HF_HOME") or Path(cache, "huggingface")).expanduser() / "accelerate"
     names = (home / f"default_config.{kind}" for kind in ("yaml", "json"))

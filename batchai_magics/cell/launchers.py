@@ -218,11 +218,11 @@ class LauncherCounts:
     nodes: int = 0
     processes: int | None = 0  # processes on each node, or of all nodes; None: one per GPU
     per_node: int = 0  # processes on each node beside a total number
-    hosts: Mapping[str, int] = field(default_factory=dict)  # the hosts, with their slots; 0: not said
+    hosts: Mapping[str, int] = field(default_factory=dict)  # the hosts, with their slots; 0: unknown
     chosen: Mapping[str, int] = field(default_factory=dict)
 
-    def for_job(self, launcher: LauncherSyntax, asked: JobCounts) -> JobCounts:
-        """The job's numbers; those that it asks for itself replace the launcher's.
+    def for_job(self, launcher: LauncherSyntax, requested: JobCounts) -> JobCounts:
+        """The job's numbers; those requested for the job replace the launcher's.
 
         Raises:
             UsageError: The hosts have different numbers of slots, or the line leaves the number open.
@@ -233,8 +233,8 @@ class LauncherCounts:
             total = self.processes or (self.per_node or slots) * len(self.hosts)
             nodes = self._nodes_for(total, slots) or nodes
         else:
-            total = self._on_each_node(launcher, slots) * (asked.nodes or nodes or 1)
-        counts = JobCounts(asked.nodes or nodes, asked.processes or total)
+            total = self._on_each_node(launcher, slots) * (requested.nodes or nodes or 1)
+        counts = JobCounts(requested.nodes or nodes, requested.processes or total)
         if launcher.needs_count and not counts.processes:
             raise UsageError("the number of processes is missing", hint="Write -np N.")
         return counts
@@ -258,7 +258,7 @@ class LauncherCounts:
         return min(self.nodes or len(self.hosts), total) if self.hosts else 0
 
     def _slots(self) -> int:
-        """The slots of each host; 0 if they are not said."""
+        """The slots of each host; 0 if unknown."""
         hosts = self._used_hosts
         slots = set(list(hosts.values())[: self.nodes or None])
         if len(slots) > 1:

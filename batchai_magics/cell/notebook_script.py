@@ -55,8 +55,8 @@ def sent_notebook(data: bytes, name: str) -> bytes:
 def code_of(data: bytes) -> str:
     """The code of a notebook that is sent, with the number of each cell."""
     codes = [_source(cell) for cell in json.loads(data)["cells"] if cell["cell_type"] == "code"]
-    kept = filter(str.strip, codes)
-    return "\n\n".join(f"# cell {number}\n{code}" for number, code in enumerate(kept, 1)) + "\n"
+    nonempty = filter(str.strip, codes)
+    return "\n\n".join(f"# cell {number}\n{code}" for number, code in enumerate(nonempty, 1)) + "\n"
 
 
 def parameter_notes(data: bytes, words: Iterable[str]) -> Iterator[str]:

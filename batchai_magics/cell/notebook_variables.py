@@ -51,7 +51,7 @@ def variables_file(names: Sequence[str], variables: Mapping[str, object]) -> dic
 
 
 def global_names(script: CompiledScript, among: Collection[str]) -> list[str]:
-    """Those of the names that a script reads from its global scope but never binds there, in its order."""
+    """The names of `among` that a script reads from its global scope but never binds, in its order."""
     names = script.read_names({*among} - script.bound_names)
     return [name for name in dict.fromkeys(_WORD.findall(script.text)) if name in names] if names else []
 
@@ -112,13 +112,13 @@ _SEEN = re.compile(
 
 
 def missing_in(line: str) -> str:
-    """The key of what a line of a traceback says is missing; empty for any other line."""
+    """The key of the remedy for a line of a traceback; empty if nothing is missing by that line."""
     match = _SEEN.match(line)
     return f"{match.lastgroup} {match[match.lastgroup]}" if match and match.lastgroup else ""
 
 
 def remedy_for(line: str, remedies: Mapping[str, str]) -> str:
-    """The remedy for what a line of a traceback says is missing, a file also by its folder; empty: none."""
+    """The remedy for a line of a traceback, for a file also that of its folder; empty without one."""
     key = missing_in(line)
     while key not in remedies and "/" in key:
         key = key.rpartition("/")[0]
@@ -160,12 +160,12 @@ def _of_value(name: str, value: object) -> str:
 
 
 def variables_of_submitter(
-    scripts: Iterable[str], environ: Mapping[str, str], given: Collection[str]
+    scripts: Iterable[str], environ: Mapping[str, str], job_variables: Collection[str]
 ) -> dict[str, str]:
     """The remedies for environment variables that only the submitter has, of those that scripts may read."""
     quoted = {name for script in scripts for name in _QUOTED.findall(script)}
     remedies: dict[str, str] = {}
-    for name in sorted(quoted & environ.keys() - {*given}):
+    for name in sorted(quoted & environ.keys() - {*job_variables}):
         option = "--secret" if is_secret_name(name) or is_secret_text(environ[name]) else "--env"
         remedies[f"{VARIABLE} {name}"] = f"{name} is set here and not in the job: add {option} {name}"
     return remedies

@@ -20,7 +20,7 @@ _MISSING = "uv makes the environment, and this machine has none: `pip install uv
 
 
 def main() -> None:
-    """Makes the environment unless it is there; nodes that do so at once do not disturb each other."""
+    """Creates the environment unless it exists; several nodes may do so at once."""
     folder, kind, version, *packages = sys.argv[1:]
     target = Path(os.path.expandvars(folder))
     if (target / "bin" / "python").exists():
@@ -31,8 +31,8 @@ def main() -> None:
         _run(*uv, "venv", "--quiet", "--relocatable", "--python", version or sys.executable, str(part))
         if kind == EXTENDED:
             (site,) = part.glob("lib/python*/site-packages")
-            own = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-            (site / "batchai_base.pth").write_text("\n".join(sorted(own)) + "\n", encoding="utf-8")
+            base_paths = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+            (site / "batchai_base.pth").write_text("\n".join(sorted(base_paths)) + "\n", encoding="utf-8")
         if packages:
             _run(*uv, "pip", "install", "--quiet", "--python", str(part / "bin" / "python"), *packages)
         part.rename(target)

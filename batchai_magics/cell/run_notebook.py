@@ -129,7 +129,7 @@ def _inject(cells: list[NotebookNode], parameters: Mapping[str, Any]) -> None:
     """Adds a cell with the parameters behind the one that is tagged `parameters`, or first."""
     source = "# Parameters\n" + "\n".join(f"{name} = {_code(value)}" for name, value in parameters.items())
     cell = _FORMAT.v4.new_code_cell(source, metadata={"tags": [_INJECTED]})
-    tagged = [i for i, each in enumerate(cells) if _PARAMETERS in each.metadata.get("tags", ())]
+    tagged = [i for i, other in enumerate(cells) if _PARAMETERS in other.metadata.get("tags", ())]
     cells.insert(tagged[0] + 1 if tagged else 0, cell)
 
 
@@ -146,14 +146,14 @@ class _Copy:
     """The executed notebook as an artifact; rank 0's has the notebook's name."""
 
     def __init__(self, name: str, notebook: NotebookNode, secrets: Sequence[str]) -> None:
-        rank = next((os.environ[each] for each in _RANKS if os.environ.get(each)), "0")
+        rank = next((os.environ[variable] for variable in _RANKS if os.environ.get(variable)), "0")
         path = PurePosixPath(name)
         self._name = path.name if rank == "0" else f"{path.stem}.rank{rank}{path.suffix}"
         self._notebook = notebook
         self._mask = SecretMask(part for secret in secrets for part in (secret, *secret.splitlines()))
 
     def save(self, **_: object) -> None:
-        """Saves it as it is now, without the values of secrets; a failure is told and ends nothing."""
+        """Saves it as it is now, without the values of secrets; a failure is printed, and the run goes on."""
         notebook = copy.deepcopy(self._notebook)
         for cell in notebook.cells:
             if cell.get("outputs"):
@@ -174,8 +174,8 @@ class _Copy:
         if isinstance(value, str):
             return self._mask(value)
         if isinstance(value, dict):
-            kept = {key: item if key in _KEPT else self._masked(item) for key, item in value.items()}
-            return _FORMAT.from_dict(kept)
+            masked = {key: item if key in _KEPT else self._masked(item) for key, item in value.items()}
+            return _FORMAT.from_dict(masked)
         return [self._masked(item) for item in value] if isinstance(value, list) else value
 
 
@@ -205,9 +205,9 @@ def _report(error: CellExecutionError, name: str, cell: NotebookNode, number: in
     lines = [int(line) for line in _LINE.findall(traceback) or _OF_SYNTAX_ERROR.findall(traceback)[:1]]
     line, source = lines[-1] if lines else 1, cell.source.splitlines()
     shown = [f"    {source[line - 1].strip()}"] if line <= len(source) else []
-    place = f'  File "{name} cell {number}", line {line}, in <module>'
-    what = f"{error.ename}: {error.evalue}"
-    print("Traceback (most recent call last):", place, *shown, what, sep="\n", file=sys.stderr)
+    location = f'  File "{name} cell {number}", line {line}, in <module>'
+    message = f"{error.ename}: {error.evalue}"
+    print("Traceback (most recent call last):", location, *shown, message, sep="\n", file=sys.stderr)
     return 1
 
 

@@ -129,13 +129,13 @@ class SearchSpace:
 
         Fewer than `count` if there are no more.
         """
-        generator, found = random.Random(seed), dict[str, dict[str, Parameter]]()
+        generator, trials = random.Random(seed), dict[str, dict[str, Parameter]]()
         for _ in range(count * _DRAWS_PER_TRIAL):
             drawn = {name: domain.draw(generator) for name, domain in self.domains.items()}
-            found.setdefault(str(drawn), drawn)
-            if len(found) == count or (self.is_finite and len(found) == self.grid_size):
+            trials.setdefault(str(drawn), drawn)
+            if len(trials) == count or (self.is_finite and len(trials) == self.grid_size):
                 break
-        return list(found.values())
+        return list(trials.values())
 
 
 def search_space(text: str, *, is_stored: bool = False) -> SearchSpace:

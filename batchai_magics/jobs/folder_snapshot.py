@@ -73,15 +73,15 @@ def read_script(path: Path, folder: Path, settings: Settings | None = None) -> S
     root = _project_of(file, folder.absolute())
     file = file if file.is_relative_to(root) else file.parent.resolve() / file.name
     name = text_of(file.relative_to(root).as_posix())
-    taken = snapshot(root, _homes(settings) if settings else (), script=file)
-    files = dict(taken.files)
+    contents = snapshot(root, _homes(settings) if settings else (), script=file)
+    files = dict(contents.files)
     files.setdefault(name, file.read_bytes())  # also if an ignore file matches it
     if file.suffix == SUFFIX:
         files[name] = sent_notebook(files[name], str(path))
-    left_out = {path: reason for path, reason in taken.left_out.items() if path != name}
-    script = ScriptFolder(root, name, files, left_out, taken.notes, empty_folders=taken.empty_folders)
+    left_out = {path: reason for path, reason in contents.left_out.items() if path != name}
+    script = ScriptFolder(root, name, files, left_out, contents.notes, empty_folders=contents.empty_folders)
     missed: dict[str, str] = {}
-    for mentioned in _mentioned(script.code, file.parent, root, {*files, *left_out, *taken.empty_folders}):
+    for mentioned in _mentioned(script.code, file.parent, root, {*files, *left_out, *contents.empty_folders}):
         folders = map(str, PurePosixPath(mentioned).parents)  # it is ignored, or lies in a folder left out
         reason = next((left_out[folder] for folder in folders if folder in left_out), "ignored")
         missed[mentioned] = f"{reason}, but the script mentions it"
@@ -108,10 +108,10 @@ def read_module(module: str, folder: Path, settings: Settings | None = None) -> 
         UsageError: The package is there and has no such module, or the project is too large.
     """
     path = PurePosixPath(*module.split("."))
-    places = [
+    candidates = [
         PurePosixPath(top, kind) for top in ("", "src") for kind in (f"{path}.py", path / "__main__.py")
     ]
-    if name := next((place for place in places if (folder / place).is_file()), None):
+    if name := next((candidate for candidate in candidates if (folder / candidate).is_file()), None):
         return replace(read_script(Path(name), folder, settings), module=module)
     if (folder / path.parts[0]).is_dir():
         near = [
@@ -121,15 +121,15 @@ def read_module(module: str, folder: Path, settings: Settings | None = None) -> 
         hint = did_you_mean(module, near) or f"Looked in {folder}."
         raise UsageError(f"-m {module}: no such module, nor a __main__.py in it", hint=hint)
     _check_project(folder.absolute(), folder / f"{module}.py")
-    taken = snapshot(folder, _homes(settings) if settings else ())
+    contents = snapshot(folder, _homes(settings) if settings else ())
     return ScriptFolder(
         folder,
         f"{module}.py",
-        taken.files,
-        taken.left_out,
-        taken.notes,
+        contents.files,
+        contents.left_out,
+        contents.notes,
         module=module,
-        empty_folders=taken.empty_folders,
+        empty_folders=contents.empty_folders,
     )
 
 
@@ -156,11 +156,11 @@ def _check_project(folder: Path, file: Path) -> None:
     """Raises UsageError for a folder that is no project; the hint says what to write."""
     if not (kind := _no_project(folder)):
         return
-    own = file.parent.resolve()
-    project = next((each for each in (work_tree_of(own), own) if each and not _no_project(each)), None)
+    parent = file.parent.resolve()
+    project = next((path for path in (work_tree_of(parent), parent) if path and not _no_project(path)), None)
     if project:
         steps = f"cd {shlex.quote(str(project))}"
-        name = (own / file.name).relative_to(project).as_posix()
+        name = (parent / file.name).relative_to(project).as_posix()
     else:
         steps, name = f"mkdir ~/train && cp {shlex.quote(str(file))} ~/train && cd ~/train", file.name
     text = f"{folder} is {kind}: `batchai run` sends the files of the working directory"
@@ -168,7 +168,7 @@ def _check_project(folder: Path, file: Path) -> None:
 
 
 def _no_project(folder: Path) -> str:
-    """Why a folder is not sent: it is one of the system, the home folder, or above it; else empty."""
+    """Why a folder is no project: it belongs to the system, is the home folder or above it; else empty."""
     root, home = folder.resolve(), Path(os.path.expanduser("~")).resolve()  # noqa: PTH111 also without one
     if root == Path(root.anchor) or any(map(root.is_relative_to, _OF_THE_SYSTEM)):
         return "a folder of the system"
@@ -210,8 +210,8 @@ def snapshot(folder: Path, homes: Collection[Path] = (), *, script: Path | None 
     root = folder.resolve()
     lines: list[str] = []
     with contextlib.suppress(FileNotFoundError):
-        own = read_file(folder / IGNORE_FILE, may_be_link=True)
-        lines = own.decode("utf-8", "replace").splitlines()
+        data = read_file(folder / IGNORE_FILE, may_be_link=True)
+        lines = data.decode("utf-8", "replace").splitlines()
     ignored = pathspec.GitIgnoreSpec.from_lines(lines)
     unsent = _Unsent(root, ignored, frozenset(homes), script.parent.resolve() if script else root)
     listing = ProjectListing(frozenset()) if unsent.is_in_home(root) else list_files(root, unsent)
@@ -225,7 +225,7 @@ def snapshot(folder: Path, homes: Collection[Path] = (), *, script: Path | None 
     for name, (path, _) in sorted(project.files.items()):
         try:
             files[text_of(name)] = read_file(path, MAX_FILE_BYTES)
-        except (OSError, ValueError):  # it was replaced, grows, or is not for this user
+        except (OSError, ValueError):  # it was replaced, grows, or this user may not read it
             project.left_out[text_of(name)] = _UNREADABLE
     notes: list[str] = []
     if listing.problem:
@@ -321,41 +321,41 @@ class _Project:
         except FileNotFoundError:  # it was removed after it was listed
             return
         for entry in children:
-            seen = f"{name}/{entry.name}".lstrip("/")
-            own = PurePosixPath(real, entry.name).as_posix()
-            target = self._target(seen, own, above=(*above, real)) if entry.is_symlink() else own
+            child = f"{name}/{entry.name}".lstrip("/")
+            inner = PurePosixPath(real, entry.name).as_posix()
+            target = self._target(child, inner, above=(*above, real)) if entry.is_symlink() else inner
             if target in self._folders and _is_open_folder(self._root / target):
-                self.walk(seen, target, (*above, real))
+                self.walk(child, target, (*above, real))
             elif target in self._names:
-                self._take(seen, target)
+                self._take(child, target)
             elif entry.is_dir(follow_symlinks=False):
-                self.unlisted[seen] = self._root / own
+                self.unlisted[child] = self._root / inner
 
-    def _target(self, seen: str, own: str, *, above: tuple[str, ...]) -> str:
+    def _target(self, name: str, real: str, *, above: tuple[str, ...]) -> str:
         """The path in the project that a link leads to; empty if it stays behind."""
-        if own not in self._names:
+        if real not in self._names:
             return ""
         try:
-            path = (self._root / own).resolve()
+            path = (self._root / real).resolve()
         except (OSError, RuntimeError):  # links that lead to each other
-            self.left_out[text_of(seen)] = _LOOP
+            self.left_out[text_of(name)] = _LOOP
             return ""
         self._followed += 1
         if not path.is_relative_to(self._root):
-            self.left_out[text_of(seen)] = _OUTSIDE
+            self.left_out[text_of(name)] = _OUTSIDE
             return ""
         target = path.relative_to(self._root).as_posix()
         if target in above:
-            self.left_out[text_of(seen)] = _LOOP
+            self.left_out[text_of(name)] = _LOOP
         elif self._followed > MAX_FILES:
-            self.left_out[text_of(seen)] = _TOO_MANY
+            self.left_out[text_of(name)] = _TOO_MANY
         elif target not in self._folders and target not in self._names:
-            self.left_out[text_of(seen)] = SECRET if is_secret_file(target) else _TO_NOTHING
+            self.left_out[text_of(name)] = SECRET if is_secret_file(target) else _TO_NOTHING
         else:
             return target
         return ""
 
-    def _take(self, seen: str, real: str) -> None:
+    def _take(self, name: str, real: str) -> None:
         """Adds a regular file, unless it stays behind."""
         path = self._root / real
         try:
@@ -365,12 +365,12 @@ class _Project:
         if not stat.S_ISREG(status.st_mode):
             return
         size = status.st_size
-        if reason := why_left_out(seen) or why_left_out(real):
-            self.left_out[text_of(seen)] = reason
+        if reason := why_left_out(name) or why_left_out(real):
+            self.left_out[text_of(name)] = reason
         elif size > MAX_FILE_BYTES:
-            self.left_out[text_of(seen)] = _LARGE
+            self.left_out[text_of(name)] = _LARGE
         else:
-            self.files[seen] = path, size
+            self.files[name] = path, size
 
 
 def _empty_folders(path: Path, name: str) -> list[str]:
@@ -397,14 +397,14 @@ def _is_open_folder(path: Path) -> bool:
     return path.is_dir() and os.access(path, os.R_OK | os.X_OK)
 
 
-def _mentioned(script: str, own: Path, root: Path, known: Collection[str]) -> Iterator[str]:
+def _mentioned(script: str, script_folder: Path, root: Path, known: Collection[str]) -> Iterator[str]:
     """The files and folders below `root` that a script's texts and imports name, and that are not known.
 
-    `own` is the folder of the script.
+    `script_folder` is the folder of the script.
     """
     folders = {parent.as_posix() for name in known for parent in PurePosixPath(name).parents}
     for text in dict.fromkeys(text for text in _paths_in(script) if not text.startswith("/")):
-        for base in dict.fromkeys((root, own)):
+        for base in dict.fromkeys((root, script_folder)):
             path = Path(os.path.abspath(base / text))  # noqa: PTH100 links are kept
             if not path.is_relative_to(root) or path == root or not os.path.exists(path):  # noqa: PTH110 any text
                 continue
@@ -491,7 +491,7 @@ def list_files(root: Path, unsent: _Unsent) -> ProjectListing:
         if inner.is_dir() and not inner.is_symlink():  # a submodule, or another repository
             is_repository = os.path.lexists(inner / ".git") and not unsent.has_folder(inner)
             listing = list_files(inner, unsent) if is_repository else ProjectListing(frozenset())
-            names |= {f"{name.rstrip('/')}/{each}" for each in listing.names}
+            names |= {f"{name.rstrip('/')}/{path}" for path in listing.names}
             problem, is_cut = problem or listing.problem, is_cut or listing.is_cut
         else:
             names.add(name)
@@ -519,11 +519,11 @@ class _Rules:
 
 
 def _rules_above(root: Path, top: Path) -> Iterator[_Rules]:
-    """What applies to a folder of a work tree from outside of it, from the weakest to the strongest."""
-    own = GitProcess(Path("/"), _USERS_IGNORE_FILE).output(_TIMEOUT_S)
+    """The rules that apply to a folder of a work tree from outside it, from the weakest to the strongest."""
+    output = GitProcess(Path("/"), _USERS_IGNORE_FILE).output(_TIMEOUT_S)
     config = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111 also without a home
     default = Path(config, "git/ignore")
-    users = Path(os.fsdecode(own.data).rstrip("\n")) if own.data else default
+    users = Path(os.fsdecode(output.data).rstrip("\n")) if output.data else default
     yield from _Rules.read(users.resolve(), top)
     with contextlib.suppress(OSError, ValueError):  # `.git` is damaged
         yield from _Rules.read(git_folder(top) / "info/exclude", top)
@@ -533,23 +533,27 @@ def _rules_above(root: Path, top: Path) -> Iterator[_Rules]:
 
 def _walk(folder: Path, prefix: str, rules: Sequence[_Rules] | None, unsent: _Unsent) -> Iterator[str]:
     """Yields the paths of files and links, which are not followed; without rules outside a repository."""
-    here = None if rules is None else (*rules, *_Rules.read(folder / ".gitignore", folder))
+    all_rules = None if rules is None else (*rules, *_Rules.read(folder / ".gitignore", folder))
     try:
-        with os.scandir(folder) as found:
-            entries = list(found)
-    except (FileNotFoundError, NotADirectoryError, PermissionError):  # it is gone, or nothing for this user
+        with os.scandir(folder) as scan:
+            entries = list(scan)
+    except (
+        FileNotFoundError,
+        NotADirectoryError,
+        PermissionError,
+    ):  # it is gone, or this user may not read it
         return
     for entry in entries:
         path, name, is_folder = Path(entry.path), f"{prefix}{entry.name}", entry.is_dir(follow_symlinks=False)
         is_unsent = unsent.has_folder(path) if is_folder else unsent.has_file(path)
-        if is_unsent or _is_ignored(path, here or (), is_folder=is_folder):
+        if is_unsent or _is_ignored(path, all_rules or (), is_folder=is_folder):
             continue
         if not is_folder:
             yield name
         elif os.path.lexists(path / ".git"):
-            yield from (f"{name}/{each}" for each in list_files(path, unsent).names)
+            yield from (f"{name}/{inner}" for inner in list_files(path, unsent).names)
         else:
-            yield from _walk(path, f"{name}/", here, unsent)
+            yield from _walk(path, f"{name}/", all_rules, unsent)
 
 
 def _is_ignored(path: Path, rules: Sequence[_Rules], *, is_folder: bool) -> bool:

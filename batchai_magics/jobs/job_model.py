@@ -127,7 +127,7 @@ class JobModel:
         self.error: JobError | None = None  # why it failed
         self.standstill = ""  # that the job prints nothing, and where its ranks are
         self.profile: RunProfile | None = None  # the latest that a view has asked for …
-        self.profile_fault, self.is_profiling = "", False  # … why there is none; one is being taken
+        self.profile_fault, self.is_profiling = "", False  # … why it failed; whether one is being taken
         self._start = LogStart()  # of its output
         self.is_whole = True  # its logs have been read from their beginnings: best values are known
 
@@ -203,7 +203,7 @@ class JobModel:
     def note_profile(
         self, profile: RunProfile | None = None, *, fault: str = "", is_profiling: bool = False
     ) -> None:
-        """Notes that a profile of the ranks is being taken, its result, or why there is none."""
+        """Notes that a profile of the ranks is being taken, its result, or why it failed."""
         self.is_profiling = is_profiling
         if not is_profiling:
             self.profile, self.profile_fault = profile, fault
@@ -347,7 +347,7 @@ def read_model(
 
 
 def _last_write(event: Event, now: float) -> float:
-    """When the newest byte of a log was written: the progress that is told last counts."""
+    """When the newest byte of a log was written: the latest progress counts."""
     times = event.chunk.times if isinstance(event, LogBytes) else ()
     return times[-1].time if times else now
 
@@ -409,8 +409,8 @@ def describe_wait(job: JobResource, reason: str) -> str:
     name = job.spec.cluster.id.rstrip("/").rpartition("/")[2]
     if job.waiting and job.spec.predecessors:
         return f"Waiting: {reason}."  # for another job, not for nodes
-    wanted = f"{job.spec.node_count} node{'s' * (job.spec.node_count != 1)} of {name}"
-    return f"Waiting for {wanted}: {reason}." if reason else f"Waiting for {wanted} …"
+    requested = f"{job.spec.node_count} node{'s' * (job.spec.node_count != 1)} of {name}"
+    return f"Waiting for {requested}: {reason}." if reason else f"Waiting for {requested} …"
 
 
 def describe_start(tails: Mapping[str, LogTail]) -> str:

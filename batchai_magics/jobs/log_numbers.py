@@ -28,11 +28,11 @@ from batchai_magics.metrics.runs.timeline import Timeline, never_falls
 MAX_SEGMENTS = 20  # lines of a metric
 VALUE_BYTES = 24  # with its position
 NO_RANK = -1
-RENUMBER_GROWTH = 1.05  # of the number of records, after which those that have moved are placed anew
+RENUMBER_GROWTH = 1.05  # of the number of records, after which numbers that have moved are added again
 WARM_UP_GROWTH = 1.3  # of the number of mean rates, after which warm-up is detected again
 MAX_LIVE_WARM_UP_POINTS = 5_000  # above this, the end of warm-up is fixed until the job has ended
 MAX_POINTS = 50_000  # above this, it is not detected at the end either
-STRAGGLER_GROWTH, MAX_STRAGGLER_RECORDS = 1.3, 50_000  # when they are sought again, and are taken as known
+STRAGGLER_GROWTH, MAX_STRAGGLER_RECORDS = 1.3, 50_000  # when they are sought again, and no more
 _FIRST_SEARCH = 8  # mean rates, or records, with which warm-up or stragglers are first sought
 _NAN = math.nan
 
@@ -105,9 +105,9 @@ class LogNumbers:
         return len(self.metrics) + len(self.attempts) > known
 
     def settle(self, *, is_last: bool = False) -> bool:
-        """Brings up to date what is derived from all records, less often as their number grows.
+        """Updates what is derived from all records, less often as their number grows.
 
-        Numbers that have moved on the timeline are placed anew, and the end of warm-up is found.
+        Numbers that have moved on the timeline are added again, and the end of warm-up is detected.
 
         Args:
             is_last: No more records will come.
@@ -197,7 +197,7 @@ class LogNumbers:
         """Marks where the latest attempt begins: at the first of its numbers with a step or an epoch."""
         if first := first_placed_line(part) if self._attempt else None:
             lines, index = first
-            steps = next(each.steps[0] for each in placed.lines if each.metrics == lines.metrics)
+            steps = next(columns.steps[0] for columns in placed.lines if columns.metrics == lines.metrics)
             self.attempts[self._attempt] = steps[index]
             self._attempt = 0
 
@@ -208,10 +208,10 @@ class LogNumbers:
             self._start = min(((row, time) for row, time in rows if time is not None), default=(0, None))[1]
         timed = part.with_lines(replace(lines, times=self._seconds(lines.times)) for lines in part.lines)
         steps, ranks, by_rank = Column(), Column(), list[_RankSteps]()
-        for metric, own in lines_by_metric(timed, qualifiers=[BAND]).items():
+        for metric, metric_lines in lines_by_metric(timed, qualifiers=[BAND]).items():
             pieces = (
-                [each.rows, each.fits, each.steps[i], each.ranks, each.values[i], each.epochs, each.times]
-                for each, i in own
+                [part.rows, part.fits, part.steps[i], part.ranks, part.values[i], part.epochs, part.times]
+                for part, i in metric_lines
             )
             _, fits, *columns = in_row_order([*pieces])
             if columns[0] is not steps or columns[1] is not ranks:  # metrics of a line share them
@@ -237,13 +237,15 @@ class LogNumbers:
         for rank, indices, steps, fits, is_rising in by_rank:
             for segment in segments_of[rank].split(steps, fits, is_rising=is_rising):
                 lines[self._line_of(metric.name, segment)] += indices[segment.begin : segment.end]
-        in_order = sorted(lines.items(), key=lambda each: min(each[1])) if len(lines) > 1 else lines.items()
-        for line, every in in_order:
+        in_order = sorted(lines.items(), key=lambda item: min(item[1])) if len(lines) > 1 else lines.items()
+        for line, line_indices in in_order:
             if line not in self.series:
                 traits = replace(traits_of(metric.name, metric.phase, metric.unit), name=line)
                 self.series[line] = NumberColumns(traits, metric.unit, is_band=metric == BAND)
-            own = columns if len(lines) == 1 else [each.take(sorted(every)) for each in columns]
-            self.series[line].extend(*own)
+            line_columns = (
+                columns if len(lines) == 1 else [column.take(sorted(line_indices)) for column in columns]
+            )
+            self.series[line].extend(*line_columns)
 
     def _line_of(self, metric: str, segment: Segment) -> str:
         """The line of a segment."""
@@ -267,9 +269,9 @@ class _RankSteps(NamedTuple):
 
 def _steps_by_rank(steps: Column, ranks: Column, fits: Column) -> Iterator[_RankSteps]:
     for rank, indices in indices_by_rank(ranks).items():
-        own, own_fits = steps.at(indices), fits.at(indices)
-        is_rising = (fits.is_constant or len({*own_fits}) == 1) and never_falls(own)
-        yield _RankSteps(rank, indices, own, own_fits, is_rising)
+        rank_steps, rank_fits = steps.at(indices), fits.at(indices)
+        is_rising = (fits.is_constant or len({*rank_fits}) == 1) and never_falls(rank_steps)
+        yield _RankSteps(rank, indices, rank_steps, rank_fits, is_rising)
 
 
 class NumberColumns:

@@ -12,14 +12,14 @@ from batchai_magics.metrics.runs.metric_traits import MetricPreferences
 def metric_preferences(settings: Settings | None = None, patterns: Iterable[str] = ()) -> MetricPreferences:
     """The headline metric and the directions that the settings name, by default this process's settings.
 
-    `patterns` are the names of the user's own.
+    `patterns` are the names of metrics with a pattern of the user.
 
     Raises:
         UsageError: A setting is unknown or invalid.
     """
-    given = settings or load_settings()
+    settings = settings or load_settings()
     rising, falling = (
         tuple(filter(None, map(str.strip, text.split(","))))
-        for text in (given.rising_metrics, given.falling_metrics)
+        for text in (settings.rising_metrics, settings.falling_metrics)
     )
-    return MetricPreferences(given.headline_metric, rising, falling, tuple(patterns))
+    return MetricPreferences(settings.headline_metric, rising, falling, tuple(patterns))

@@ -74,9 +74,9 @@ _CHANGED = re.compile(rb"(?:^|\0)[12u] ")  # a tracked file in the status; witho
 
 
 class GitCheckout:
-    """The git state of a folder as of now: a thread reads it from the start, beside whatever else is done.
+    """The git state of a folder, which a thread reads from the construction on.
 
-    As a context manager, it ends the process that still runs if the state is not wanted after all.
+    As a context manager, it kills a `git` process that still runs at the exit.
     """
 
     def __init__(self, folder: Path, *, timeout_s: float | None = None) -> None:
@@ -200,10 +200,10 @@ def record_files(request: CellRequest, checkout: GitCheckout | None) -> dict[str
         package=__version__,
         remedies={**source.remedies, **_remedies(request, source)},
     )
-    kept = without_secrets(bounded(parameters), mask)
+    recorded = without_secrets(bounded(parameters), mask)
     return {
         SUBMISSION: submission.to_text(),
-        LABELS: Labels(request.tags, parameters=kept, patterns=request.patterns).to_text(),
+        LABELS: Labels(request.tags, parameters=recorded, patterns=request.patterns).to_text(),
     }
 
 
@@ -278,7 +278,7 @@ def _variable(name: str, value: object, mask: SecretMask) -> Variable:
 
 
 def _is_short(value: object) -> bool:
-    """Whether the value is so small that its text is worth making."""
+    """Whether the value is small enough for its text to be recorded."""
     if value is None or isinstance(value, (bool, int, float, complex, str)):
         return not isinstance(value, str) or len(value) <= MAX_VALUE
     if isinstance(value, dict):

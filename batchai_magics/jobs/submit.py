@@ -65,7 +65,7 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
         hint = "Make them with batchai_magics.Settings()."
         raise argument_error("submit", "settings", settings, "Settings", hint=hint)
     host = backend.host_note(request.spec) if request.spec.container_settings else ""
-    asked = request.spec
+    original_spec = request.spec
     (request,), runs = prepare(backend, [request], settings)
     grown = ""
     if request.is_growing:
@@ -79,17 +79,17 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
     submitted = _create_or_find(backend, request, runs)
     notes = [grown, submitted.note]
     if submitted.is_new:
-        meant = resolution_note(asked, request.spec) if asked.predecessors else ""
-        notes += [f"Warning: {host}." if host else "", meant, forecast]
+        predecessor_note = resolution_note(original_spec, request.spec) if original_spec.predecessors else ""
+        notes += [f"Warning: {host}." if host else "", predecessor_note, forecast]
     return replace(submitted, note=" ".join(filter(None, notes)))
 
 
 def prepare(
     backend: Backend, requests: Sequence[CellRequest], settings: Settings
 ) -> tuple[list[CellRequest], Sequence[JobResource]]:
-    """Makes what the jobs of these requests need: their experiment, the default cluster, files on the share.
+    """Creates what the jobs of these requests need: experiment, default cluster, files on the share.
 
-    The first request tells.
+    They share these, so that the first request decides.
 
     Returns:
         The requests with the records of their jobs, and the earlier runs of the first one's name.
@@ -101,14 +101,14 @@ def prepare(
     first, experiment = requests[0], requests[0].id.parent
     if first.is_exact:
         names = {experiment.workspace_id.key: settings.workspace, experiment.key: settings.experiment}
-        wanted = default_resources(backend, settings, experiment, cluster=None)
-        wanted = [(id, spec) for id, spec in wanted if id.name == names[id.key]]
+        resources = default_resources(backend, settings, experiment, cluster=None)
+        resources = [(id, spec) for id, spec in resources if id.name == names[id.key]]
     else:
-        wanted = default_resources(backend, settings, experiment, cluster=first.cluster)
+        resources = default_resources(backend, settings, experiment, cluster=first.cluster)
     share = settings.share if first.uploads else ""
     spec = None if first.is_growing else first.spec  # the cluster has room for it later
     with checkout_for(first, settings) or contextlib.nullcontext() as checkout:
-        runs = backend.ensure(JobNeeds(first.id, wanted, share, first.uploads, spec))
+        runs = backend.ensure(JobNeeds(first.id, resources, share, first.uploads, spec))
         return [
             replace(request, records=request.records or record_files(request, checkout))
             for request in requests
@@ -135,7 +135,7 @@ def checked(backend: Backend, request: CellRequest, settings: Settings) -> CellR
 
 
 def _create_or_find(backend: Backend, request: CellRequest, runs: Sequence[JobResource]) -> Submitted:
-    """Creates the job under its name or the next one, or finds an identical run; says which."""
+    """Creates the job under its name or the next one, or finds an identical run."""
     names = [run.id.name for run in runs]
     file = request.source.file if request.source else ""
     if request.is_exact or request.is_new:
@@ -152,50 +152,52 @@ def _create_or_find(backend: Backend, request: CellRequest, runs: Sequence[JobRe
         text = f"a different job called {names[-1]} exists"
         hint = "Leave out --same to start the next run of that name."
         raise ConflictError(text, code="Conflict", hint=hint)
-    made = _create(backend, request, _next_run(request.name, names))
-    what = f"{file} or its options" if file else "The cell"
-    note = f"{what} changed since {names[-1]}: running as {made.job.name} (--same makes this an error)."
-    return replace(made, note=" ".join(filter(None, (note, made.note))))
+    submitted = _create(backend, request, _next_run(request.name, names))
+    changed = f"{file} or its options" if file else "The cell"
+    note = (
+        f"{changed} changed since {names[-1]}: running as {submitted.job.name} (--same makes this an error)."
+    )
+    return replace(submitted, note=" ".join(filter(None, (note, submitted.note))))
 
 
 def _identical_run(request: CellRequest, runs: Sequence[JobResource]) -> str:
-    """The name of the latest run that the backend may take for the one that is asked for; else empty."""
-    asked = request.spec.to_wire()
-    same = next((run.id.name for run in reversed(runs) if run.spec.to_wire() == asked), "")
-    return same or (runs[-1].id.name if _may_match(asked, runs[-1].spec.to_wire()) else "")
+    """The name of the latest run that the backend may consider identical to the request; else empty."""
+    wire = request.spec.to_wire()
+    same = next((run.id.name for run in reversed(runs) if run.spec.to_wire() == wire), "")
+    return same or (runs[-1].id.name if _may_match(wire, runs[-1].spec.to_wire()) else "")
 
 
 def _reattached(backend: Backend, job: Job, runs: Sequence[JobResource], file: str) -> Submitted:
-    """The run that was found; the expressions of the cell are kept with it, for lists and other processes."""
+    """The existing run. The cell's metric patterns are saved with it, for lists and other processes."""
     records = backend.records
     if job.patterns and records and not job.patterns.items() <= job.labels().patterns.items():
         records.relabel(job.id, LabelChange(patterns=job.patterns))
-    found = f"{job.name} was already submitted from {file or 'this cell'}"
+    text = f"{job.name} was already submitted from {file or 'this cell'}"
     if any(run.id.key == job.id.key and run.state.is_final for run in runs):
-        note = f"Warning: {found} and has ended: nothing ran, showing that run."
+        note = f"Warning: {text} and has ended: nothing ran, showing that run."
         note += " To run it again: --new, or the setting run_policy = new."
         return Submitted(job, is_new=False, has_ended=True, note=note)
-    return Submitted(job, is_new=False, note=f"{found}; showing that run. Use --new to run it again.")
+    return Submitted(job, is_new=False, note=f"{text}; showing that run. Use --new to run it again.")
 
 
 def _create(backend: Backend, request: CellRequest, name: str) -> Submitted:
-    """The new job, with what the backend tells its creator."""
+    """Creates the job; the note has the backend's warnings."""
     job = new_job(request, name)
-    made = backend.create(job.id, job.spec, records=job.records)
-    notes = made.notes if isinstance(made, JobResource) else ()
+    created = backend.create(job.id, job.spec, records=job.records)
+    notes = created.notes if isinstance(created, JobResource) else ()
     note = " ".join(f"Warning: {text}." for text in notes)
     return Submitted(Job(backend, job.id, patterns=request.patterns), is_new=True, note=note)
 
 
-def _may_match(asked: Any, shown: Any) -> bool:
+def _may_match(requested: Any, returned: Any) -> bool:
     """Whether a spec may equal the returned one: services add fields and change the case of ids."""
-    if isinstance(asked, Mapping):
-        is_mapping = isinstance(shown, Mapping)
-        return is_mapping and all(_may_match(value, shown.get(key)) for key, value in asked.items())
-    if isinstance(asked, list):
-        is_list = isinstance(shown, list) and len(asked) == len(shown)
-        return is_list and all(map(_may_match, asked, shown))
-    return str(asked).lower() == str(shown).lower()
+    if isinstance(requested, Mapping):
+        is_mapping = isinstance(returned, Mapping)
+        return is_mapping and all(_may_match(value, returned.get(key)) for key, value in requested.items())
+    if isinstance(requested, list):
+        is_list = isinstance(returned, list) and len(requested) == len(returned)
+        return is_list and all(map(_may_match, requested, returned))
+    return str(requested).lower() == str(returned).lower()
 
 
 def find(backend: Backend, name: str, settings: Settings) -> Job:

@@ -10,7 +10,7 @@ from types import NoneType
 from typing import Any
 
 MISSING = -(1 << 63)
-"""What stands for None among integers in an array."""
+"""Stands for None in an array of integers."""
 
 _MISSING = {"q": MISSING, "d": math.nan}  # by the type code of an array
 _KINDS = {int: "q", float: "d"}
@@ -18,7 +18,7 @@ _MIXED = "O"  # no array holds integers beside floats, or of more than 64 bits
 
 
 class Column(Sequence[Any]):
-    """Integers or floats in order, None among them. Each takes 8 bytes; if all are equal, they take none."""
+    """Integers, floats and None, in order. Each takes 8 bytes; if all are equal, they take none."""
 
     __slots__ = ("_count", "_has_none", "_kind", "_stored")
 
@@ -46,7 +46,7 @@ class Column(Sequence[Any]):
         return map(self._known, self._stored) if self._has_none else iter(self._stored)
 
     def __contains__(self, number: object) -> bool:
-        return (number is not None or self._has_none) and any(number == each for each in self)
+        return (number is not None or self._has_none) and any(number == other for other in self)
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
@@ -85,21 +85,21 @@ class Column(Sequence[Any]):
 
     def take(self, indices: Sequence[int]) -> Column:
         """The numbers at these indices."""
-        taken = Column()
+        column = Column()
         if not indices:
-            return taken
-        taken._kind, taken._has_none, taken._count = self._kind, self._has_none, len(indices)
+            return column
+        column._kind, column._has_none, column._count = self._kind, self._has_none, len(indices)
         if self.is_constant:
-            taken._stored = self._stored[:]
+            column._stored = self._stored[:]
         elif isinstance(indices, range):
-            taken._stored = self._stored[indices.start : indices.stop : indices.step]
+            column._stored = self._stored[indices.start : indices.stop : indices.step]
         else:
             numbers = [*map(self._stored.__getitem__, indices)]
-            taken._stored = numbers if self._kind == _MIXED else array(self._kind, numbers)
-        return taken
+            column._stored = numbers if self._kind == _MIXED else array(self._kind, numbers)
+        return column
 
     def extend(self, numbers: Sequence[float | None]) -> None:
-        """Add numbers behind the others."""
+        """Append numbers."""
         kind, part, has_none = _packed(numbers)
         if kind and kind != self._kind:
             kind_of_all = _MIXED if self._kind else kind
@@ -127,7 +127,7 @@ class Column(Sequence[Any]):
 
 
 def _packed(numbers: Sequence[float | None]) -> tuple[str, Any, bool]:
-    """The kind of numbers (none if all are None), the numbers to store, whether there is None."""
+    """The type code (empty if all are None), the numbers to store, and whether None is among them."""
     if isinstance(numbers, array):
         return numbers.typecode, numbers, False
     if isinstance(numbers, Column):
@@ -137,13 +137,13 @@ def _packed(numbers: Sequence[float | None]) -> tuple[str, Any, bool]:
         return "", [], bool(numbers)
     try:
         return "q", array("q", numbers), False
-    except (TypeError, OverflowError):  # there are others than integers
+    except (TypeError, OverflowError):  # not all are integers
         types = {*map(type, numbers)}
     has_none = NoneType in types
-    kinds = {_KINDS.get(each, _MIXED) for each in types - {NoneType}}
+    kinds = {_KINDS.get(number_type, _MIXED) for number_type in types - {NoneType}}
     kind = _MIXED if len(kinds) > 1 else "".join(kinds)
     if kind in _MISSING and has_none:
-        known: Iterable[Any] = [_MISSING[kind] if each is None else each for each in numbers]
+        known: Iterable[Any] = [_MISSING[kind] if number is None else number for number in numbers]
     else:
         known = numbers
     try:

@@ -78,15 +78,15 @@ Record = Fact | Measurement
 def lines_of(records: Iterable[Record]) -> Iterator[list[Measurement]]:
     """The measurements of each line; a name that repeats begins the next one of joined lines."""
     line: list[Measurement] = []
-    place, names = None, set[str]()
+    position, names = None, set[str]()
     for record in records:
         if not isinstance(record, Measurement):
             continue
         name, _, _, step, epoch, rank, offset, time, _ = record
-        if place != (offset, rank, step, epoch, time) or name in names:
+        if position != (offset, rank, step, epoch, time) or name in names:
             if line:
                 yield line
-            line, names, place = [], set(), (offset, rank, step, epoch, time)
+            line, names, position = [], set(), (offset, rank, step, epoch, time)
         line.append(record)
         names.add(name)
     if line:

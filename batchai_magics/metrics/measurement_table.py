@@ -1,4 +1,4 @@
-"""The measurements and facts of a log as columns: a record is made when somebody asks for it."""
+"""The measurements and facts of a log as columns; records are created on demand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from batchai_magics.metrics.measurement import (
     measurement,
 )
 
-_WINDOW_ROWS = 8192  # of which records are made at once
+_WINDOW_ROWS = 8192  # whose records are created at once
 
 Rank = int | None
 Row = tuple[int, Sequence[Record]]  # its number; a fact, or the measurements of a line
@@ -31,24 +31,24 @@ Row = tuple[int, Sequence[Record]]  # its number; a fact, or the measurements of
 class MeasurementTable(Collection[Record]):
     """The records of a log in file order, a row each line or fact. Lines with the same metrics share columns.
 
-    A fact that the same line tells as its numbers may share their row; it is in front of them.
+    A fact from the same line as measurements may share their row; it comes first.
 
     Attributes:
         lines: The columns of all lines with measurements.
         facts: The facts, each with its row.
-        row_count: The number of rows, with those that were left out.
+        row_count: The number of rows, including those that were left out.
     """
 
     def __init__(
         self, lines: Iterable[LineColumns] = (), facts: Iterable[tuple[int, Fact]] = (), row_count: int = 0
     ) -> None:
-        self._lines = {each.metrics: each for each in lines}
+        self._lines = {columns.metrics: columns for columns in lines}
         self.facts = [*facts]
         self.row_count = row_count
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> MeasurementTable:
-        """The table of some records: themselves, if they are one."""
+        """Convert records to a table; a table is returned as it is."""
         if isinstance(records, MeasurementTable):
             return records
         table = cls()
@@ -92,7 +92,7 @@ class MeasurementTable(Collection[Record]):
             yield from sorted(rows, key=itemgetter(0))
 
     def __contains__(self, record: object) -> bool:
-        return any(record == each for each in self)
+        return any(record == other for other in self)
 
     @property
     def lines(self) -> Collection[LineColumns]:
@@ -105,7 +105,7 @@ class MeasurementTable(Collection[Record]):
         return {name for lines in self.lines for name in lines.names}
 
     def parts(self, *keys: str) -> Iterator[MeasurementTable]:
-        """The table in parts of some thousand rows; a fact with one of these keys begins another one."""
+        """The table in parts of some thousand rows; a fact with one of `keys` starts a new part."""
         windows = range(0, self.row_count, _WINDOW_ROWS)
         begins = {0, *windows, *(row for row, fact in self.facts if fact.key in keys)}
         for begin, end in pairwise([*sorted(begins), self.row_count]):
@@ -122,22 +122,22 @@ class MeasurementTable(Collection[Record]):
         self, lines: Iterable[LineColumns], facts: Iterable[tuple[int, Fact]] | None = None
     ) -> MeasurementTable:
         """The table with other lines, without the empty ones."""
-        found = [each for each in lines if each.rows]
-        return MeasurementTable(found, self.facts if facts is None else facts, self.row_count)
+        nonempty = [columns for columns in lines if columns.rows]
+        return MeasurementTable(nonempty, self.facts if facts is None else facts, self.row_count)
 
     def copy(self) -> MeasurementTable:
-        """A table of its own with the same rows."""
+        """A copy with columns of its own."""
         return self.with_lines(lines.take(range(len(lines.rows))) for lines in self.lines)
 
     def followed_by(self, later: MeasurementTable) -> MeasurementTable:
-        """This part of a table and a later one."""
+        """A table with the rows of this part and of a later one."""
         table = self.copy()
         table._extend(later, first_row=0)
         table.row_count = later.row_count
         return table
 
     def extend(self, records: Iterable[Record]) -> None:
-        """Add records behind the others."""
+        """Append records."""
         if isinstance(records, MeasurementTable):
             self._extend(records, first_row=self.row_count)
             self.row_count += records.row_count
@@ -147,10 +147,10 @@ class MeasurementTable(Collection[Record]):
     def _extend(self, later: MeasurementTable, *, first_row: int) -> None:
         self.facts += [(first_row + row, fact) for row, fact in later.facts]
         for lines in later.lines:
-            own = self._lines.get(lines.metrics)
-            if own is None:
-                own = self._lines[lines.metrics] = LineColumns(lines.metrics)
-            own.extend(lines, first_row)
+            columns = self._lines.get(lines.metrics)
+            if columns is None:
+                columns = self._lines[lines.metrics] = LineColumns(lines.metrics)
+            columns.extend(lines, first_row)
 
     def add_records(self, records: Iterable[Record]) -> None:
         """Add single records."""
@@ -165,7 +165,7 @@ class MeasurementTable(Collection[Record]):
                 numbers = cast("Sequence[Measurement]", line)
                 lines[_metrics_of(numbers)].append((row, numbers))
             self._extend(
-                MeasurementTable((LineColumns.of(*each) for each in lines.items()), facts), first_row=0
+                MeasurementTable((LineColumns.of(*item) for item in lines.items()), facts), first_row=0
             )
             self.row_count += len(part)
 
@@ -211,7 +211,7 @@ class LineColumns:
     def of(
         cls, metrics: tuple[MetricName, ...], lines: Iterable[tuple[int, Sequence[Measurement]]]
     ) -> LineColumns:
-        """Lines with these metrics, each with its row; its numbers stand where the first one does."""
+        """Lines with these metrics and their rows; all numbers of a line have the position of its first."""
         rows, numbers = zip(*lines, strict=True)
         _, _, _, steps, epochs, ranks, offsets, times, _ = zip(*(line[0] for line in numbers), strict=True)
         values = zip(*([number.value for number in line] for line in numbers), strict=True)
@@ -263,7 +263,7 @@ class LineColumns:
         )
 
     def extend(self, later: LineColumns, first_row: int = 0) -> None:
-        """Add lines behind the others; `first_row` is the first row of their table."""
+        """Append lines; `first_row` is the first row of their table."""
         self.rows.extend([first_row + row for row in later.rows])
         pairs = zip(self._columns, later._columns, strict=True)
         for column, other in {id(column): (column, other) for column, other in pairs}.values():
@@ -277,12 +277,12 @@ class LineColumns:
         """The numbers of each line."""
         positions = zip(self.epochs, self.ranks, self.offsets, self.times, strict=True)
         steps, values = zip(*self.steps, strict=True), zip(*self.values, strict=True)
-        for row, (epoch, rank, offset, time), own_steps, numbers in zip(
+        for row, (epoch, rank, offset, time), line_steps, numbers in zip(
             self.rows, positions, steps, values, strict=True
         ):
             line = [
                 measurement((name, value, unit, step, epoch, rank, offset, time, phase))
-                for (name, unit, phase), step, value in zip(self.metrics, own_steps, numbers, strict=True)
+                for (name, unit, phase), step, value in zip(self.metrics, line_steps, numbers, strict=True)
             ]
             yield row, line
 
@@ -290,18 +290,19 @@ class LineColumns:
 def by_rank(
     parts: Iterable[tuple[LineColumns, Sequence[Column]]], *, unknown: Rank = None
 ) -> Mapping[Rank, list[Column]]:
-    """Columns of some groups of lines, as many of each: those of each rank, joined in file order.
+    """Join the columns of groups of lines by rank, in file order; each group has equally many columns.
 
     Ranks are in the order of their first lines; lines without one count as those of `unknown`.
     """
     pieces: defaultdict[Rank, list[list[Column]]] = defaultdict(list)
     for lines, columns in parts:
         for rank, indices in indices_by_rank(lines.ranks).items():
-            own = [lines.rows, *columns]
-            part = own if len(indices) == len(lines.rows) else [each.take(indices) for each in own]
+            part = [lines.rows, *columns]
+            if len(indices) < len(lines.rows):
+                part = [column.take(indices) for column in part]
             pieces[unknown if rank is None else rank].append(part)
-    joined = {rank: in_row_order(every) for rank, every in pieces.items()}
-    return {rank: columns for rank, (_, *columns) in sorted(joined.items(), key=lambda each: each[1][0][0])}
+    joined = {rank: in_row_order(rank_pieces) for rank, rank_pieces in pieces.items()}
+    return {rank: columns for rank, (_, *columns) in sorted(joined.items(), key=lambda item: item[1][0][0])}
 
 
 def indices_by_rank(ranks: Column) -> Mapping[Rank, Sequence[int]]:
@@ -315,7 +316,7 @@ def indices_by_rank(ranks: Column) -> Mapping[Rank, Sequence[int]]:
 
 
 def in_row_order(pieces: Sequence[Sequence[Column]]) -> Sequence[Column]:
-    """Pieces of columns, joined by the first column, the rows."""
+    """Join pieces of columns and sort them by the first column, the rows."""
     if len(pieces) == 1:
         return pieces[0]
     columns = []

@@ -40,7 +40,7 @@ OVER = ("step", "epoch", "time", "images", "seconds")
 """The x axes of an overlay: `time` is measured since the first number, `seconds` follow from the speed."""
 
 LOGGED_AXES = AXES[1:]
-"""Those that the log tells of each number."""
+"""The axes whose positions the log may print with each number."""
 
 XValues = Mapping[float, float]
 
@@ -78,23 +78,23 @@ class Overlay:
 
 def overlay(run: Run) -> Overlay:
     """The curves of a run."""
-    found = RunMetrics(run.records)
+    run_metrics = RunMetrics(run.records)
     rates = {}
-    if has_mean_rates(found.table):  # programs that print rates of single lines have those drawn
-        rates = combined_rates(found.rates, 1 if run.summary.is_rate_global else run.summary.ranks)
+    if has_mean_rates(run_metrics.table):  # programs that print rates of single lines have those drawn
+        rates = combined_rates(run_metrics.rates, 1 if run.summary.is_rate_global else run.summary.ranks)
     metrics: dict[MetricTraits, Sequence[Curve]] = {}
     logged: dict[str, dict[MetricTraits, Sequence[XValues]]] = {axis: {} for axis in LOGGED_AXES}
-    for metric in found.values():
+    for metric in run_metrics.values():
         traits = run.shared_traits(metric.traits)
         metrics[traits] = metric.curves(AXES[0])
         for axis, positions in logged.items():
-            positions[traits] = metric.positions_by_step(axis, found.start or 0.0)
+            positions[traits] = metric.positions_by_step(axis, run_metrics.start or 0.0)
         if rates and traits.name == RATE:  # one curve over all segments
             metrics[traits] = [Curve([*rates], [*rates.values()])]
             for positions in logged.values():
-                positions[traits] = [dict(chain.from_iterable(each.items() for each in positions[traits]))]
+                positions[traits] = [dict(chain.from_iterable(part.items() for part in positions[traits]))]
     known = {axis: positions for axis, positions in logged.items() if any(map(any, positions.values()))}
-    return Overlay(run.name, _x_values(run.summary, found.rates, metrics.values()), metrics, known)
+    return Overlay(run.name, _x_values(run.summary, run_metrics.rates, metrics.values()), metrics, known)
 
 
 def _x_values(summary: Summary, series: RatesByRank, curves: Iterable[Sequence[Curve]]) -> dict[str, XValues]:
@@ -152,7 +152,7 @@ def draw_runs(
     for run in drawn:
         run.check(over)
     charts = _chosen(drawn, metrics, preferences) if metrics else _charts(drawn, preferences)
-    names = {place: run.name for place, run in enumerate(drawn) if any(run.metrics.values())}
+    names = {index: run.name for index, run in enumerate(drawn) if any(run.metrics.values())}
     named = [*names.values()][:_MOST_NAMED]
     height = 5 + _LEGEND_LINE_INCHES * (len(named) // _columns(named))
     panels = [ax] if ax else new_panels(rows=max(1, len(charts)), size=(7, height))
@@ -169,22 +169,22 @@ def draw_runs(
 
 def _charts(drawn: Sequence[Overlay], preferences: MetricPreferences) -> list[_Chart]:
     """The first charts with a finite value in any run; timers only where there is nothing else."""
-    traits = dict.fromkeys(each for run in drawn for each in run.metrics)
-    every: list[_Chart] = [chart for chart in charts_of(traits, preferences) if _finite(drawn, chart)]
-    return [chart for chart in every if is_default(chart)][:MAX_PANELS] or every[:MAX_PANELS]
+    traits = dict.fromkeys(metric for run in drawn for metric in run.metrics)
+    charts: list[_Chart] = [chart for chart in charts_of(traits, preferences) if _finite(drawn, chart)]
+    return [chart for chart in charts if is_default(chart)][:MAX_PANELS] or charts[:MAX_PANELS]
 
 
 def _chosen(drawn: Sequence[Overlay], names: Sequence[str], preferences: MetricPreferences) -> list[_Chart]:
     """The charts of the metrics that the user names."""
-    traits = list(dict.fromkeys(each for run in drawn for each in run.metrics))
-    known = [each.name for each in traits]
+    traits = list(dict.fromkeys(metric for run in drawn for metric in run.metrics))
+    known = [metric.name for metric in traits]
     for name in names:
         if not find_metric(known, name):
             raise UsageError(
                 f"no run has the metric {name!r}", hint=f"They have: {', '.join(known) or 'none'}."
             )
-    wanted = {find_metric(known, name) for name in names}
-    return [*charts_of((each for each in traits if each.name in wanted), preferences)]
+    selected = {find_metric(known, name) for name in names}
+    return [*charts_of((metric for metric in traits if metric.name in selected), preferences)]
 
 
 def _draw_panel(panel: Axes, drawn: Sequence[Overlay], chart: _Chart, over: str) -> None:
@@ -198,7 +198,7 @@ def _draw_panel(panel: Axes, drawn: Sequence[Overlay], chart: _Chart, over: str)
             _draw_line(panel, "_other_phase", *line, i, ":")
     label = f"{chart[0].label}{_ALL_PROCESSES if chart[0].is_summed else ''}"
     if len(chart) > 1:
-        label = f"{chart[0].quantity} ({', '.join(each.phase for each in chart[1:])} dotted)"
+        label = f"{chart[0].quantity} ({', '.join(metric.phase for metric in chart[1:])} dotted)"
     decorate(panel, label)
     panel.label_outer()
     if chart[0].is_rate:
@@ -213,7 +213,7 @@ def _finite(drawn: Sequence[Overlay], chart: _Chart) -> list[float]:
 def _legend(ax: Axes, named: Mapping[int, str], *, is_outside: bool) -> None:
     """Add the legend of runs, above the figure so that it covers no curve."""
     lines, _ = ax.get_legend_handles_labels()
-    handles, names = [lines[place] for place in named][:_MOST_NAMED], list(named.values())[:_MOST_NAMED]
+    handles, names = [lines[index] for index in named][:_MOST_NAMED], list(named.values())[:_MOST_NAMED]
     if len(named) > _MOST_NAMED:
         names[-1] = f"{names[-1]} … {len(named) - _MOST_NAMED} more"
     figure = ax.get_figure(root=True)
@@ -230,15 +230,15 @@ def _columns(names: Sequence[str]) -> int:
     return max(1, min(len(names), 4, int(_LEGEND_LETTERS / (max(map(len, names), default=0) + 8))))
 
 
-def _draw_line(panel: Axes, name: str, curve: Curve, places: XValues, place: int, style: str = "") -> None:
+def _draw_line(panel: Axes, name: str, curve: Curve, positions: XValues, index: int, style: str = "") -> None:
     values = curve.points
-    steps = [step for step in values if step in places]
+    steps = [step for step in values if step in positions]
     panel.plot(
-        [places[step] for step in steps],
+        [positions[step] for step in steps],
         [values[step] for step in steps],
-        color=PALETTE[place % len(PALETTE)],
-        linestyle=style or ("-" if place < len(PALETTE) else "--"),
-        marker=MARKERS[place % len(MARKERS)] if len(steps) <= _MOST_MARKED else "",
+        color=PALETTE[index % len(PALETTE)],
+        linestyle=style or ("-" if index < len(PALETTE) else "--"),
+        marker=MARKERS[index % len(MARKERS)] if len(steps) <= _MOST_MARKED else "",
         markersize=4,
         linewidth=1.5,
         label=name,

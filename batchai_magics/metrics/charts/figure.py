@@ -66,9 +66,9 @@ def new_panels(
     grid = figure.add_gridspec(rows, columns, width_ratios=widths)
     first = figure.add_subplot(grid[0, 0], axes_class=_axes_class())
     panels = [first]
-    for place in range(1, rows * columns):
+    for index in range(1, rows * columns):
         shared = first if columns == 1 else None
-        panels.append(figure.add_subplot(grid[place // columns, place % columns], sharex=shared))
+        panels.append(figure.add_subplot(grid[index // columns, index % columns], sharex=shared))
     for panel in panels:
         panel.set_facecolor("none")
         _set_colour(panel, INK)

@@ -166,9 +166,9 @@ class _Drawing:
         line, colour = style if not is_alone else ("-", PALETTE[0])
         words = (_SUM if metric.is_summed else _MEAN) if is_alone else metric.name
         if is_alone and len(curves) > 1 and any(curve.name.strip(string.digits) for curve in curves):
-            for curve, own in zip(curves, cycle(PALETTE), strict=False):
+            for curve, curve_colour in zip(curves, cycle(PALETTE), strict=False):
                 label = curve.name or words
-                self._draw_segment(ax, curve, label=label, linestyle=line, color=own, linewidth=2.0)
+                self._draw_segment(ax, curve, label=label, linestyle=line, color=curve_colour, linewidth=2.0)
         else:
             self._draw_curves(ax, curves, words, linestyle=line, color=colour, linewidth=2.0)
 
@@ -194,10 +194,10 @@ class _Drawing:
             for x, value, _ in zip(*columns.placed(self.axis, self._start), strict=True):
                 if isfinite(value):
                     by_x.setdefault(x, []).append(value * share)
-        places = sorted(by_x)
-        low, high = ([edge(by_x[x]) for x in places] for edge in (min, max))
+        xs = sorted(by_x)
+        low, high = ([edge(by_x[x]) for x in xs] for edge in (min, max))
         label = f"range of {count} ranks" + (", each times their number" if share > 1 else "")
-        ax.fill_between(places, low, high, label=label, color=PALETTE[0], alpha=_BAND, linewidth=0)
+        ax.fill_between(xs, low, high, label=label, color=PALETTE[0], alpha=_BAND, linewidth=0)
 
     def _draw_curves(self, ax: Axes, curves: Sequence[Curve], words: str, **style: Any) -> None:
         """Draw the segments of a line, which have the same look; the first has the label."""
@@ -213,12 +213,12 @@ class _Drawing:
         ax.plot(xs, values, marker=marker, **style)
 
 
-def _charts(metrics: RunMetrics, asked: Collection[str]) -> list[Chart]:
+def _charts(metrics: RunMetrics, pattern_names: Collection[str]) -> list[Chart]:
     """The first charts with a finite value, and the charts of the user's patterns."""
-    every: list[Chart] = [chart for chart in metrics.charts if _is_finite(chart)]
-    default = [chart for chart in every if is_default([metric.traits for metric in chart])][:MAX_PANELS]
-    own = [chart for chart in every if any(metric.name in asked for metric in chart)]
-    return [*default, *(chart for chart in own if chart not in default)] or every[:MAX_PANELS]
+    charts: list[Chart] = [chart for chart in metrics.charts if _is_finite(chart)]
+    default = [chart for chart in charts if is_default([metric.traits for metric in chart])][:MAX_PANELS]
+    user_charts = [chart for chart in charts if any(metric.name in pattern_names for metric in chart)]
+    return [*default, *(chart for chart in user_charts if chart not in default)] or charts[:MAX_PANELS]
 
 
 def _chosen(metrics: RunMetrics, names: Sequence[str]) -> list[Chart]:
@@ -254,18 +254,18 @@ def shade_warm_up(ax: Axes, cut: int | None) -> None:
     if not cut:
         return
     ax.axvspan(0, cut, color=REFERENCE, alpha=0.12, linewidth=0)
-    place = {"xycoords": ("data", "axes fraction"), "va": "bottom", "fontsize": "small", "color": REFERENCE}
+    style = {"xycoords": ("data", "axes fraction"), "va": "bottom", "fontsize": "small", "color": REFERENCE}
     words = f"warm-up, {cut:,} step{'s' * (cut != 1)}"
-    ax.annotate(words, (0, 1.0), **place)  # type: ignore[arg-type]  # mixed coordinates
+    ax.annotate(words, (0, 1.0), **style)  # type: ignore[arg-type]  # mixed coordinates
 
 
 def _line_styles(chart: Chart) -> Iterator[tuple[str, str]]:
     """Line and colour of each metric, by its phase; a second metric of a phase gets another colour."""
-    further, seen = iter(PALETTE[len(_STYLES) :]), set[str]()
+    other_colours, seen_phases = iter(PALETTE[len(_STYLES) :]), set[str]()
     for metric in chart:
         line, colour = _STYLES[metric.traits.phase]
-        yield line, next(further, colour) if metric.traits.phase in seen else colour
-        seen.add(metric.traits.phase)
+        yield line, next(other_colours, colour) if metric.traits.phase in seen_phases else colour
+        seen_phases.add(metric.traits.phase)
 
 
 def _legend(ax: Axes) -> None:

@@ -29,14 +29,14 @@ _MOST_PERCENT = 150.0  # error bars beyond do not extend the axis
 def draw_efficiencies(ax: Axes, curves: Sequence[ScalingCurve]) -> None:
     """Draw the efficiency of all curves over the number of processes, with percent labels."""
     ax.axhline(100, linestyle="--", color=REFERENCE, linewidth=1.2)
-    for place, curve in enumerate(curves):
+    for index, curve in enumerate(curves):
         points = curve.points
         values = [point.efficiency_percent for point in points]
         errors = [point.efficiency_uncertainty for point in points]
-        ax.errorbar([point.processes for point in points], values, yerr=errors, **curve_style(place))
-    every = [point for curve in curves for point in curve.points]
-    highest = max(point.efficiency_percent for point in every)
-    top = max(point.efficiency_percent + point.efficiency_uncertainty for point in every)
+        ax.errorbar([point.processes for point in points], values, yerr=errors, **curve_style(index))
+    all_points = [point for curve in curves for point in curve.points]
+    highest = max(point.efficiency_percent for point in all_points)
+    top = max(point.efficiency_percent + point.efficiency_uncertainty for point in all_points)
     ax.set_ylim(0, max(110.0, 1.1 * highest, min(top, _MOST_PERCENT)))
     _label_efficiencies(ax, curves)
 
@@ -50,14 +50,14 @@ def _label_efficiencies(ax: Axes, curves: Sequence[ScalingCurve]) -> None:
                 ax, point.efficiency_percent, (point.processes, low), 0, xytext=(0, -4), ha="center", va="top"
             )
         return
-    lasts = sorted((curve.points[-1].efficiency_percent, place) for place, curve in enumerate(curves))
+    lasts = sorted((curve.points[-1].efficiency_percent, index) for index, curve in enumerate(curves))
     heights = _spread_apart([value for value, _ in lasts], _LABEL_SHARE * ax.get_ylim()[1])
-    for (value, place), height in zip(lasts, heights, strict=True):
-        _label(ax, value, (curves[place].points[-1].processes, height), place, xytext=(7, 0), va="center")
+    for (value, index), height in zip(lasts, heights, strict=True):
+        _label(ax, value, (curves[index].points[-1].processes, height), index, xytext=(7, 0), va="center")
 
 
-def _label(ax: Axes, value: float, where: tuple[float, float], place: int, **style: Any) -> None:
-    color = curve_style(place)["color"]
+def _label(ax: Axes, value: float, where: tuple[float, float], curve_index: int, **style: Any) -> None:
+    color = curve_style(curve_index)["color"]
     ax.annotate(f"{value:.0f} %", where, textcoords="offset points", fontsize="small", color=color, **style)
 
 
@@ -75,9 +75,9 @@ def _bottom(group: Sequence[float], gap: float) -> float:
     return sum(group) / len(group) - gap * (len(group) - 1) / 2
 
 
-def curve_style(place: int) -> dict[str, Any]:
+def curve_style(index: int) -> dict[str, Any]:
     """The style of a curve in both panels."""
-    color, marker = PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)]
+    color, marker = PALETTE[index % len(PALETTE)], MARKERS[index % len(MARKERS)]
     return {"color": color, "marker": marker, "markersize": 5, "linewidth": 1.6, "capsize": 3}
 
 
@@ -139,14 +139,14 @@ def _title_and_names(curves: Sequence[ScalingCurve]) -> tuple[str, dict[str, str
 
 
 def _draw_speeds(ax: Axes, curves: Sequence[ScalingCurve], *, is_wide: bool) -> None:
-    for place, curve in enumerate(curves):
+    for index, curve in enumerate(curves):
         counts = [point.processes for point in curve.points]
         ideals = [point.ideal for point in curve.points]
-        label = "_" if place else "ideal"
+        label = "_" if index else "ideal"
         ax.plot(counts, ideals, linestyle="--", color=REFERENCE, linewidth=1.2, label=label)
         speeds = [point.images_per_sec for point in curve.points]
         errors = [point.uncertainty for point in curve.points]
-        ax.errorbar(counts, speeds, yerr=errors, label=curve.label, **curve_style(place))
+        ax.errorbar(counts, speeds, yerr=errors, label=curve.label, **curve_style(index))
     if is_wide:
         ax.set_yscale("log", base=2)
     else:
@@ -161,11 +161,11 @@ def _count_axis(ax: Axes, counts: Sequence[int], *, is_wide: bool, share: float)
         ax.set_xlim(counts[0] / _ROOM, counts[-1] * _ROOM**3)
     else:
         ax.set_xlim(0, counts[-1] * _ROOM)
-    places = ax.transAxes.inverted().transform(ax.transData.transform([(count, 1) for count in counts]))[:, 0]
+    xs = ax.transAxes.inverted().transform(ax.transData.transform([(count, 1) for count in counts]))[:, 0]
     labels, right = [""] * len(counts), math.inf
     for i in reversed(range(len(counts))):
         text = str(counts[i])
-        if right - places[i] >= share * (len(text) + 1):
-            labels[i], right = text, places[i]
+        if right - xs[i] >= share * (len(text) + 1):
+            labels[i], right = text, xs[i]
     ax.set_xticks(counts, labels)
     ax.minorticks_off()

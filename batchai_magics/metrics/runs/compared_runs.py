@@ -138,8 +138,8 @@ def read_runs(sources: Comparables, preferences: MetricPreferences = NO_PREFEREN
 def aligned(runs: Sequence[Run]) -> tuple[Run, ...]:
     """The runs with one name for each metric, in the spelling of the baseline, else of the first run."""
     order = sorted(runs, key=lambda run: not run.is_baseline)
-    every = shared_traits(run.summary.traits for run in order)
-    by_run = {id(run): shared for run, shared in zip(order, every, strict=True)}
+    shared_by_order = shared_traits(run.summary.traits for run in order)
+    by_run = {id(run): shared for run, shared in zip(order, shared_by_order, strict=True)}
     return tuple(replace(run, shared=by_run[id(run)]) for run in runs)
 
 
@@ -147,11 +147,11 @@ def run_names(sources: Sequence[Comparable]) -> list[str]:
     """The names of runs: their jobs' names, or the distinguishing parts of their log paths."""
     paths = [Path(source) for source in sources if isinstance(source, (str, os.PathLike))]
     names = []
-    for place, source in enumerate(sources, 1):
+    for number, source in enumerate(sources, 1):
         if isinstance(source, (str, os.PathLike)):
             names.append(_short(Path(source), paths))
         else:
-            names.append(source.name if isinstance(source, HasRecords) else f"log {place}")
+            names.append(source.name if isinstance(source, HasRecords) else f"log {number}")
     return _unique(names)
 
 
@@ -204,9 +204,9 @@ def _parts(path: Path) -> tuple[str, ...]:
 
 def _unique(names: Sequence[str]) -> list[str]:
     """Number repeated names."""
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     result = []
     for name in names:
-        seen[name] += 1
-        result.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+        counts[name] += 1
+        result.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
     return result

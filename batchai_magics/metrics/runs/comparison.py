@@ -67,11 +67,11 @@ class Comparison:
         """
         first = next((run for run in self.runs if run.is_baseline), self.runs[0]).summary.steady
         base = first.images_per_sec if first else None
-        names, given = dict.fromkeys(self.metric_names), self.parameters
+        names, parameters = dict.fromkeys(self.metric_names), self.parameters
         return [
             {
                 "run": run.name,
-                **{column: run.labels.parameters.get(name) for column, name in given.items()},
+                **{column: run.labels.parameters.get(name) for column, name in parameters.items()},
                 **_row(run, base),
                 **names,
                 **_metric_cells(run),
@@ -83,15 +83,15 @@ class Comparison:
     def parameters(self) -> dict[str, str]:
         """The parameters that differ between the runs: column → name, `--lr` where `lr` is a metric too."""
         names = varying_parameters((run.labels for run in self.runs), MAX_PARAMETERS)
-        taken = {"run", *COLUMNS, *self.metric_names}
-        return {f"--{name}" if name in taken else name: name for name in names}
+        reserved = {"run", *COLUMNS, *self.metric_names}
+        return {f"--{name}" if name in reserved else name: name for name in names}
 
     @property
     def metric_names(self) -> tuple[str, ...]:
         """The columns of metrics besides COLUMNS, the headline's first."""
-        told = {name for run in self.runs for name in _metric_cells(run)}
+        shown = {name for run in self.runs for name in _metric_cells(run)}
         names = (name for traits in self.traits for name in (traits.name, f"best_{traits.name}"))
-        return tuple(name for name in dict.fromkeys(names) if name in told)
+        return tuple(name for name in dict.fromkeys(names) if name in shown)
 
     def frame(self) -> DataFrame:
         """One row per run, indexed by run name."""
@@ -127,21 +127,21 @@ class Comparison:
     @property
     def headline(self) -> MetricTraits | None:
         """The metric that stands for the runs; None without metrics, or with timers only."""
-        every = self.traits
-        name = headline_of(every, self.preferences)
-        return next((each for each in every if each.name == name), None)
+        metrics = self.traits
+        name = headline_of(metrics, self.preferences)
+        return next((traits for traits in metrics if traits.name == name), None)
 
     @property
     def traits(self) -> list[MetricTraits]:
         """The metrics of all runs, the headline first."""
-        return ordered(dict.fromkeys(each for run in self.runs for each in run.traits), self.preferences)
+        return ordered(dict.fromkeys(traits for run in self.runs for traits in run.traits), self.preferences)
 
     def best_run(self, metric: MetricTraits) -> int | None:
         """The index of the run with the best value of a metric; None if no two values differ."""
         direction = self.preferences.direction(metric)
         values = {
-            place: value
-            for place, run in enumerate(self.runs)
+            index: value
+            for index, run in enumerate(self.runs)
             if (value := _comparable_value(run, metric)) is not None
         }
         if direction is Direction.UNKNOWN or len(set(values.values())) < 2:
@@ -193,7 +193,7 @@ class Comparison:
 
     def _display_table(self) -> ComparisonTable:
         """The caption, titles and cells for display: one row per run."""
-        best = {each.name: self.best_run(each) for each in self.traits}
+        best = {traits.name: self.best_run(traits) for traits in self.traits}
         metrics = [run.metrics for run in self.runs]
         tags = [run.labels.tags for run in self.runs]
         return comparison_table(self.rows(), metrics, tags, parameters=list(self.parameters), best=best)
@@ -201,10 +201,10 @@ class Comparison:
 
 def _comparable_value(run: Run, metric: MetricTraits) -> float | None:
     """The value by which runs are ranked: the best one so far, of a rate its mean."""
-    found = next((each for each in run.metrics if each.name == metric.name), None)
-    if found is None:
+    figures = next((candidate for candidate in run.metrics if candidate.name == metric.name), None)
+    if figures is None:
         return None
-    value = found.headline_value if found.mean is not None or found.best is None else found.best
+    value = figures.headline_value if figures.mean is not None or figures.best is None else figures.best
     return value if math.isfinite(value) else None
 
 

@@ -22,7 +22,7 @@ _Change = tuple[int, int]  # a row, and the number of the fit from there on
 
 
 class FitHeadings:
-    """Numbers the fits of a run by the headings above, as records come.
+    """Numbers the fits of a run by their headings, incrementally.
 
     Attributes:
         names: The name of each fit, preceded by its outer headings.
@@ -51,7 +51,7 @@ class FitHeadings:
         )
 
     def enter(self, fact: Fact) -> bool:
-        """Whether a fact is the heading of another fit: one that is printed again begins nothing."""
+        """Take a fact; returns whether it starts another fit, which a repeated heading does not."""
         if fact.key != FIT:
             return False
         names = self._nested.setdefault(fact.rank, {})
@@ -85,17 +85,17 @@ def _fits_of(
     """The fit of each line, given where those of any rank and of each rank begin."""
     fits = [NO_FIT] * len(rows)
     for rank, indices in indices_by_rank(ranks).items():
-        own = of_ranks.get(rank, [])
-        before = of_any[: bisect_left(of_any, own[0][0], key=itemgetter(0))] if own else of_any
-        own_rows = rows.at(indices)
-        for (begin, fit), (end, _) in pairwise([*before, *own, (rows[-1] + 1, NO_FIT)]):
-            for place in range(bisect_left(own_rows, begin), bisect_left(own_rows, end)):
-                fits[indices[place]] = fit
+        changes = of_ranks.get(rank, [])
+        before = of_any[: bisect_left(of_any, changes[0][0], key=itemgetter(0))] if changes else of_any
+        rank_rows = rows.at(indices)
+        for (begin, fit), (end, _) in pairwise([*before, *changes, (rows[-1] + 1, NO_FIT)]):
+            for index in range(bisect_left(rank_rows, begin), bisect_left(rank_rows, end)):
+                fits[indices[index]] = fit
     return Column(fits)
 
 
 class Segment(NamedTuple):
-    """The values of a segment among those that were given, from index `begin` to before `end`."""
+    """The values of a segment: those from index `begin` up to, but excluding, `end`."""
 
     begin: int
     end: int
@@ -105,7 +105,7 @@ class Segment(NamedTuple):
 
 @dataclass(slots=True)
 class Segments:
-    """The segments of a metric of one rank, as its values come; `fit_names` are those of its run.
+    """Splits the values of a metric of one rank into segments; `fit_names` are those of its run.
 
     One begins where the position goes back, and where it repeats below another heading. It has the name of
     its heading; if it has none of its own, its number. The last one of `max_count` has all further values.
@@ -129,23 +129,23 @@ class Segments:
             self._begins_with(positions[0], fits[0])
             self._last = positions[-1]
             return [Segment(0, len(positions), self._number, self._name)]
-        found = list[Segment]()
+        segments = list[Segment]()
         for index, (position, fit) in enumerate(zip(positions, fits, strict=True)):
-            if self._begins_with(position, fit) or not found:
-                found[-1:] = [each._replace(end=index) for each in found[-1:]]
-                found.append(Segment(index, len(positions), self._number, self._name))
-        return found
+            if self._begins_with(position, fit) or not segments:
+                segments[-1:] = [segment._replace(end=index) for segment in segments[-1:]]
+                segments.append(Segment(index, len(positions), self._number, self._name))
+        return segments
 
     def _begins_with(self, position: float, fit: int) -> bool:
-        """Take the next value; whether a segment begins with it."""
+        """Take the next value; returns whether a segment begins with it."""
         is_repeated = position == self._last and fit != self._fit
         begins = not self._number or position < self._last or is_repeated
         self._last, self._fit = position, fit
         if not begins or self._number == self.max_count:
             return False
         self._number += 1
-        has_own = self._number == 1 or fit != self._first_fit
-        name = self.fit_names[fit] if has_own else ""
+        has_heading = self._number == 1 or fit != self._first_fit
+        name = self.fit_names[fit] if has_heading else ""
         if not name and self._number > 1:
             name = str(self._number)
         self._name = f"{name}, {self._number}" if name in self._names else name

@@ -53,12 +53,12 @@ def comparison_table(
         *((title, cells) for title, cells in setup if title not in common),
         *_metric_columns(rows, metrics, best),
         *_columns_of(map(_result_cells, rows)),
-        ("tags", [", ".join(every) for every in tags]),
+        ("tags", [", ".join(run_tags) for run_tags in tags]),
     ]
-    told = [(title, cells) for title, cells in columns if any(cells)]
-    lines = [[row["run"], *(cells[place] for _, cells in told)] for place, row in enumerate(rows)]
+    filled = [(title, cells) for title, cells in columns if any(cells)]
+    lines = [[row["run"], *(cells[index] for _, cells in filled)] for index, row in enumerate(rows)]
     caption = ", ".join(f"{title} {text}" for title, text in common.items() if text)
-    return caption, ["run", *(title for title, _ in told)], lines
+    return caption, ["run", *(title for title, _ in filled)], lines
 
 
 def _columns_of(rows: Iterable[Mapping[str, str]]) -> list[_Column]:
@@ -68,8 +68,8 @@ def _columns_of(rows: Iterable[Mapping[str, str]]) -> list[_Column]:
 
 def _setup_cells(row: _Row) -> dict[str, str]:
     """What was trained with, by title."""
-    whole, each = row["batch_size_global"], row["batch_size_per_device"]
-    sizes = (f"{whole:,}" if whole else "", f"{each:,} per device" if each else "")
+    in_all, per_device = row["batch_size_global"], row["batch_size_per_device"]
+    sizes = (f"{in_all:,}" if in_all else "", f"{per_device:,} per device" if per_device else "")
     return {
         "model": row["model"] or "",
         "dataset": row["dataset"] or "",
@@ -110,11 +110,11 @@ def _metric_columns(
     rows: Sequence[_Row], metrics: Sequence[Sequence[MetricSummary]], best: Mapping[str, int | None]
 ) -> Iterator[_Column]:
     """A column for each metric, in the order of `best`."""
-    by_run = [{metric.name: metric for metric in every} for every in metrics]
+    by_run = [{metric.name: metric for metric in run_metrics} for run_metrics in metrics]
     for name in best:
-        label = next(every[name].label for every in by_run if name in every)
-        cells = (_metric_cell(row, every.get(name)) for row, every in zip(rows, by_run, strict=True))
-        yield label, [f"{text} ★" if place == best[name] else text for place, text in enumerate(cells)]
+        label = next(by_name[name].label for by_name in by_run if name in by_name)
+        cells = (_metric_cell(row, by_name.get(name)) for row, by_name in zip(rows, by_run, strict=True))
+        yield label, [f"{text} ★" if index == best[name] else text for index, text in enumerate(cells)]
 
 
 def _metric_cell(row: _Row, metric: MetricSummary | None) -> str:
@@ -159,8 +159,8 @@ def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def _line(tags: Sequence[str], texts: Sequence[str]) -> str:
     """Cells: first a label, then texts whose second line is in a muted colour."""
     cells = []
-    for place, (tag, text) in enumerate(zip(tags, texts, strict=True)):
-        style = (_SHORT if len(text) <= _MOST_SHORT else _LONG) if place else _LABEL
+    for index, (tag, text) in enumerate(zip(tags, texts, strict=True)):
+        style = (_SHORT if len(text) <= _MOST_SHORT else _LONG) if index else _LABEL
         first, _, second = text.partition("\n")
         below = _BELOW.format(html.escape(second)) if second else ""
         cells.append(f"<{tag} style='{style}'>{html.escape(first)}{below}</{tag}>")

@@ -1,4 +1,4 @@
-"""The records of a job's logs: each with its rank and time, none twice, those of several files in order."""
+"""The records of a job's logs: with ranks and times, without duplicates, of several files in order."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _LogBlock(Protocol):
 
 
 def records_in(block: _LogBlock, parser: Parser) -> Iterator[Record]:
-    """Parses a block, given which rank wrote what when; yields the records.
+    """Parses a block and yields its records, each with its rank and write time, as the block gives them.
 
     Each rank's output is parsed together, which is much faster than switching ranks line by line.
     """
@@ -161,32 +161,32 @@ class PrintedNumbers:
 
     def new_printed(self, records: Iterable[Record]) -> list[Record]:
         """The printed records without those that were read from a file before."""
-        return self._new(records, own=self._printed, other=self._logged)
+        return self._new(records, source=self._printed, other=self._logged)
 
     def new_logged(self, records: Iterable[Record]) -> list[Record]:
         """The records of files without those that were printed."""
-        return self._new(records, own=self._logged, other=self._printed)
+        return self._new(records, source=self._logged, other=self._printed)
 
     def _new(
-        self, records: Iterable[Record], *, own: dict[int, None], other: dict[int, None]
+        self, records: Iterable[Record], *, source: dict[int, None], other: dict[int, None]
     ) -> list[Record]:
         new = []
         for record in records:
             if isinstance(record, Fact) and record.key == ATTEMPT:
                 self._printed.clear()
                 self._logged.clear()
-            places = {place for number in numbers([record]) if (place := _number_key(number)) is not None}
-            if isinstance(record, Measurement) and places & other.keys():
+            keys = {key for number in numbers([record]) if (key := _number_key(number)) is not None}
+            if isinstance(record, Measurement) and keys & other.keys():
                 continue
-            own.update(dict.fromkeys(places))
-            while len(own) > MAX_PLACES:
-                del own[next(iter(own))]
+            source.update(dict.fromkeys(keys))
+            while len(source) > MAX_PLACES:
+                del source[next(iter(source))]
             new.append(record)
         return new
 
 
 def _number_key(number: Measurement) -> int | None:
-    """Identifies a name at a step, or at an epoch if there is no step; None for a number without a place."""
+    """Identifies a name at a step, or at an epoch if there is no step; None for a number without either."""
     if number.step is None and number.epoch is None:
         return None
     traits = traits_of(number.name, number.phase)

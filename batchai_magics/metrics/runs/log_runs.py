@@ -44,7 +44,7 @@ def last_run(records: Iterable[Record]) -> MeasurementTable:
             facts.clear()
         facts.append(fact)
     run, *parts = (table.between(*part) for part in pairwise([*begins, table.row_count]))
-    above = list[Fact]()  # of the runs before
+    above = list[Fact]()  # of earlier runs
     for part in parts:
         if part.facts[0][1].key == ATTEMPT and continues(part, run):
             run = continued(part, run)
@@ -58,7 +58,7 @@ def opens_run(fact: Fact, run: Sequence[Fact]) -> bool:
     """Whether a fact starts a run, after one with these facts."""
     if fact.key not in RUN_KEYS or fact.key == ATTEMPT:
         return fact.key == ATTEMPT
-    totals = [each.rank for each in run if each.key == TOTAL]
+    totals = [previous.rank for previous in run if previous.key == TOTAL]
     if fact.rank is not None:
         return fact.rank in totals
     promised = max(map(count_ranks, run), default=0)
@@ -79,13 +79,13 @@ def continues(attempt: MeasurementTable, previous: MeasurementTable) -> bool:
 def continued(attempt: MeasurementTable, previous: MeasurementTable) -> MeasurementTable:
     """The previous records without the steps that the attempt repeats, then the attempt's."""
     first = _first_positions(attempt)
-    kept = [
+    remaining = [
         lines.take(
             [i for i, (kind, at) in enumerate(_positions(lines)) if kind not in first or at < first[kind]]
         )
         for lines in previous.lines
     ]
-    return previous.with_lines(kept).followed_by(attempt)
+    return previous.with_lines(remaining).followed_by(attempt)
 
 
 def attempt_starts(run: MeasurementTable, axis: str) -> list[float]:
@@ -95,20 +95,20 @@ def attempt_starts(run: MeasurementTable, axis: str) -> list[float]:
     for begin, end in pairwise([*begins, run.row_count]):
         if first := first_placed_line(run.between(begin, end)):
             lines, index = first
-            places = {"step": lines.steps[0], "epoch": lines.epochs}.get(axis)
-            place = None if places is None else places[index]
-            starts += [] if place is None else [place]
+            column = {"step": lines.steps[0], "epoch": lines.epochs}.get(axis)
+            position = None if column is None else column[index]
+            starts += [] if position is None else [position]
     return starts
 
 
 def first_placed_line(run: MeasurementTable) -> tuple[LineColumns, int] | None:
     """The first line that has a step or an epoch: the columns that it is in, and its index there."""
-    found: tuple[int, LineColumns, int] | None = None
+    first: tuple[int, LineColumns, int] | None = None
     for lines in run.lines:
         index = next((index for index, (kind, _) in enumerate(_positions(lines)) if any(kind)), None)
-        if index is not None and (found is None or lines.rows[index] < found[0]):
-            found = lines.rows[index], lines, index
-    return found and found[1:]
+        if index is not None and (first is None or lines.rows[index] < first[0]):
+            first = lines.rows[index], lines, index
+    return first and first[1:]
 
 
 @dataclass(frozen=True)
@@ -188,12 +188,12 @@ def _count(entries: Mapping[str, str], *keys: str) -> int | None:
 
 def _first_positions(table: MeasurementTable) -> dict[PositionKind, Position]:
     """The least position of each kind."""
-    found: dict[PositionKind, Position] = {}
+    firsts: dict[PositionKind, Position] = {}
     for lines in table.lines:
         for kind, position in _positions(lines):
             if any(kind):
-                found[kind] = min(position, found.get(kind, position))
-    return found
+                firsts[kind] = min(position, firsts.get(kind, position))
+    return firsts
 
 
 def _positions(lines: LineColumns) -> Iterator[tuple[PositionKind, Position]]:

@@ -49,10 +49,10 @@ class MeanRates(Sequence[MeanRate]):
     def __iter__(self) -> Iterator[MeanRate]:
         return map(MeanRate, self.steps, self.rates, self.uncertainties, self.jitters)
 
-    def __getitem__(self, place: Any) -> Any:
-        make = MeanRates if isinstance(place, slice) else MeanRate
+    def __getitem__(self, index: Any) -> Any:
+        make = MeanRates if isinstance(index, slice) else MeanRate
         columns: list[Any] = [self.steps, self.rates, self.uncertainties, self.jitters]
-        return make(*(column[place] for column in columns))
+        return make(*(column[index] for column in columns))
 
 
 RatesByRank = Mapping[int, Sequence[MeanRate]]
@@ -83,9 +83,9 @@ def mean_rates(records: Iterable[Record]) -> RatesByRank:
     """
     run = MeasurementTable.of(records)
     means = _lines_with_mean_rates(run)
-    told = ((lines, [lines.steps[0], *map(lines.value, MEAN_RATES)]) for lines in means)
-    found: dict[Any, Sequence[MeanRate]] = {
-        rank: MeanRates(*columns) for rank, columns in by_rank(told, unknown=0).items()
+    printed = ((lines, [lines.steps[0], *map(lines.value, MEAN_RATES)]) for lines in means)
+    rates_by_rank: dict[Any, Sequence[MeanRate]] = {
+        rank: MeanRates(*columns) for rank, columns in by_rank(printed, unknown=0).items()
     }
     if not means:
         rates = []
@@ -95,8 +95,8 @@ def mean_rates(records: Iterable[Record]) -> RatesByRank:
                 rate = lines.value(name) if name else Column([math.nan] * len(lines.rows))
                 rates.append((lines, [lines.steps[0], rate]))
         series = by_rank(rates, unknown=0)
-        found = {rank: _running_means(*columns) for rank, columns in series.items()}
-    return dict(sorted(found.items()))
+        rates_by_rank = {rank: _running_means(*columns) for rank, columns in series.items()}
+    return dict(sorted(rates_by_rank.items()))
 
 
 def with_ranks(run: MeasurementTable) -> MeasurementTable:
@@ -111,7 +111,7 @@ class ProcessNumbers:
 
     The k-th repetition of a step is assigned to process k: identities are arbitrary then, but each step of
     each process is counted once. `are_several`: steps repeat, so lines without a rank may be of several
-    processes. Only with `are_numbered`, which says so from the start, lines get ranks.
+    processes. Lines get ranks only with `are_numbered`, which declares several processes from the start.
     """
 
     def __init__(self, *, are_numbered: bool = False) -> None:
@@ -124,7 +124,7 @@ class ProcessNumbers:
         return self.are_several and not self._are_numbered
 
     def begin_run(self) -> None:
-        """Another run begins, whose steps may be the same."""
+        """Begin another run, which may repeat the steps of the previous one."""
         self._latest: int | None = None  # step
         self._repetitions: defaultdict[int | None, int] = defaultdict(int)
 
@@ -146,18 +146,18 @@ class ProcessNumbers:
     def _numbered(self, lines: MeasurementTable, parts: Sequence[LineColumns]) -> MeasurementTable:
         """The lines with ranks, which some parts may lack."""
         ranks: list[list[int]] = [[] for _ in parts]
-        for place, step, rank in _in_order(parts):
-            ranks[place].append(self._repetitions[step] if rank is None else rank)
+        for part_index, step, rank in _in_order(parts):
+            ranks[part_index].append(self._repetitions[step] if rank is None else rank)
             self._repetitions[step] += rank is None
         numbered = {id(part): Column(column) for part, column in zip(parts, ranks, strict=True)}
         return lines.with_lines(
-            replace(each, ranks=numbered.get(id(each), each.ranks)) for each in lines.lines
+            replace(part, ranks=numbered.get(id(part), part.ranks)) for part in lines.lines
         )
 
 
 def _in_order(parts: Sequence[LineColumns]) -> Iterator[tuple[int, int | None, int | None]]:
     """The lines in file order: the number of their part, their step and rank."""
-    columns = (zip(each.rows, repeat(i), each.steps[0], each.ranks) for i, each in enumerate(parts))
+    columns = (zip(part.rows, repeat(i), part.steps[0], part.ranks) for i, part in enumerate(parts))
     return ((part, step, rank) for _, part, step, rank in merge(*columns))
 
 

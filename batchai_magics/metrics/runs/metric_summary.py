@@ -75,8 +75,8 @@ class MetricSummary:
             return shown
         if (self.best, self.best_step) == (self.last, self.last_step):
             return f"{shown} (best)"
-        place = "" if self.best_step is None else f" at {self.axis} {number_text(self.best_step)}"
-        return f"{shown} (best {number_text(self.best)}{place})"
+        position = "" if self.best_step is None else f" at {self.axis} {number_text(self.best_step)}"
+        return f"{shown} (best {number_text(self.best)}{position})"
 
     @property
     def value_text(self) -> str:

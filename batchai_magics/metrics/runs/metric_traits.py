@@ -134,9 +134,9 @@ class MetricPreferences:
     def direction(self, traits: MetricTraits) -> Direction:
         """The direction of a metric: the user's, else what its name tells."""
         names = spellings_of(traits.name) | {metric_name(traits.quantity)}
-        if not names.isdisjoint(name for each in self.rising for name in spellings_of(each)):
+        if not names.isdisjoint(name for metric in self.rising for name in spellings_of(metric)):
             return Direction.RISES
-        is_falling = not names.isdisjoint(name for each in self.falling for name in spellings_of(each))
+        is_falling = not names.isdisjoint(name for metric in self.falling for name in spellings_of(metric))
         return Direction.FALLS if is_falling else traits.direction
 
 
@@ -152,19 +152,21 @@ def traits_of(name: str, phase: str = "", unit: str = "") -> MetricTraits:
         phase: Its phase, if the log tells it.
         unit: Its unit, if the log tells it.
     """
-    told, short = split_phase(name)
+    named_phase, short = split_phase(name)
     quantity = metric_name(short.strip("_ ")) or name
     kind, direction = _kind_of(short, quantity, unit)
-    return MetricTraits(name, quantity, phase if phase not in ("", TRAIN) else told or TRAIN, direction, kind)
+    if phase in ("", TRAIN):
+        phase = named_phase or TRAIN
+    return MetricTraits(name, quantity, phase, direction, kind)
 
 
 @lru_cache(4096)
 def spellings_of(name: str) -> frozenset[str]:
     """The canonical names of a metric: `val/loss` and `eval_loss` are also `val_loss`."""
-    told, _ = split_phase(name.replace("_per_", "/"))
+    phase, _ = split_phase(name.replace("_per_", "/"))
     names = {metric_name(name)}
-    if told:
-        names.add(f"{told}_{traits_of(name.replace('_per_', '/')).quantity}")
+    if phase:
+        names.add(f"{phase}_{traits_of(name.replace('_per_', '/')).quantity}")
     return frozenset(names)
 
 
@@ -177,12 +179,12 @@ def ordered(
     validation data, else on test data, else in training, else a rate. Timers come last and are never the
     headline, unless the user has chosen one. Where nothing else decides, the order of the log counts.
     """
-    given = list(metrics)
-    chosen = _chosen(given, preferences)
-    first = min(given, key=lambda each: (each.name != chosen, *_headline_key(each)), default=None)
-    rate = min((each for each in given if each.is_rate), key=_rate_key, default=None)
-    tops = [each.quantity for each in (first, rate) if each]
-    return sorted(given, key=lambda each: _display_key(each, tops, is_first=each is first))
+    candidates = list(metrics)
+    chosen = _chosen(candidates, preferences)
+    first = min(candidates, key=lambda traits: (traits.name != chosen, *_headline_key(traits)), default=None)
+    rate = min((traits for traits in candidates if traits.is_rate), key=_rate_key, default=None)
+    tops = [traits.quantity for traits in (first, rate) if traits]
+    return sorted(candidates, key=lambda traits: _display_key(traits, tops, is_first=traits is first))
 
 
 def headline_of(metrics: Iterable[MetricTraits], preferences: MetricPreferences = NO_PREFERENCES) -> str:
@@ -193,18 +195,18 @@ def headline_of(metrics: Iterable[MetricTraits], preferences: MetricPreferences 
     return order[0].name
 
 
-def find_metric(names: Iterable[str], asked: str) -> str:
+def find_metric(names: Iterable[str], query: str) -> str:
     """The name among `names` that the user means; empty if none.
 
     Case does not matter, nor does the spelling: `images/sec` is `images_per_sec`, `val/loss` and `eval_loss`
     are `val_loss`. A quantity stands for its training metric, else for a metric of another phase.
     """
-    every, wanted = list(names), metric_name(asked.strip())
-    exact = (name for name in every if name == asked or metric_name(name) == wanted)
-    spellings = spellings_of(asked.strip())
-    similar = (name for name in every if spellings & spellings_of(name))
-    by_phase = sorted(map(traits_of, every), key=_phase_key)
-    of_quantity = (each.name for each in by_phase if each.quantity == wanted)
+    known, canonical = list(names), metric_name(query.strip())
+    exact = (name for name in known if name == query or metric_name(name) == canonical)
+    spellings = spellings_of(query.strip())
+    similar = (name for name in known if spellings & spellings_of(name))
+    by_phase = sorted(map(traits_of, known), key=_phase_key)
+    of_quantity = (traits.name for traits in by_phase if traits.quantity == canonical)
     return next(chain(exact, similar, of_quantity), "")
 
 
@@ -216,15 +218,15 @@ def shared_traits(runs: Iterable[Iterable[MetricTraits]]) -> list[dict[str, Metr
     known: dict[str, MetricTraits] = {}
     shared = []
     for metrics in runs:
-        own = {traits.name: traits for traits in metrics}
-        free = {name: traits for name, traits in known.items() if name not in own}
+        run_traits = {traits.name: traits for traits in metrics}
+        free = {name: traits for name, traits in known.items() if name not in run_traits}
         renamed = {}
-        for traits in own.values():
+        for traits in run_traits.values():
             same = "" if traits.name in known else _same_metric(traits, free)
             if same:
                 renamed[traits.name] = free.pop(same)
         shared.append(renamed)
-        known.update((name, traits) for name, traits in own.items() if name not in renamed)
+        known.update((name, traits) for name, traits in run_traits.items() if name not in renamed)
     return shared
 
 
@@ -233,7 +235,7 @@ def _same_metric(traits: MetricTraits, others: Mapping[str, MetricTraits]) -> st
     spellings = spellings_of(traits.name)
     similar = (name for name in others if spellings & spellings_of(name))
     measure = (traits.quantity, traits.phase)
-    equal = (name for name, each in others.items() if (each.quantity, each.phase) == measure)
+    equal = (name for name, other in others.items() if (other.quantity, other.phase) == measure)
     return next(chain(similar, equal), "")
 
 
@@ -273,7 +275,8 @@ def _headline_key(traits: MetricTraits) -> tuple[object, ...]:
 
 def _chosen(metrics: Iterable[MetricTraits], preferences: MetricPreferences) -> str:
     """The name of the metric that the user has chosen as the headline; empty without one."""
-    return find_metric((each.name for each in metrics), preferences.headline) if preferences.headline else ""
+    names = (traits.name for traits in metrics)
+    return find_metric(names, preferences.headline) if preferences.headline else ""
 
 
 def _loss_key(traits: MetricTraits) -> int:
@@ -283,9 +286,9 @@ def _loss_key(traits: MetricTraits) -> int:
 
 
 def _rate_key(traits: MetricTraits) -> tuple[int, ...]:
-    found = (i for i, rate in enumerate(_PREFERRED_RATES) if rate.fullmatch(traits.quantity))
+    indices = (i for i, rate in enumerate(_PREFERRED_RATES) if rate.fullmatch(traits.quantity))
     is_side = traits.phase != TRAIN or not traits.is_plotted
-    return (is_side, next(found, len(_PREFERRED_RATES)))
+    return (is_side, next(indices, len(_PREFERRED_RATES)))
 
 
 def _display_key(traits: MetricTraits, tops: Sequence[str], *, is_first: bool) -> tuple[int, ...]:

@@ -65,15 +65,15 @@ def frame(records: Iterable[Record]) -> pandas.DataFrame:
     pieces = _pieces_by_name(parts)
     is_sparse = line_count * len(pieces) > max(_MANY_CELLS, _SPARSE_SHARE * filled_count)
     table: dict[str, Any] = {}
-    for name, own in pieces.items():
-        has_gaps = is_sparse and own and name not in POSITIONS
-        table[name] = _sparse(own, line_count) if has_gaps else _dense(name, own, line_count)
+    for name, values in pieces.items():
+        has_gaps = is_sparse and values and name not in POSITIONS
+        table[name] = _sparse(values, line_count) if has_gaps else _dense(name, values, line_count)
     return pd.DataFrame({name: column for name, column in table.items() if column is not None}, copy=False)
 
 
 _Pieces = Sequence[
     tuple["NDArray[Any]", Any]
-]  # of a column: where values stand in file order, and the values
+]  # of a column: the numbers of lines in file order, and their values
 
 
 def _pieces_by_name(parts: Sequence[LineColumns]) -> Mapping[str, _Pieces]:
@@ -81,8 +81,8 @@ def _pieces_by_name(parts: Sequence[LineColumns]) -> Mapping[str, _Pieces]:
     import numpy as np
 
     rows = np.fromiter(chain.from_iterable(part.rows for part in parts), np.int64)
-    places = np.empty(len(rows), np.int64)
-    places[np.argsort(rows, kind="stable")] = np.arange(len(rows))
+    line_numbers = np.empty(len(rows), np.int64)
+    line_numbers[np.argsort(rows, kind="stable")] = np.arange(len(rows))
     in_order = sorted(parts, key=lambda part: part.rows[0])
     names = dict.fromkeys([*POSITIONS, *(name for part in in_order for name in part.names)])
     pieces: dict[str, list[tuple[NDArray[Any], Any]]] = {name: [] for name in names}
@@ -94,19 +94,19 @@ def _pieces_by_name(parts: Sequence[LineColumns]) -> Mapping[str, _Pieces]:
         for name, column in columns.items():
             if not column.is_missing:
                 missing = MISSING if name in _COUNTS else math.nan
-                pieces[name].append((places[begin:end], column.fillna(missing)))
+                pieces[name].append((line_numbers[begin:end], column.fillna(missing)))
         begin = end
     return pieces
 
 
 def _dense(name: str, pieces: _Pieces, size: int) -> Any:
-    """A column with values at some places; None if there is no value at all, but a line."""
+    """A column with values on some lines; None if there are lines, but none has a value."""
     import numpy as np
     import pandas as pd
 
     values = np.full(size, MISSING if name in _COUNTS else math.nan)
-    for places, numbers in pieces:
-        values[places] = numbers
+    for line_numbers, numbers in pieces:
+        values[line_numbers] = numbers
     is_missing = values == MISSING if name in _COUNTS else np.isnan(values)
     if size and is_missing.all():
         return None
@@ -116,18 +116,18 @@ def _dense(name: str, pieces: _Pieces, size: int) -> Any:
 
 
 def _sparse(pieces: _Pieces, size: int) -> Any:
-    """A column with values at some places; the others take no memory."""
+    """A column with values on some lines; the others take no memory."""
     import numpy as np
     import pandas as pd
 
-    places = np.concatenate([at for at, _ in pieces])
+    line_numbers = np.concatenate([at for at, _ in pieces])
     values = np.concatenate([np.broadcast_to(numbers, len(at)) for at, numbers in pieces]).astype(float)
-    order = np.argsort(places)
+    order = np.argsort(line_numbers)
     sparse: Any = pd.arrays.SparseArray
     if hasattr(sparse, "from_indices"):
-        return sparse.from_indices(values[order], places[order].astype(np.int32), size)
+        return sparse.from_indices(values[order], line_numbers[order].astype(np.int32), size)
     index_type = type(sparse([math.nan]).sp_index)  # before pandas 3.1
-    return sparse(values[order], sparse_index=index_type(size, places[order].astype(np.int32)))
+    return sparse(values[order], sparse_index=index_type(size, line_numbers[order].astype(np.int32)))
 
 
 def numbers(records: Iterable[Record]) -> Iterator[Measurement]:
@@ -168,21 +168,21 @@ def tidy(records: Iterable[Record]) -> pandas.DataFrame:
 
     table = Timeline().add(records)
     parts = [
-        (lines, place) for lines in (*table.lines, _totals(table)) for place in range(len(lines.metrics))
+        (lines, index) for lines in (*table.lines, _totals(table)) for index in range(len(lines.metrics))
     ]
     counts = [len(lines.rows) for lines, _ in parts]
     rows = np.fromiter(chain.from_iterable(lines.rows for lines, _ in parts), np.int64)
-    order = np.lexsort((np.repeat([place for _, place in parts], counts), rows))
+    order = np.lexsort((np.repeat([index for _, index in parts], counts), rows))
 
     def joined(columns: Iterable[Column], missing: float, kind: type[Any]) -> NDArray[Any]:
         filled = (np.asarray(column.fillna(missing), kind) for column in columns)
         return np.concatenate([*map(np.broadcast_to, filled, counts)])[order]
 
-    def texts(place: int) -> NDArray[Any]:
-        found = np.array([lines.metrics[number][place] for lines, number in parts], object)
-        return np.repeat(found, counts)[order]
+    def texts(field: int) -> NDArray[Any]:
+        values = np.array([lines.metrics[number][field] for lines, number in parts], object)
+        return np.repeat(values, counts)[order]
 
-    steps = joined((lines.steps[place] for lines, place in parts), MISSING, np.int64)
+    steps = joined((lines.steps[index] for lines, index in parts), MISSING, np.int64)
     ranks = joined((lines.ranks for lines, _ in parts), MISSING, np.int64)
     times = pd.Series(joined((lines.times for lines, _ in parts), math.nan, np.float64))
     return pd.DataFrame(
@@ -190,7 +190,7 @@ def tidy(records: Iterable[Record]) -> pandas.DataFrame:
             "step": pd.arrays.IntegerArray(steps, steps == MISSING),
             "rank": pd.arrays.IntegerArray(ranks, ranks == MISSING),
             "metric": pd.Series(texts(0), dtype="object"),
-            "value": joined((lines.values[place] for lines, place in parts), math.nan, np.float64),
+            "value": joined((lines.values[index] for lines, index in parts), math.nan, np.float64),
             "unit": pd.Series(texts(1), dtype="object"),
             "wall_time": pd.to_datetime(times.mul(1e6).round(), unit="us", utc=True),
             "offset": joined((lines.offsets for lines, _ in parts), 0, np.int64),

@@ -1,4 +1,4 @@
-"""Where each value of a run stands: on the page, in figures, summaries, comparisons and exports alike."""
+"""The position of each value of a run: the same in the page, figures, summaries, comparisons and exports."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ AXES = ("step", "epoch", "time")
 ORDER = "order"
 """The axis of a run whose log tells no position: its values are numbered."""
 
-_MAX_EPOCH = 1 << 53  # what is beyond is no epoch that anybody counts to
+_MAX_EPOCH = 1 << 53  # beyond this, a number is not taken for an epoch
 
 
 class Positions:
-    """Gives each value of a run the number at which it stands, as values come.
+    """Assigns each value of a run its position, a whole number, incrementally.
 
     1. A step on the timeline, which continues a counter that starts again with each epoch.
     2. An epoch, but no step: the epoch (a fraction is rounded up), alike for all metrics of a rank. Further
@@ -48,7 +48,7 @@ class Positions:
         return next(iter(self._kinds)) if len(self._kinds) == 1 else AXES[0]
 
     def begin_run(self) -> None:
-        """Another run begins, whose lines may tell other positions."""
+        """Begin another run, whose lines may tell other positions."""
         self._kinds.clear()
 
     def of(self, table: MeasurementTable) -> MeasurementTable:
@@ -74,17 +74,21 @@ class Positions:
         for run in line_runs(part):
             columns = {id(column): column.at(run.indices) for column in run.lines.steps}
             steps = [columns[id(column)] for column in run.lines.steps]
-            if all(each.count(None) in (0, len(each)) for each in steps):
+            if all(column.count(None) in (0, len(column)) for column in steps):
                 yield run, self._completed(run, steps)
             else:
                 lines = (self._completed(run, [[step] for step in line]) for line in zip(*steps, strict=True))
-                yield run, [[*chain.from_iterable(each)] for each in zip(*lines, strict=True)]
+                yield run, [[*chain.from_iterable(parts)] for parts in zip(*lines, strict=True)]
 
     def _completed(
         self, run: LineRun, steps: Sequence[Sequence[int | None]]
     ) -> Sequence[Sequence[int | None]]:
         """The steps of each metric of some lines of a run, which all have steps or none."""
-        names = [metric.name for metric, own in zip(run.lines.metrics, steps, strict=True) if own[0] is None]
+        names = [
+            metric.name
+            for metric, metric_steps in zip(run.lines.metrics, steps, strict=True)
+            if metric_steps[0] is None
+        ]
         count = len(steps[0])
         firsts: Sequence[int]
         if run.epoch is None:
@@ -97,7 +101,7 @@ class Positions:
             self._latest[name, run.rank] = first + count - 1
         ranges = {first: range(first, first + count) for first in firsts}
         numbers = iter(firsts)
-        return [ranges[next(numbers)] if own[0] is None else own for own in steps]
+        return [ranges[next(numbers)] if metric_steps[0] is None else metric_steps for metric_steps in steps]
 
 
 class MetricPoints:
@@ -137,7 +141,7 @@ class MetricPoints:
         return step + shift
 
     def now(self) -> None:
-        """Gives numbers without a time the current one."""
+        """Assign the current time to numbers that come without one."""
         self._time = time.time()
 
 
@@ -167,7 +171,7 @@ class _EpochNumbers:
             if epoch not in self._firsts:
                 number = math.ceil(epoch) if abs(epoch) < _MAX_EPOCH else 1
                 at = bisect_left(self._order, epoch)
-                if at:  # it is behind all values of the epoch before it
+                if at:  # after all values of the epoch before it
                     number = max(number, self._lasts[self._order[at - 1]] + 1)
                 self._order.insert(at, epoch)
                 self._firsts[epoch] = self._lasts[epoch] = number
@@ -183,5 +187,5 @@ class _EpochNumbers:
         return self._number
 
     def leave(self) -> None:
-        """Let the next value be the first one in its epoch."""
+        """Treat the next value as the first one in its epoch."""
         self._epoch, self._names = None, set()

@@ -22,14 +22,14 @@ _IDLE, _IDLE_PERCENT = 0.7, 50.0  # relative to the others' CPU use; percent of 
 _CROWDED = 25.0  # percent of its time
 _PAGING = 20.0  # pages per second
 _STANDING_PERCENT = 10.0  # of a core or GPU; below it nothing is computed
-_RECENT_S, _MEAN_S = 300.0, 60.0  # how old samples may be that say so, and over how long the mean is taken
+_RECENT_S, _MEAN_S = 300.0, 60.0  # the maximum age of samples for that, and the window of their mean
 
 MAX_POINTS = 80  # of a curve; neighbours are joined when it becomes longer
 MAX_RANKS = 16  # that are drawn
 _OF_RANK = ("cpu_percent", "memory_bytes", "gpu_memory_bytes")
 _OF_GPU = ("gpu_percent", "gpu_memory_bytes")
 _OF_MACHINE = ("load", "available_bytes", "received_bytes_per_s", "sent_bytes_per_s")
-_SHOWN_IF_ZERO = ("cpu_percent", "gpu_percent")  # that one does nothing is news
+_SHOWN_IF_ZERO = ("cpu_percent", "gpu_percent")  # idleness is worth showing
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def frame(record: TelemetryRecord) -> pandas.DataFrame:
     table = {"time": times.dt.round("ms"), "node": pd.Series(columns.pop("node"), dtype="object")}
     table |= {name: pd.Series(columns.pop(name), dtype="Int64") for name in ("rank", "gpu")}
     return pd.DataFrame(
-        {**table, **{name: pd.Series(each, dtype="float64") for name, each in columns.items()}}
+        {**table, **{name: pd.Series(column, dtype="float64") for name, column in columns.items()}}
     )
 
 
@@ -139,12 +139,12 @@ class _UsageRow:
 
     @property
     def fields(self) -> dict[str, Any]:
-        seen = {
+        shown = {
             name: curve
             for name, curve in self.curves.items()
             if curve.last or any(curve.points) or name in _SHOWN_IF_ZERO
         }
-        return {**self.head, "curves": {name: curve.fields for name, curve in seen.items()}}
+        return {**self.head, "curves": {name: curve.fields for name, curve in shown.items()}}
 
 
 class UsageCurves:
@@ -215,7 +215,7 @@ def is_idle(read: Callable[[float], TelemetryRecord], *, silent_s: float, now: f
     uses: dict[tuple[str, int | None, int | None], list[ResourceUsage]] = defaultdict(list)
     for row in rows:
         uses[row.node, row.rank, row.gpu].append(row)
-    return all(_recent_percent(each) < _STANDING_PERCENT for each in uses.values())
+    return all(_recent_percent(group) < _STANDING_PERCENT for group in uses.values())
 
 
 def _recent_percent(rows: Sequence[ResourceUsage]) -> float:
@@ -300,23 +300,23 @@ def mean_usage(record: TelemetryRecord) -> dict[int, MeanUsage]:
 def reason_for(means: Mapping[int, MeanUsage], rank: int) -> SlownessReason | None:
     """Why a rank is slower than the others; None if its usage is unknown."""
     known = {number: mean for number, mean in means.items() if mean.is_known}
-    own = known.pop(rank, None)
-    if own is None:
+    usage = known.pop(rank, None)
+    if usage is None:
         return None
     others = list(known.values())
-    faults, core_wait, cpu = own.major_faults_per_s, own.core_wait_percent, own.cpu_percent
-    if faults > max(_PAGING, 2 * _typical([each.major_faults_per_s for each in others])):
+    faults, core_wait, cpu = usage.major_faults_per_s, usage.core_wait_percent, usage.cpu_percent
+    if faults > max(_PAGING, 2 * _typical([other.major_faults_per_s for other in others])):
         text = f"it waits for its memory: {faults:.0f} of its pages a second come from the disk"
         return SlownessReason(SlownessCause.MEMORY, text)
-    typical = _typical([each.core_wait_percent for each in others])
+    typical = _typical([other.core_wait_percent for other in others])
     if core_wait > max(_CROWDED, min(cpu, 1.5 * typical)):
         text = f"it waits for a CPU core: for {core_wait:.0f} % of its time it could run and has none"
         return SlownessReason(SlownessCause.CORE, text)
-    typical = _typical([each.cpu_percent for each in others], default=100.0)
+    typical = _typical([other.cpu_percent for other in others], default=100.0)
     if cpu < max(_IDLE * typical, _IDLE_PERCENT):
         beside = f", the others {typical:.0f} %" if others else ""
-        what = f"it waits for {'its GPU, ' if own.has_gpu else ''}data, the disk, the network or a lock"
-        return SlownessReason(SlownessCause.WAIT, f"{what}: it uses {cpu:.0f} % of a core{beside}")
+        reason = f"it waits for {'its GPU, ' if usage.has_gpu else ''}data, the disk, the network or a lock"
+        return SlownessReason(SlownessCause.WAIT, f"{reason}: it uses {cpu:.0f} % of a core{beside}")
     text = f"it needs longer for its part: it uses {cpu:.0f} % of a core"
     return SlownessReason(SlownessCause.COMPUTE, text)
 

@@ -58,12 +58,12 @@ class MetricColumns(NamedTuple):
 
         `start` is the time that counts as 0.
         """
-        places = self._positions_on(axis)
-        if None not in places:
-            return _known(places, axis, start), self.values, self.fits
-        is_placed = [place is not None for place in places]
+        positions = self._positions_on(axis)
+        if None not in positions:
+            return _known(positions, axis, start), self.values, self.fits
+        is_placed = [position is not None for position in positions]
         values, fits = [*compress(self.values, is_placed)], [*compress(self.fits, is_placed)]
-        return _known([*compress(places, is_placed)], axis, start), values, fits
+        return _known([*compress(positions, is_placed)], axis, start), values, fits
 
     def _positions_on(self, axis: str) -> Sequence[float | None]:
         if axis in ("step", ORDER):
@@ -83,14 +83,14 @@ class MetricColumns(NamedTuple):
 
     def positions_by_step(self, axis: str, start: float = 0.0) -> list[dict[float, float]]:
         """Step → position on another axis, where it is known, of each segment of `curves("step")`."""
-        places = [math.nan if place is None else place for place in self._positions_on(axis)]
-        curves = self._replace(values=_known(places, axis, start)).curves(AXES[0])
+        positions = [math.nan if position is None else position for position in self._positions_on(axis)]
+        curves = self._replace(values=_known(positions, axis, start)).curves(AXES[0])
         return [{step: at for step, at in curve.points.items() if not math.isnan(at)} for curve in curves]
 
 
-def _known(places: Sequence[float | None], axis: str, start: float) -> Sequence[float]:
-    known = cast("Sequence[float]", places)  # None was left out, or is NaN
-    return [place - start for place in known] if axis == "time" else known
+def _known(positions: Sequence[float | None], axis: str, start: float) -> Sequence[float]:
+    known = cast("Sequence[float]", positions)  # None was left out, or is NaN
+    return [position - start for position in known] if axis == "time" else known
 
 
 class Curve(NamedTuple):
@@ -174,11 +174,11 @@ class Metric:
             for position, value in zip(line.positions, line.values, strict=True):
                 values[position, counts[position]].append(value)
                 counts[position] += 1
-        places = sorted(values)
+        keys = sorted(values)
         if self.is_summed:  # at steps that all ranks have printed
-            places = [each for each in places if len(values[each]) == len(self.ranks)]
-        sums = [sum(values[each]) / (1 if self.is_summed else len(values[each])) for each in places]
-        return Curve([position for position, _ in places], sums, lines[0].name)
+            keys = [key for key in keys if len(values[key]) == len(self.ranks)]
+        sums = [sum(values[key]) / (1 if self.is_summed else len(values[key])) for key in keys]
+        return Curve([position for position, _ in keys], sums, lines[0].name)
 
     def last_segment(self) -> dict[float, float]:
         """The last value over all ranks at each position, ascending, of the last segment."""
@@ -186,7 +186,7 @@ class Metric:
 
     def positions_by_step(self, axis: str, start: float = 0.0) -> list[dict[float, float]]:
         """Step → position on another axis of each of its curves, as its longest rank logs them."""
-        longest = max(self.ranks.values(), key=lambda each: len(each.values))
+        longest = max(self.ranks.values(), key=lambda columns: len(columns.values))
         return longest.positions_by_step(axis, start)
 
     @cached_property
@@ -225,7 +225,7 @@ class Metric:
         if self.direction is Direction.UNKNOWN:
             return None
         choose = min if self.direction is Direction.FALLS else max
-        points = chain.from_iterable(zip(each.positions, each.values, strict=True) for each in curves)
+        points = chain.from_iterable(zip(curve.positions, curve.values, strict=True) for curve in curves)
         finite = (point for point in points if math.isfinite(point[1]))
         return choose(finite, key=itemgetter(1), default=None)
 
@@ -260,14 +260,14 @@ class RunMetrics(Mapping[str, Metric]):
         positions = Positions()
         series, axis = _series(positions.of(self.table)), positions.axis
         direction = self._preferences.direction
-        found = {
+        metrics = {
             traits.name: Metric(traits, unit, direction(traits), ranks, traits.is_summed, axis=axis)
             for traits, unit, ranks in series
         }
-        if RATE in found:
-            found[RATE] = self._of_all_processes(found[RATE])
-        order = ordered((metric.traits for metric in found.values()), self._preferences)
-        return {traits.name: found[traits.name] for traits in order}
+        if RATE in metrics:
+            metrics[RATE] = self._of_all_processes(metrics[RATE])
+        order = ordered((metric.traits for metric in metrics.values()), self._preferences)
+        return {traits.name: metrics[traits.name] for traits in order}
 
     def _of_all_processes(self, rate: Metric) -> Metric:
         """The images/sec; each process may print its own mean up to each step."""
@@ -299,8 +299,8 @@ class RunMetrics(Mapping[str, Metric]):
         """
         if self.axis == AXES[1]:
             return self._last_epoch
-        every = self.values() if self.axis == AXES[0] else ()
-        shown = {metric.name: metric for metric in every if metric.name == "loss" or metric.traits.is_rate}
+        metrics = self.values() if self.axis == AXES[0] else ()
+        shown = {metric.name: metric for metric in metrics if metric.name == "loss" or metric.traits.is_rate}
         curves = chain.from_iterable(metric.curves() for metric in shown.values())
         last = max(chain.from_iterable(curve.positions for curve in curves), default=None)
         if last is None:
@@ -346,21 +346,21 @@ class RunMetrics(Mapping[str, Metric]):
     @property
     def start(self) -> float | None:
         """The time of the first number, in seconds since 1970; None if unknown."""
-        firsts = (each.times[0] for metric in self._metrics.values() for each in metric.ranks.values())
+        firsts = (columns.times[0] for metric in self._metrics.values() for columns in metric.ranks.values())
         return min((time for time in firsts if time is not None), default=None)
 
-    def find(self, asked: str) -> Metric | None:
+    def find(self, name: str) -> Metric | None:
         """The metric that the user means by a name, as `find_metric` finds it."""
-        return self._metrics.get(find_metric(self._metrics, asked))
+        return self._metrics.get(find_metric(self._metrics, name))
 
 
 def _series(run: MeasurementTable) -> Iterator[tuple[MetricTraits, str, Mapping[Rank, MetricColumns]]]:
     """Each metric with its unit and its points by rank, in file order."""
     names = fit_names(fact for _, fact in run.facts)
-    for (name, unit, phase), own in lines_by_metric(run).items():
+    for (name, unit, phase), metric_lines in lines_by_metric(run).items():
         columns = by_rank(
             (lines, [lines.steps[i], lines.epochs, lines.times, lines.values[i], lines.fits])
-            for lines, i in own
+            for lines, i in metric_lines
         )
         ranks = {
             rank: MetricColumns(steps, epochs, times, values, fits, names)
@@ -376,9 +376,9 @@ def lines_by_metric(
 
     Numbers that qualify others are left out, but for these `qualifiers`.
     """
-    found, firsts = defaultdict[MetricName, list[tuple[LineColumns, int]]](list), dict[str, MetricName]()
-    for lines in sorted(run.lines, key=lambda each: each.rows[0]):
+    by_metric, firsts = defaultdict[MetricName, list[tuple[LineColumns, int]]](list), dict[str, MetricName]()
+    for lines in sorted(run.lines, key=lambda lines: lines.rows[0]):
         for index, metric in enumerate(lines.metrics):
             if metric in qualifiers or (metric.name, metric.unit) not in QUALIFIERS:
-                found[firsts.setdefault(metric.name, metric)].append((lines, index))
-    return found
+                by_metric[firsts.setdefault(metric.name, metric)].append((lines, index))
+    return by_metric

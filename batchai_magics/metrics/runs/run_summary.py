@@ -110,8 +110,8 @@ class Summary(RunHeader):
 
     def metric(self, name: str) -> MetricSummary | None:
         """The figures of the metric that the user means by a name, as `find_metric` finds it."""
-        found = find_metric([metric.name for metric in self.metrics], name)
-        return next((metric for metric in self.metrics if metric.name == found), None)
+        full_name = find_metric([metric.name for metric in self.metrics], name)
+        return next((metric for metric in self.metrics if metric.name == full_name), None)
 
     def to_dict(self) -> dict[str, object]:
         """The fields as JSON values: rank keys are strings, numbers that are not finite are words.
@@ -162,7 +162,7 @@ def summarize(
     is_own = total is not None and speeds.is_of_one_rank(total)
     curves = run["loss"].curves() if "loss" in run else []
     losses = array("d", chain.from_iterable(curve.values for curve in curves))
-    found = Summary(
+    summary = Summary(
         **{**vars(header), "ranks": speeds.ranks},
         steps=run.last_step,
         warm_up_steps=speeds.warm_up_steps,
@@ -182,29 +182,31 @@ def summarize(
         headline=run.headline.summary if run.headline else None,
     )
     if speeds.ranks == 1 < processes:
-        return _shared_by_job(found, nodes, processes, is_running=is_running)
-    return replace(_shared_out(found, nodes, header.ranks), ranks=max(speeds.ranks, processes))
+        return _shared_by_job(summary, nodes, processes, is_running=is_running)
+    return replace(_shared_out(summary, nodes, header.ranks), ranks=max(speeds.ranks, processes))
 
 
-def _shared_by_job(found: Summary, nodes: Mapping[int, str], processes: int, *, is_running: bool) -> Summary:
+def _shared_by_job(
+    summary: Summary, nodes: Mapping[int, str], processes: int, *, is_running: bool
+) -> Summary:
     """The summary of a job where one process printed a rate: the whole job's, unless others print theirs."""
     if is_running:
-        return replace(_shared_out(found, nodes, found.ranks), ranks=processes, per_process=None)
-    shared = _shared_out(replace(found, ranks=processes, rates={}), nodes, processes)
-    return replace(shared, rates=found.rates)
+        return replace(_shared_out(summary, nodes, summary.ranks), ranks=processes, per_process=None)
+    shared = _shared_out(replace(summary, ranks=processes, rates={}), nodes, processes)
+    return replace(shared, rates=summary.rates)
 
 
-def _shared_out(found: Summary, nodes: Mapping[int, str], announced: int) -> Summary:
+def _shared_out(summary: Summary, nodes: Mapping[int, str], announced: int) -> Summary:
     """The summary with its speed by process, device and node; `announced` ranks may not all be seen."""
-    rate = found.steady.images_per_sec if found.steady else None
-    whole = rate if found.is_rate_global or announced >= len(nodes) else None
-    if found.total_images_per_sec is not None and not found.is_total_of_one_rank:
-        whole = found.total_images_per_sec
+    rate = summary.steady.images_per_sec if summary.steady else None
+    whole = rate if summary.is_rate_global or announced >= len(nodes) else None
+    if summary.total_images_per_sec is not None and not summary.is_total_of_one_rank:
+        whole = summary.total_images_per_sec
     return replace(
-        found,
-        per_process=None if rate is None else rate / found.ranks,
-        per_device=rate / found.device_count if rate is not None and found.device_count else None,
-        per_node=rate_per_node(found.rates or {}, nodes, whole=whole),
+        summary,
+        per_process=None if rate is None else rate / summary.ranks,
+        per_device=rate / summary.device_count if rate is not None and summary.device_count else None,
+        per_node=rate_per_node(summary.rates or {}, nodes, whole=whole),
     )
 
 
@@ -223,8 +225,8 @@ def loss_trend(losses: Iterable[float]) -> LossTrend | None:
         return None
     score = sum(
         (later > value) - (later < value)
-        for place, value in enumerate(values)
-        for later in values[place + 1 :]
+        for index, value in enumerate(values)
+        for later in values[index + 1 :]
     )
     spread = math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
     if abs(score) - 1 <= _SIGNIFICANT * spread:
@@ -251,7 +253,7 @@ def _setup_rows(summary: Summary) -> list[tuple[str, str]]:
     return [
         ("model", summary.model or ""),
         ("dataset", summary.dataset or ""),
-        ("batch size", ", ".join(f"{size:,} {what}" for size, what in sizes if size)),
+        ("batch size", ", ".join(f"{size:,} {scope}" for size, scope in sizes if size)),
         ("devices", devices),
         ("processes", f"{summary.ranks}{update}" if summary.ranks > 1 or update else ""),
         (summary.step_unit, f"{summary.steps:,}" if summary.steps else ""),
@@ -286,7 +288,7 @@ def _shares_text(summary: Summary) -> str:
     """The speed of each process, unless there is one or an unknown number, and of each device."""
     per_process = summary.per_process if summary.ranks > 1 else None
     shares = (per_process, "per process"), (summary.per_device, "per device")
-    return ", ".join(f"{rate:,.1f} {what}" for rate, what in shares if rate)
+    return ", ".join(f"{rate:,.1f} {scope}" for rate, scope in shares if rate)
 
 
 def _join_rates(rates: Mapping[int, float] | Mapping[str, float] | None) -> str:
@@ -314,11 +316,11 @@ def _loss_text(summary: Summary) -> str:
     loss = next((metric for metric in summary.metrics if metric.name == "loss"), None)
     if loss is None or loss.best is None or loss.best in (loss.first, loss.last):
         return text
-    place = "" if loss.best_step is None else f" at {loss.axis} {number_text(loss.best_step)}"
-    return f"{text}, best {number_text(loss.best)}{place}"
+    position = "" if loss.best_step is None else f" at {loss.axis} {number_text(loss.best_step)}"
+    return f"{text}, best {number_text(loss.best)}{position}"
 
 
 def _join_limited(items: Iterable[str]) -> str:
-    every = list(items)
-    rest = f", … {len(every) - _MOST_SHOWN} more" if len(every) > _MOST_SHOWN else ""
-    return ", ".join(every[:_MOST_SHOWN]) + rest
+    texts = list(items)
+    rest = f", … {len(texts) - _MOST_SHOWN} more" if len(texts) > _MOST_SHOWN else ""
+    return ", ".join(texts[:_MOST_SHOWN]) + rest

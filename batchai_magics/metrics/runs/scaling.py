@@ -134,8 +134,8 @@ def scaling(runs: Comparables, *, metric: str = "") -> Scaling:
         UsageError: No log has the rate, or a model ran with only one number of processes. Neither is an
             error while a job is still running.
     """
-    every = read_runs(runs)
-    result = scaling_so_far(every, metric)
+    compared = read_runs(runs)
+    result = scaling_so_far(compared, metric)
     if result.is_running:
         return result
     if not result.curves:

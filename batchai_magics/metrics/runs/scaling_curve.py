@@ -159,7 +159,8 @@ def _curve(label: str, runs: Sequence[Run]) -> ScalingCurve:
         speed, first = _speed(at_count), at_count[0].summary
         ideal = base.images_per_sec * count / least
         efficiency = 100 * speed.images_per_sec / ideal
-        doubts = [each.uncertainty / each.images_per_sec for each in (speed, base)] if count > least else []
+        compared = (speed, base) if count > least else ()
+        errors = [measured.uncertainty / measured.images_per_sec for measured in compared]
         point = ScalingPoint(
             model=label,
             processes=count,
@@ -168,7 +169,7 @@ def _curve(label: str, runs: Sequence[Run]) -> ScalingCurve:
             ideal=ideal,
             speedup=speed.images_per_sec / base.images_per_sec,
             efficiency_percent=efficiency,
-            efficiency_uncertainty=efficiency * math.hypot(*doubts),
+            efficiency_uncertainty=efficiency * math.hypot(*errors),
             batch_size_per_device=first.batch_size_per_device,
             batch_size_global=first.batch_size_global,
             runs=tuple(run.name for run in at_count),

@@ -15,7 +15,7 @@ from batchai_magics.models.runs.labels import Parameter
 SEED = "seed"  # the parameter
 MAX_SENTENCES = 20
 _COLUMNS = ("seeds", "mean", "spread", "verdict", "series")
-ENOUGH = 3  # seeds on both sides, before anything is said about a difference
+ENOUGH = 3  # seeds of each group, below which no difference is stated
 WITHIN, BEYOND, TOO_FEW = (
     "within the spread of seeds",
     "beyond the spread of seeds",
@@ -97,7 +97,10 @@ class SeedGroups:
         """
         return [
             {
-                **{f"--{name}" if name in _COLUMNS else name: it for name, it in group.parameters.items()},
+                **{
+                    f"--{name}" if name in _COLUMNS else name: value
+                    for name, value in group.parameters.items()
+                },
                 **({"series": group.series} if group.series else {}),
                 "seeds": len(group.values),
                 "mean": group.mean,
@@ -159,15 +162,15 @@ def _unseeded(run: SeededRun) -> dict[str, Parameter]:
     return {name: value for name, value in run.parameters.items() if name != SEED}
 
 
-def _naming(every: Sequence[SeededRun]) -> Callable[[SeededRun], str]:
+def _naming(runs: Sequence[SeededRun]) -> Callable[[SeededRun], str]:
     """What names a group: the parameters that groups do not share, behind what it belongs to."""
-    seen: dict[str, set[str]] = {}
-    for run in every:
+    values_by_name: dict[str, set[str]] = {}
+    for run in runs:
         for name, value in _unseeded(run).items():
-            seen.setdefault(name, set()).add(repr(value))
-    counts = Counter(name for run in every for name in run.parameters)
-    varying = {name for name, values in seen.items() if len(values) > 1 or counts[name] < len(every)}
-    has_series = len({run.series for run in every}) > 1
+            values_by_name.setdefault(name, set()).add(repr(value))
+    counts = Counter(name for run in runs for name in run.parameters)
+    varying = {name for name, values in values_by_name.items() if len(values) > 1 or counts[name] < len(runs)}
+    has_series = len({run.series for run in runs}) > 1
 
     def name_of(run: SeededRun) -> str:
         values = [f"{name}={value}" for name, value in run.parameters.items() if name in varying]

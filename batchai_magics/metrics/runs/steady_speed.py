@@ -115,7 +115,7 @@ class RankHistory:
     @property
     def steps(self) -> list[int]:
         """The steps at which its intervals, which follow each other, begin and end."""
-        return [each.first for each in self.intervals[:1]] + [each.last for each in self.intervals]
+        return [each.first for each in self.intervals[:1]] + [interval.last for interval in self.intervals]
 
 
 def steady_speed(history: RankHistory, cut: int | None) -> Speed | None:
@@ -129,8 +129,8 @@ def steady_speed(history: RankHistory, cut: int | None) -> Speed | None:
     rest = [interval for interval in history.intervals if interval.first >= cut] if cut else []
     if len(rest) < 2:
         return Speed(last.images_per_sec, last.uncertainty, last.jitter)
-    taken = sum((interval.last - interval.first) / interval.images_per_sec for interval in rest)
-    rate = (rest[-1].last - rest[0].first) / taken
+    elapsed = sum((interval.last - interval.first) / interval.images_per_sec for interval in rest)
+    rate = (rest[-1].last - rest[0].first) / elapsed
     return Speed(rate, standard_error([interval.images_per_sec for interval in rest]), last.jitter)
 
 
@@ -179,8 +179,8 @@ class Speeds:
             for rank, history in self.histories.items()
             if (speed := steady_speed(history, self.warm_up_steps))
         }
-        own = {} if is_rate_global else self.by_rank
-        self.rates = {rank: speed.images_per_sec for rank, speed in own.items()}
+        rank_speeds = {} if is_rate_global else self.by_rank
+        self.rates = {rank: speed.images_per_sec for rank, speed in rank_speeds.items()}
         self.ranks = max(ranks, len(rates))
         self.share = (1 if is_rate_global else self.ranks) / (len(self.by_rank) or 1)
 
@@ -200,11 +200,11 @@ class Speeds:
         """The speed of all processes; their errors are correlated by waiting, so they add up."""
         if not self.by_rank:
             return None
-        every = self.by_rank.values()
+        speeds = self.by_rank.values()
         return Speed(
-            self.share * sum(speed.images_per_sec for speed in every),
-            self.share * sum(speed.uncertainty for speed in every),
-            self.share * sum(speed.jitter for speed in every),
+            self.share * sum(speed.images_per_sec for speed in speeds),
+            self.share * sum(speed.uncertainty for speed in speeds),
+            self.share * sum(speed.jitter for speed in speeds),
         )
 
     def is_of_one_rank(self, total: float) -> bool:
@@ -289,8 +289,8 @@ def _pace(histories: Mapping[int, RankHistory], cut: int) -> dict[int, list[floa
     for times in zip(*spent.values(), strict=True):
         ordered = sorted(times)
         for rank, time in zip(histories, times, strict=True):
-            place = bisect_left(ordered, time)
-            result[rank].append(math.log(median(ordered[:place] + ordered[place + 1 :]) / time))
+            index = bisect_left(ordered, time)
+            result[rank].append(math.log(median(ordered[:index] + ordered[index + 1 :]) / time))
     return result
 
 
@@ -308,8 +308,8 @@ def _edges(histories: Mapping[int, RankHistory], cut: int) -> list[int]:
 def _spent(history: RankHistory, edges: Sequence[int]) -> list[float]:
     """The time from edge to edge in batches, linearly interpolated between printed steps."""
     steps = history.steps
-    taken = ((each.last - each.first) / each.images_per_sec for each in history.intervals)
-    times = list(accumulate(taken, initial=0.0))
+    durations = ((interval.last - interval.first) / interval.images_per_sec for interval in history.intervals)
+    times = list(accumulate(durations, initial=0.0))
     at = []
     for edge in edges:
         right = min(max(1, bisect_left(steps, edge)), len(steps) - 1)
@@ -328,13 +328,13 @@ def _yuen(values: Sequence[float]) -> float:
         return 1.0
     out = int(_TRIMMED * count) if count >= _MANY else 0
     ordered = sorted(values)
-    kept = ordered[out : count - out]
-    winsorized = [kept[0]] * out + kept + [kept[-1]] * out
+    trimmed = ordered[out : count - out]
+    winsorized = [trimmed[0]] * out + trimmed + [trimmed[-1]] * out
     mean = sum(winsorized) / count
     deviation = math.sqrt(sum((value - mean) ** 2 for value in winsorized) / (count - 1))
     spread = max(deviation, PRECISION)
     error = spread / ((1 - 2 * out / count) * math.sqrt(count / _repetition(values)))
-    return _upper_tail(-sum(kept) / len(kept) / error, len(kept) - 1)
+    return _upper_tail(-sum(trimmed) / len(trimmed) / error, len(trimmed) - 1)
 
 
 def _repetition(values: Sequence[float]) -> float:
@@ -343,8 +343,8 @@ def _repetition(values: Sequence[float]) -> float:
     mean = sum(values) / count
     square = sum((value - mean) ** 2 for value in values)
     shared = sum((left - mean) * (right - mean) for left, right in pairwise(values))
-    found = shared / square if square > count * _NOISE**2 else 0.0
-    unbiased = (count * found + 1) / (count - 4) if count > 4 else 0.0  # Kendall (1954)
+    correlation = shared / square if square > count * _NOISE**2 else 0.0
+    unbiased = (count * correlation + 1) / (count - 4) if count > 4 else 0.0  # Kendall (1954)
     alike = min(_MOST_ALIKE, max(0.0, unbiased) + 1 / math.sqrt(count))
     return (1 + alike) / (1 - alike)
 

@@ -47,8 +47,8 @@ class _HeldCondition:
 class StopEvaluation:
     """Conditions on the metrics of a job, evaluated per rank as records arrive.
 
-    Times are seconds of the caller's clock. The last value of a rank holds until the next one; what is
-    measured counts when it is measured.
+    Times are seconds of the caller's clock. The last value of a rank holds until the next one; a
+    measured value counts at its time only.
 
     Args:
         conditions: The conditions.
@@ -59,8 +59,8 @@ class StopEvaluation:
     def __init__(
         self, conditions: Sequence[StopCondition], measured: Collection[str] = (), now_s: float = 0.0
     ) -> None:
-        self._conditions = [each for each in conditions if each.metric not in measured]
-        self._measured = [each for each in conditions if each.metric in measured]
+        self._conditions = [condition for condition in conditions if condition.metric not in measured]
+        self._measured = [condition for condition in conditions if condition.metric in measured]
         self._progress_s = now_s
         self._holding: dict[tuple[StopCondition, int | None], _HeldCondition] = {}
         self._met_since_s: dict[StopCondition, float] = {}  # measured
@@ -79,23 +79,25 @@ class StopEvaluation:
         `unreadable` names files that could not be read to their end, and why.
         """
         known = ", ".join(sorted(set(self._names.values()))[:MAX_NAMES]) or "none at all"
-        causes = {each: f"no {each.metric} was printed ({known})" for each in self._conditions}
+        causes = {condition: f"no {condition.metric} was printed ({known})" for condition in self._conditions}
         causes |= {
-            each: _NOT_MEASURED[each.metric] for each in self._measured if each.metric in _NOT_MEASURED
+            condition: _NOT_MEASURED[condition.metric]
+            for condition in self._measured
+            if condition.metric in _NOT_MEASURED
         }
         unseen = [
-            f'{STOP_IF} "{each.text}"{_NOTHING}{cause}'
-            for each, cause in causes.items()
-            if spellings_of(each.metric).isdisjoint(self._names)
+            f'{STOP_IF} "{condition.text}"{_NOTHING}{cause}'
+            for condition, cause in causes.items()
+            if spellings_of(condition.metric).isdisjoint(self._names)
         ]
         if not unreadable:
             return unseen
         why = f"was not evaluated to the end: {'; '.join(unreadable[:MAX_NAMES])}"
-        return [*unseen, *(f'{STOP_IF} "{each.text}" {why}' for each in self._conditions)]
+        return [*unseen, *(f'{STOP_IF} "{condition.text}" {why}' for condition in self._conditions)]
 
     def needs(self, *names: str) -> bool:
         """Whether a condition is on one of these measured values."""
-        return any(each.metric in names for each in self._measured)
+        return any(condition.metric in names for condition in self._measured)
 
     def add(self, records: Iterable[Record], now_s: float) -> None:
         """Add the next records."""
@@ -106,11 +108,11 @@ class StopEvaluation:
             for condition in self._conditions:
                 if not names & spellings_of(condition.metric):
                     continue
-                place = (condition, number.rank)
+                key = (condition, number.rank)
                 if not condition.is_met_by(number.value):
-                    self._holding.pop(place, None)
+                    self._holding.pop(key, None)
                     continue
-                self._holding.setdefault(place, _HeldCondition(now_s, number)).last = number
+                self._holding.setdefault(key, _HeldCondition(now_s, number)).last = number
                 if not condition.held_s:
                     self._reason = self._reason or _sentence(condition, number)
 
@@ -143,14 +145,14 @@ class StopEvaluation:
 
 
 def unmet_everywhere(texts: Sequence[Sequence[str]]) -> list[str]:
-    """What several evaluations of the same conditions say with `unmet`, as one for all that they have seen.
+    """Merge the sentences that several evaluations of the same conditions return from `unmet`.
 
-    A condition had nothing to check if none of them had anything.
+    A condition had nothing to check only if that is so in all of them.
     """
-    unseen = [{text.partition(_NOTHING)[0] for text in each if _NOTHING in text} for each in texts]
+    unseen = [{text.partition(_NOTHING)[0] for text in sentences if _NOTHING in text} for sentences in texts]
     unseen_by_all = set[str].intersection(*unseen) if unseen else set[str]()
     said = dict[str, str]()
-    for text in (text for each in texts for text in each):
+    for text in (text for sentences in texts for text in sentences):
         condition, nothing, _ = text.partition(_NOTHING)
         if not nothing or condition in unseen_by_all:
             said.setdefault(condition, text)

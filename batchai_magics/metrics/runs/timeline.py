@@ -26,10 +26,10 @@ from batchai_magics.metrics.runs.fits import FitHeadings
 
 
 class Timeline:
-    """Places the numbers of a run as they come. Those that were placed may move when more is known.
+    """Assigns steps to the numbers of a run, incrementally. They may change when more is known.
 
-    `has_moved`: some stand elsewhere now, and all are to be placed anew, on another timeline. Then the places
-    are the same, whether the numbers came at once or in parts. Facts `above` tell how far counters go.
+    `has_moved`: some have changed, so that all are to be added again, to another timeline. How the numbers
+    were split into parts does not matter. Facts `above` tell how far counters go.
     """
 
     def __init__(self, above: Iterable[Fact] = ()) -> None:
@@ -99,9 +99,9 @@ def line_runs(table: MeasurementTable) -> Iterator[LineRun]:
 
 
 def _rising(rank: Rank, lines: LineColumns, indices: Sequence[int]) -> Iterator[LineRun]:
-    """Lines that follow each other, those whose steps rise within an epoch together.
+    """Split consecutive lines into runs, within which neither the epoch changes nor a step falls.
 
-    Lines that tell numbers of both training and validation are on their own: some stand where others do.
+    A line with numbers of both training and validation is a run of its own: one may take the other's step.
     """
     steps = lines.steps[0].at(indices)
     is_mixed = len({metric.phase == TRAIN for metric in lines.metrics}) > 1
@@ -109,14 +109,14 @@ def _rising(rank: Rank, lines: LineColumns, indices: Sequence[int]) -> Iterator[
     if is_one and never_falls(steps) and not is_mixed:
         yield LineRun(rank, lines, indices, lines.fits[0], lines.epochs[0], steps)
         return
-    places = [*zip(lines.fits.at(indices), lines.epochs.at(indices), strict=True)]
+    groups = [*zip(lines.fits.at(indices), lines.epochs.at(indices), strict=True)]
     begins = [0]
-    for at, ((place, step), (later_place, later)) in enumerate(pairwise(zip(places, steps, strict=True)), 1):
+    for at, ((group, step), (later_group, later)) in enumerate(pairwise(zip(groups, steps, strict=True)), 1):
         rises = step is later if step is None or later is None else step <= later
-        if is_mixed or place != later_place or not rises:
+        if is_mixed or group != later_group or not rises:
             begins.append(at)
     for begin, end in pairwise([*begins, len(steps)]):
-        yield LineRun(rank, lines, indices[begin:end], *places[begin], steps[begin:end])
+        yield LineRun(rank, lines, indices[begin:end], *groups[begin], steps[begin:end])
 
 
 def never_falls(steps: Sequence[int | None]) -> bool:
@@ -134,14 +134,14 @@ RunSteps = tuple[LineRun, Sequence[Sequence[int | None]]]
 def with_steps(
     table: MeasurementTable, parts: Iterable[tuple[MeasurementTable, Iterable[RunSteps]]]
 ) -> MeasurementTable:
-    """The table with other steps, which come part by part."""
-    columns: dict[tuple[MetricName, ...], list[Sequence[Column]]] = {each.metrics: [] for each in table.lines}
+    """The table with new steps, given part by part."""
+    columns = {lines.metrics: list[Sequence[Column]]() for lines in table.lines}
     for part, placed in parts:
-        pieces = {each.metrics: list[RunSteps]() for each in part.lines}
+        pieces = {lines.metrics: list[RunSteps]() for lines in part.lines}
         for piece in placed:
             pieces[piece[0].lines.metrics].append(piece)
-        for metrics, own in pieces.items():
-            columns[metrics].append(_by_metric(own))
+        for metrics, metric_pieces in pieces.items():
+            columns[metrics].append(_by_metric(metric_pieces))
     return table.with_lines(replace(lines, steps=_joined(columns[lines.metrics])) for lines in table.lines)
 
 
@@ -150,14 +150,14 @@ def _by_metric(pieces: Sequence[RunSteps]) -> Sequence[Column]:
     lines = pieces[0][0].lines
     shared: dict[tuple[int, ...], Column] = {}
     columns = []
-    for every in zip(*(steps for _, steps in pieces), strict=True):
-        if all(map(is_, every, (run.steps for run, _ in pieces))):
+    for metric_steps in zip(*(steps for _, steps in pieces), strict=True):
+        if all(map(is_, metric_steps, (run.steps for run, _ in pieces))):
             columns.append(lines.steps[0])
             continue
-        key = tuple(map(id, every))
+        key = tuple(map(id, metric_steps))
         if key not in shared:
             placed: list[int | None] = [None] * len(lines.rows)
-            for (run, _), steps in zip(pieces, every, strict=True):
+            for (run, _), steps in zip(pieces, metric_steps, strict=True):
                 for index, step in zip(run.indices, steps, strict=True):
                     placed[index] = step
             shared[key] = Column(placed)
@@ -166,16 +166,16 @@ def _by_metric(pieces: Sequence[RunSteps]) -> Sequence[Column]:
 
 
 def _joined(parts: Sequence[Sequence[Column]]) -> Sequence[Column]:
-    """The columns of each metric, joined; those that are the same stay so."""
+    """The columns of each metric, joined; metrics that share columns still share them."""
     if len(parts) == 1:
         return parts[0]
     shared: dict[tuple[int, ...], Column] = {}
     columns = []
-    for every in zip(*parts, strict=True):
-        key = tuple(map(id, every))
+    for metric_parts in zip(*parts, strict=True):
+        key = tuple(map(id, metric_parts))
         if key not in shared:
             column = shared[key] = Column()
-            for part in every:
+            for part in metric_parts:
                 column.extend(part)
         columns.append(shared[key])
     return columns
@@ -265,23 +265,23 @@ class _Epochs:
 
 
 def _least(totals: Iterable[int], step: int) -> int:
-    """The least of some totals of a counter that a step is not beyond; 0 if there is none."""
+    """The least total of a counter that is not below a step; 0 if there is none."""
     return min((total for total in totals if total >= step), default=0)
 
 
 @dataclass(slots=True)
 class _Scan:
-    """Where the numbers of a rank that were placed have come to."""
+    """The position up to which the numbers of a rank have steps."""
 
     latest: int | None = None
     rounds: dict[str, tuple[int, int]] = field(default_factory=dict)  # of a metric: its round and last step
     visit: int = -1  # of an epoch, by lines that have no step
     epoch: tuple[int, float] | None = None  # with its fit
-    ends: dict[int, int] = field(default_factory=dict)  # where lines without a step stand, by visit
+    ends: dict[int, int] = field(default_factory=dict)  # the step of lines that print none, by visit
 
 
 class _RankTimeline:
-    """The places of one rank's numbers."""
+    """The steps of one rank's numbers."""
 
     def __init__(self) -> None:
         self._epochs = _Epochs()
@@ -306,7 +306,7 @@ class _RankTimeline:
         return bool(self._epochs or self._training_rounds)
 
     def learn(self, run: LineRun) -> None:
-        """Take what the numbers of a run tell about the counters: those between its ends tell no more."""
+        """Update the counters from the first and last line of a run; those between tell nothing new."""
         for step in (run.steps[0], run.steps[-1])[: len(run.steps)]:
             for metric in run.lines.metrics:
                 self._learn(metric, step, run.epoch, run.fit)
@@ -330,7 +330,7 @@ class _RankTimeline:
             self._epochs.add(name, epoch, step)
 
     def learn_length(self, length: str) -> None:
-        """Take how far a counter goes, and the metric beside it: `40 loss`."""
+        """Take the total of a counter and the metric printed beside it: `40 loss`."""
         total, _, name = length.partition(" ")
         self._totals[name].add(int(total.replace(",", "")))
 
@@ -345,7 +345,7 @@ class _RankTimeline:
         return epoch in self._ended and name in self._training_rounds
 
     def has_moved(self) -> bool:
-        """Whether numbers that were placed stand elsewhere, since this was last asked."""
+        """Whether steps that were assigned have changed since the last call."""
         before, rounds = self._known, self._round_epochs
         self._find_lengths()
         is_other = before != self._known or rounds != self._round_epochs[: len(rounds)]
@@ -353,19 +353,19 @@ class _RankTimeline:
         return (bool(before) and is_other) or any(end not in (None, placed) for end, placed in ends)
 
     def _find_lengths(self) -> None:
-        """Derive from what was learned where numbers stand."""
+        """Derive the lengths of epochs and rounds from the counters."""
         self._is_by_epoch = self._epochs.restart_steps
         of_epochs = (total for name in self._epochs.names for total in self._totals.get(name, ()))
         self._epoch_length = self._epochs.length(of_epochs) if self._is_by_epoch else 0
         again = {name: rounds for name, rounds in self._training_rounds.items() if rounds.has_returned}
-        lengths = (rounds.length(self._totals.get(name, ())) for name, rounds in again.items())
-        self._round_length = max(lengths, default=0)
+        round_lengths = (rounds.length(self._totals.get(name, ())) for name, rounds in again.items())
+        self._round_length = max(round_lengths, default=0)
         self._round_epochs = self._epochs_of_rounds()
         first = self._epochs.first if self._is_by_epoch else self._first_visit if again else 0.0
-        places = self._epoch_length, self._round_length, first, self._epochs.late_count
+        lengths = self._epoch_length, self._round_length, first, self._epochs.late_count
         returning = sum(rounds.has_returned for rounds in self._evaluation_rounds.values())
         is_untrained = bool(self._evaluation_rounds) and not self._is_trained
-        self._known = (self._is_by_epoch, *places, returning, len(self._repeated), is_untrained)
+        self._known = (self._is_by_epoch, *lengths, returning, len(self._repeated), is_untrained)
 
     def _epochs_of_rounds(self) -> tuple[float | None, ...]:
         """The epoch of each round of the counters, from the line that ends it; None if it is unknown."""
@@ -376,7 +376,7 @@ class _RankTimeline:
         return tuple(visits) if len(visits) == count else (*visits, visits[-1] + 1)
 
     def steps_of(self, run: LineRun) -> Sequence[Sequence[int | None]]:
-        """The steps of each metric of the next run; the same ones where they are the same."""
+        """The steps of each metric of the next run; metrics with equal steps share a sequence."""
         metrics, steps = run.lines.metrics, run.steps
         first, last = steps[0], steps[-1]
         if first is None or last is None:
@@ -394,7 +394,7 @@ class _RankTimeline:
         return placed
 
     def _shift(self, name: str, epoch: float | None, first: int, last: int) -> int:
-        """What is added to the steps of training between these."""
+        """What is added to the steps of a training metric from `first` to `last`."""
         if epoch is not None and not self._is_late(name, epoch):
             return self._begin_of(epoch)
         number, before = self._scan.rounds.get(name, (0, -1))
@@ -429,11 +429,11 @@ class _RankTimeline:
         if name in self._repeated:
             return scan.latest
         end = self._end_of(scan.visit)
-        place = scan.latest if end is None else end
-        if place is not None:
-            before = {scan.visit - 1: scan.ends.get(scan.visit - 1, place)} if scan.visit else {}
-            scan.ends = {**before, scan.visit: place}
-        return place
+        step = scan.latest if end is None else end
+        if step is not None:
+            before = {scan.visit - 1: scan.ends.get(scan.visit - 1, step)} if scan.visit else {}
+            scan.ends = {**before, scan.visit: step}
+        return step
 
     def _end_of(self, visit: int) -> int | None:
         """The last step of the epoch that lines without a step visit."""
