@@ -205,18 +205,15 @@ class _LineReader:
         """The options of the launcher, with those that it reads from elsewhere, and the words behind them."""
         if launcher in (TORCHRUN, TORCH_LAUNCH):
             variables = [variable for variable in self._env if variable.startswith("PET_")]
-            words = [
-                *(f"--{variable[4:].lower()}={self._env.pop(variable)}" for variable in variables),
-                *words,
-            ]
+            options = [f"--{name[4:].lower()}={self._env.pop(name)}" for name in variables]
+            words = [*options, *words]
         reader = OptionReader(name, launcher, self._counts, self._folder)
         rest = reader.read(words)
         if launcher is not ACCELERATE:
             return reader, rest
         option_words = words[: len(words) - len(rest)]  # a script may have such an option of its own
-        if path := accelerate_config(
-            reader.config_file, self._folder, is_default="--cpu" not in option_words
-        ):
+        is_default = "--cpu" not in option_words
+        if path := accelerate_config(reader.config_file, self._folder, is_default=is_default):
             self._settings_file = str(path)
             reader = OptionReader(name, launcher, self._counts, self._folder)
             rest = reader.read([*config_options(path), *words])

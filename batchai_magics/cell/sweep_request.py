@@ -142,25 +142,27 @@ class _Cell:
 
     def request(self, parameters: Mapping[str, Parameter]) -> CellRequest:
         """The request with these values of the parameters."""
-        made = self._parsed(parameters)
+        request = self._parsed(parameters)
         others = {name: value for name, value in parameters.items() if not is_plain(value)}
         if not others:
-            return made
+            return request
         marked = self._parsed({**parameters, **{name: MARKER.format(name) for name in others}})
-        return replace(with_parameters(marked, others), source=made.source)
+        return replace(with_parameters(marked, others), source=request.source)
 
     def _parsed(self, parameters: Mapping[str, object]) -> CellRequest:
         notebook = replace(self.notebook, names={**self.notebook.names, **parameters})
-        made = parse(self.line, self.body, settings=self.settings, notebook=notebook)
-        if made.source is None:
-            return made
-        lacks = {**made.source.remedies}
+        request = parse(self.line, self.body, settings=self.settings, notebook=notebook)
+        if request.source is None:
+            return request
+        remedies = {**request.source.remedies}
         for name in parameters:
-            if f"{NAME} {name}" in lacks:
-                lacks[f"{NAME} {name}"] = f"{name} is a parameter of the sweep: {_variable_hint(name)}"
-        texts = dict(zip(made.source.remedies.values(), lacks.values(), strict=True))
-        notes = tuple(texts.get(note, note) for note in made.notes)
-        return replace(made, notes=notes, source=replace(made.source, line=self.written, remedies=lacks))
+            if f"{NAME} {name}" in remedies:
+                remedies[f"{NAME} {name}"] = f"{name} is a parameter of the sweep: {_variable_hint(name)}"
+        texts = dict(zip(request.source.remedies.values(), remedies.values(), strict=True))
+        notes = tuple(texts.get(note, note) for note in request.notes)
+        return replace(
+            request, notes=notes, source=replace(request.source, line=self.written, remedies=remedies)
+        )
 
     def template(self, names: Sequence[str]) -> CellRequest | None:
         """The request with markers; None if an option refuses them, as one that takes a number does."""
@@ -248,10 +250,10 @@ def _trials(options: SweepOptions, space: SearchSpace | None, rows: Trials) -> t
     if space and space.domains:
         search, trials, count = _search(options, space)
     else:
-        what = "--seeds alone, which says" if space else "rows, which say"
+        source = "--seeds alone, which says" if space else "rows, which say"
         for flag, value in (("--trials", options.trials), ("--search", options.search)):
             if value:
-                raise UsageError(f"{flag} does not go with {what} what is tried", hint="Leave it out.")
+                raise UsageError(f"{flag} does not go with {source} what is tried", hint="Leave it out.")
         search, trials = (GRID, space.grid()) if space else (ROWS, rows)
         count = len(trials)
     if not options.seeds:

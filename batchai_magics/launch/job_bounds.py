@@ -58,10 +58,10 @@ class JobBounds:
             yield Problem("properties.nodeCount", text, _hint("max_nodes"))
         elif processes > self.processes:
             text = f"{processes} processes are more than {self.processes}"
-            asked = {name: getattr(job.settings, name, None) or 0 for name in _COUNTS}
-            largest = max(asked, key=lambda name: asked[name])  # what asks for the most processes
+            requested = {name: getattr(job.settings, name, None) or 0 for name in _COUNTS}
+            largest = max(requested, key=lambda name: requested[name])  # what asks for the most processes
             field = "batchaiGpus" if job.batchai_gpus else "nodeCount"
-            if asked[largest]:
+            if requested[largest]:
                 field = f"{job.toolkit.wire_key}.{type(job.settings).model_fields[largest].alias}"
             yield Problem(f"properties.{field}", text, _hint("max_processes"))
 

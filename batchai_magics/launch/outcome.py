@@ -113,7 +113,11 @@ class Outcome(NamedTuple):
 def _is_error(error: dict[str, Any]) -> bool:
     """Whether JSON has the form of an `error_detail`."""
     details = error.get("details") or []
-    texts = [error["code"], error["message"], *(each[key] for each in details for key in ("name", "value"))]
+    texts = [
+        error["code"],
+        error["message"],
+        *(detail[key] for detail in details for key in ("name", "value")),
+    ]
     return isinstance(details, list) and all(isinstance(text, str) for text in texts)
 
 

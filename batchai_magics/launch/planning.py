@@ -48,10 +48,10 @@ def plan(job: JobSpec, nodes: Sequence[PlanNode], site: JobSite) -> Plan:
     output = _output(site, records=site.records)
     if len(processes) == 1:
         output = Output(output.stdout._replace(spans=""), output.stderr._replace(spans=""))
-    given, planned = set(job.variable_names), list[Process]()
+    job_variables, planned = set(job.variable_names), list[Process]()
     for process in processes:
-        own = process._replace(env=_without(process.env, given))
-        planned.append(_with_own_logs(job, own, output, launcher))
+        adjusted = process._replace(env=_without(process.env, job_variables))
+        planned.append(_with_own_logs(job, adjusted, output, launcher))
     planned_nodes, execution_logs = list[PlanNode](), list[str]()
     for number, node in enumerate(nodes):
         planned_nodes.append(_node(job, node, number, site, len(processes)))
@@ -159,7 +159,7 @@ def _node(job: JobSpec, node: PlanNode, number: int, site: JobSite, process_coun
         **({"CUDA_DEVICE_ORDER": site.device_order} if site.devices or site.gpu_count else {}),
     }
     folders = tuple(_directories(job, variables, site.output_segment))
-    own = Variables(
+    known = Variables(
         {
             **batch_variables(node, number, site),
             **variables,
@@ -168,11 +168,11 @@ def _node(job: JobSpec, node: PlanNode, number: int, site: JobSite, process_coun
         }
     )
     for item in job.environment_variables or ():
-        own[item.name] = expand(item.value, own)
+        known[item.name] = expand(item.value, known)
     if site.module_path:
-        own["PYTHONPATH"] = joined(filter(None, [own.get("PYTHONPATH", ""), site.module_path]), ":")
+        known["PYTHONPATH"] = joined(filter(None, [known.get("PYTHONPATH", ""), site.module_path]), ":")
     per_node = -(-process_count // job.node_count)
-    env = _without({**thread_variables(site.core_count, per_node, own), **own}, set(job.secret_names))
+    env = _without({**thread_variables(site.core_count, per_node, known), **known}, set(job.secret_names))
     return node._replace(env=env, directories=folders)
 
 
@@ -219,8 +219,8 @@ def _directories(job: JobSpec, variables: Mapping[str, str], segment: str) -> It
     working_directory = known.get("AZ_BATCHAI_JOB_TEMP", "")
     needs = {None: Requirement.NOTHING, True: Requirement.CREATE, False: Requirement.EXIST}
     declared = [
-        Directory(f"AZ_BATCHAI_INPUT_{asked.id}", asked.path, needs[asked.create_new])
-        for asked in job.input_directories or ()
+        Directory(f"AZ_BATCHAI_INPUT_{item.id}", item.path, needs[item.create_new])
+        for item in job.input_directories or ()
     ]
     for item in job.output_directories or ():
         need = Requirement.CREATE if item.is_own else Requirement.EXIST
@@ -256,16 +256,16 @@ def host_lists(hosts: Sequence[str]) -> tuple[str, ...]:
 
 
 def thread_variables(
-    core_count: int | None, processes_per_node: int, given: Mapping[str, str]
+    core_count: int | None, processes_per_node: int, variables: Mapping[str, str]
 ) -> dict[str, str]:
     """The thread count variables of a process; a given OMP_NUM_THREADS applies to the other libraries too.
 
     Without a number of cores the count is a reference.
     """
-    if OMP in given:
-        count = given[OMP].partition(",")[0]  # counts of nested loops follow a comma
+    if OMP in variables:
+        count = variables[OMP].partition(",")[0]  # counts of nested loops follow a comma
     elif core_count is None:
         count = reference(ReferenceKind.THREADS, 0)
     else:
         count = str(thread_share(core_count, processes_per_node))
-    return {**dict.fromkeys(THREADS, count), **{name: given[name] for name in THREADS if name in given}}
+    return dict.fromkeys(THREADS, count) | {name: variables[name] for name in THREADS if name in variables}

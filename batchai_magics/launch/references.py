@@ -50,13 +50,13 @@ class Template(str):
 
     def __new__(cls, parts: Iterable[Part]) -> "Template":
         """Make a template of these parts."""
-        given = tuple(parts)
+        content = tuple(parts)
         marked = (
-            part if isinstance(part, str) else f"\0{part.subject.value} {part.number}\0" for part in given
+            part if isinstance(part, str) else f"\0{part.subject.value} {part.number}\0" for part in content
         )
-        made = super().__new__(cls, "".join(marked))
-        made.parts = given
-        return made
+        template = super().__new__(cls, "".join(marked))
+        template.parts = content
+        return template
 
     def __format__(self, spec: str) -> str:
         """Reject f-strings, which would lose the references: use `joined`."""

@@ -94,8 +94,8 @@ def scan(
             listed = map(Entry.from_directory_entry, folder.scan(root, limit))
             yield from (entry for entry in listed if not skips(entry.name))
             return
-        with os.scandir(folder) as found:
-            items = sorted((item for item in found if not skips(item.name)), key=attrgetter("name"))
+        with os.scandir(folder) as directory:
+            items = sorted((item for item in directory if not skips(item.name)), key=attrgetter("name"))
     except FileNotFoundError:
         return
     for item in items[:limit]:

@@ -14,13 +14,13 @@ _ROOT = PACKAGE.name
 RUN_SCRIPT = f"{_ROOT}/backends/node/ranks/run_script.py"
 
 
-def install(home: Path, own: str) -> Path:
-    """The folder of the current programs and an engine's `own` ones; copies them if needed."""
-    target = current(home, own)
+def install(home: Path, program_folder: str) -> Path:
+    """The folder of the current programs, with those of `program_folder`; copies them if needed."""
+    target = current(home, program_folder)
     if not target.is_dir():
         part = target.with_name(uuid.uuid4().hex)
         with private_files.pipelined(part):
-            for name in program_files(own):
+            for name in program_files(program_folder):
                 private_files.write(part / _ROOT / name, (PACKAGE / name).read_text(encoding="utf-8"))
             (part / _ROOT / "__init__.py").touch()  # hides an installed package of the same name
         try:
@@ -30,9 +30,9 @@ def install(home: Path, own: str) -> Path:
     return target
 
 
-def current(home: Path, own: str) -> Path:
+def current(home: Path, program_folder: str) -> Path:
     """The folder that `install` copies the programs to; makes no I/O in it."""
-    return folder_of(home) / _digest(own)
+    return folder_of(home) / _digest(program_folder)
 
 
 def folder_of(home: Path) -> Path:
@@ -41,8 +41,8 @@ def folder_of(home: Path) -> Path:
 
 
 @cache
-def _digest(own: str) -> str:
+def _digest(program_folder: str) -> str:
     digest = hashlib.sha256()
-    for name in program_files(own):
+    for name in program_files(program_folder):
         digest.update(name.encode() + b"\0" + (PACKAGE / name).read_bytes())
     return digest.hexdigest()[:16]

@@ -61,8 +61,8 @@ def with_default(layout: Layout, volumes: MountVolumes | None) -> dict[str, Path
         DEFAULT_MOUNT: layout.share(DEFAULT_ACCOUNT, DEFAULT_SHARE),
         CONTAINER_MOUNT: layout.container(DEFAULT_ACCOUNT, DEFAULT_CONTAINER),
     }
-    taken = {mount.relative_mount_path.strip("/").partition("/")[0] for mount in _unmanaged(volumes)}
-    folders = {relative: folder for relative, folder in defaults.items() if relative not in taken}
+    reserved = {mount.relative_mount_path.strip("/").partition("/")[0] for mount in _unmanaged(volumes)}
+    folders = {relative: folder for relative, folder in defaults.items() if relative not in reserved}
     for mount in volumes.all if volumes else ():
         if folder := _folder(layout, mount):
             folders[mount.relative_mount_path] = folder

@@ -22,7 +22,7 @@ from batchai_magics.backends.node.node_programs import programs_folder, start_wo
 
 MODULE = "batchai_magics.backends.folders.notification_sending"
 LIMIT_S = 60.0  # how long the nodes are kept for it
-LEASE_S = 120.0  # for which nobody else tries; longer than the retries of one sender
+LEASE_S = 120.0  # within which no other process tries; longer than the retries of one sender
 NODE_RETRIES_S = (0.0, 1.0, 5.0, 20.0)
 CLIENT_RETRIES_S = (0.0, 2.0)
 
@@ -47,16 +47,16 @@ def send(
 
 
 def deliver_end(job: JobLayout, retries_s: Sequence[float], *, retry_later_s: float) -> None:
-    """Delivers what is pending of a run that has ended, unless somebody else does."""
-    box, end, own = Outbox.of_run(job), read_end(job.end), f"{socket.gethostname()}:{os.getpid()}"
-    if end is None or not box.is_used or not box.claim(own, lambda _: False, lease_s=LEASE_S):
+    """Delivers what is pending of a run that has ended, unless another process does."""
+    box, end, sender = Outbox.of_run(job), read_end(job.end), f"{socket.gethostname()}:{os.getpid()}"
+    if end is None or not box.is_used or not box.claim(sender, lambda _: False, lease_s=LEASE_S):
         return
     for notification in end_notifications(job, end):
         box.put(notification)
     if Sender(box, socket.gethostname()).send(retries_s):
         box.remove()
     else:
-        box.hand_over(own, until=time.time() + retry_later_s)
+        box.hand_over(sender, until=time.time() + retry_later_s)
 
 
 def main() -> None:

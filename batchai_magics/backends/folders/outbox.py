@@ -108,8 +108,8 @@ class Outbox:
         queued = (
             self._folder / name for name in names if name.startswith("queued-") and name.endswith(".json")
         )
-        found = [Notification.from_json(read_json(file)) for file in queued]
-        for notification in sorted(found, key=attrgetter("time")):
+        notifications = [Notification.from_json(read_json(file)) for file in queued]
+        for notification in sorted(notifications, key=attrgetter("time")):
             for number, address in enumerate(addresses):
                 delivery = PendingDelivery(notification, number, Channel.parse(address))
                 if delivery.mark not in names:
@@ -121,8 +121,8 @@ class Outbox:
         """Adds what became of a delivery to the run's record, and marks it if it is not tried again."""
         if state is not DeliveryState.RETRYING:
             private_files.write_new(self._folder / delivery.mark, "")
-        told, channel = delivery.notification, delivery.channel.label
-        entry = Delivery(told.id, told.kind, channel, state, time.time(), by, problem)
+        notification, channel = delivery.notification, delivery.channel.label
+        entry = Delivery(notification.id, notification.kind, channel, state, time.time(), by, problem)
         if channel == ChannelKind.MLFLOW.value and state is DeliveryState.DELIVERED:
             return
         name = f"{delivery.notification.id}-{delivery.number}.json"
@@ -131,7 +131,7 @@ class Outbox:
 
     @contextlib.contextmanager
     def exclusive(self, delivery: PendingDelivery) -> Iterator[bool]:
-        """Within the context, nothing else of this machine delivers there; whether it is still to be done."""
+        """Holds the lock of the channel on this machine; yields whether the delivery is still pending."""
         try:
             lock = (self._folder / f"lock-{delivery.number}").open("ab")
         except FileNotFoundError:  # all was delivered, and the outbox removed
@@ -150,9 +150,9 @@ class Outbox:
         private_files.remove_folder(self._folder)
 
     def claim(self, sender: str, is_alive: Callable[[str], bool], *, lease_s: float = 0.0) -> bool:
-        """Makes a process the sender; False if another one is that and alive, or tried a short time ago.
+        """Makes a process the sender; False if another sender is alive, or its lease has not expired.
 
-        Where nobody can tell whether it is alive, it has a lease.
+        A lease is for senders of which other processes cannot tell whether they are alive.
         """
         file = self._folder / "sender"
         with contextlib.suppress(FileNotFoundError):
@@ -165,7 +165,7 @@ class Outbox:
         )
 
     def hand_over(self, sender: str, *, until: float = 0.0) -> None:
-        """Names the process that sends, or until when nobody else is to try."""
+        """Records the sending process, or the time until which no other one tries."""
         private_files.write(self._folder / "sender", json.dumps({"sender": sender, "until": until}))
 
     def _names(self) -> set[str]:
@@ -203,7 +203,7 @@ class Sender:
         if not of_channel:
             return []
         with ThreadPoolExecutor(len(of_channel)) as threads:
-            tried = threads.map(lambda each: list(map(self._attempt, each)), of_channel.values())
+            tried = threads.map(lambda deliveries: list(map(self._attempt, deliveries)), of_channel.values())
             return [problem for problem in chain.from_iterable(tried) if problem]
 
     def _attempt(self, delivery: PendingDelivery) -> DeliveryError | None:
@@ -234,20 +234,22 @@ def watch_request(job: JobLayout) -> WatchRequest | None:
 def end_notifications(job: JobLayout, outcome: Outcome) -> list[Notification]:
     """The notifications of an ended run; those sent while it ran have the same ids, and count once."""
     last, errors = ended_notification(job, outcome), outcome.errors
-    before, told = last.time - 1e-3, list[Notification]()
+    before, notifications = last.time - 1e-3, list[Notification]()
     failed = next((rank for rank in outcome.ranks if rank.exit_code), None)
     if last.state == "failed" and failed and len(outcome.ranks) > 1:
-        told.append(failure_notification(job, failed)._replace(time=min(failed.ended or before, before)))
+        notification = failure_notification(job, failed)
+        notifications.append(notification._replace(time=min(failed.ended or before, before)))
     if last.state == "stopped":
         reason = "; ".join(str(error["message"]) for error in errors)
-        told.append(running_notification(job, NotificationKind.STOPPING, 1, reason)._replace(time=before))
-    return [*told, last]
+        notification = running_notification(job, NotificationKind.STOPPING, 1, reason)
+        notifications.append(notification._replace(time=before))
+    return [*notifications, last]
 
 
 def failure_notification(job: JobLayout, rank: ProcessExit) -> Notification:
     """The notification that the first of several processes has failed."""
-    made = running_notification(job, NotificationKind.FAILURE, 1, "")
-    return made._replace(first_failure=_first_failure(job, [rank]))
+    notification = running_notification(job, NotificationKind.FAILURE, 1, "")
+    return notification._replace(first_failure=_first_failure(job, [rank]))
 
 
 def traceback_notification(job: JobLayout) -> Notification | None:
@@ -266,10 +268,10 @@ def ended_notification(job: JobLayout, outcome: Outcome) -> Notification:
         state = next((state for code, state in _STATES.items() if code in codes), "failed")
         reason = "; ".join(str(error["message"]).rstrip(".") for error in outcome.errors)
     id, kind = f"{job.root.name}-ended", NotificationKind.ENDED
-    made = Notification(id, kind, "", state, outcome.ended, reason, outcome.exit_code)
+    notification = Notification(id, kind, "", state, outcome.ended, reason, outcome.exit_code)
     # the processes of a run that was stopped have exit codes too, of the signal that ended them
     failed = outcome.ranks if state == "failed" else ()
-    return _of_run(job, made._replace(first_failure=_first_failure(job, failed)))
+    return _of_run(job, notification._replace(first_failure=_first_failure(job, failed)))
 
 
 _STATES = {CONDITION_MET: STOPPED, TERMINATED: CANCELLED}
@@ -286,11 +288,11 @@ def _first_failure(job: JobLayout, ranks: Sequence[ProcessExit]) -> dict[str, An
         return failure
     try:
         error = process_error(Plan.read(str(job.plan)), first, _paths_of(job, request))
-    except (OSError, ValueError):  # its Plan is gone: the failure is told all the same
+    except (OSError, ValueError):  # its Plan is gone: the failure is reported all the same
         return failure
     lines = list(error.lines) if request.has_lines else []
-    told: dict[str, Any] = {"place": error.place, "exception": error.exception, "lines": lines}
-    return {**failure, **{name: value for name, value in told.items() if value}}
+    details: dict[str, Any] = {"place": error.place, "exception": error.exception, "lines": lines}
+    return {**failure, **{name: value for name, value in details.items() if value}}
 
 
 def _paths_of(job: JobLayout, request: WatchRequest) -> SourcePaths:
@@ -306,8 +308,8 @@ def running_notification(job: JobLayout, kind: NotificationKind, number: int, re
 def _of_run(job: JobLayout, notification: Notification) -> Notification:
     request, headline = watch_request(job) or WatchRequest(job.root.name, ""), dict[str, Any]()
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        kept = read_json(job.records / record_files.HEADLINE)
-        headline = {"name": kept["name"], "value": float(kept["value"]), "step": kept["step"]}
+        stored = read_json(job.records / record_files.HEADLINE)
+        headline = {"name": stored["name"], "value": float(stored["value"]), "step": stored["step"]}
     return notification._replace(
         job=request.name,
         experiment=request.experiment,
@@ -318,7 +320,7 @@ def _of_run(job: JobLayout, notification: Notification) -> Notification:
 
 
 def process_error(plan: Plan, process: ProcessExit, paths: SourcePaths) -> JobError:
-    """Why a process failed, of its last output; secrets are asterisks."""
+    """Why a process failed, by its last output; secrets are asterisks."""
     failed = FailedProcess(process.rank, process.node, process.exit_code or 0)
     logs = (plan.output.stderr, plan.output.stdout)
     return error_of_process(failed, [last_output(log, process.rank) for log in logs], paths).bounded()

@@ -132,18 +132,18 @@ def remove_folder(path: Path) -> None:
 def remove_unmounted(path: Path, mounted: Collection[str] = ()) -> None:
     """Deletes a folder as far as possible, but not what is mounted in it; OSError if it does not exist.
 
-    Closed folders go, and those deeper than a recursion, or than a path: one that is longer than a system
-    call takes is shortened, its folder is moved to the top.
+    It also deletes folders without permissions, and trees deeper than recursion or the length of a path
+    allows: a folder whose path is too long for a system call is moved to the top first.
     """
     folders, limit, device = [path], len(os.fsencode(path)) + _LONGEST, path.lstat().st_dev
-    kept = {point for point in mounted if point.startswith(f"{path}/")}
+    mount_points = {point for point in mounted if point.startswith(f"{path}/")}
     for index, folder in enumerate(folders):  # the list grows
         with contextlib.suppress(OSError):
             # The mount table has bind mounts; the device shows what was mounted since it was read.
-            if str(folder) in kept or folder.is_symlink() or folder.lstat().st_dev != device:
+            if str(folder) in mount_points or folder.is_symlink() or folder.lstat().st_dev != device:
                 continue
             is_long = len(os.fsencode(folder)) > limit
-            if is_long and kept:  # what is moved would be mounted elsewhere
+            if is_long and mount_points:  # what is moved would be mounted elsewhere
                 continue
             folder.chmod(FOLDER)  # a script may have removed permissions; to move it changes its `..`
             if is_long:

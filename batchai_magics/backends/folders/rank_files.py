@@ -37,13 +37,13 @@ def read_telemetry(folder: Path, after: float) -> TelemetryRecord:
     samples: list[Sample] = []
     for file in sorted(folder.glob("*.jsonl")):
         try:
-            head, found = read_samples(file, after)
+            head, new_samples = read_samples(file, after)
             nodes |= {int(rank): str(node) for rank, node in head.get("nodes", {}).items()}
             new_notes = list(map(str, head.get("notes", ())))
         except (OSError, ValueError, TypeError, AttributeError) as error:  # the job has replaced it
-            new_notes, found = [f"{file.name} cannot be read: {error}"], []
+            new_notes, new_samples = [f"{file.name} cannot be read: {error}"], []
         notes += [note for note in new_notes if note not in notes]
-        samples += found
+        samples += new_samples
     return TelemetryRecord(nodes, tuple(sorted(samples, key=lambda sample: sample.time)), tuple(notes))
 
 

@@ -63,12 +63,12 @@ class Predecessor(NamedTuple):
     grace_s: float = GRACE_S
 
     def has_failed(self, end: Outcome) -> bool:
-        """Whether the other one is never to start, as this one ended so."""
+        """Whether this outcome prevents the other run from starting."""
         return self.must_succeed and not end.is_success
 
 
 def write_predecessors(job: JobLayout, runs: Sequence[Predecessor]) -> None:
-    """Records, before the submission of a run, after which ones it starts."""
+    """Records the runs after which a run starts, before it is submitted."""
     if runs:
         private_files.write(job.after, json.dumps(runs))
 
@@ -76,7 +76,7 @@ def write_predecessors(job: JobLayout, runs: Sequence[Predecessor]) -> None:
 def read_predecessors(job: JobLayout) -> tuple[Predecessor, ...]:
     """The runs after which a run starts."""
     try:
-        return tuple(Predecessor(*each) for each in read_json(job.after))
+        return tuple(Predecessor(*fields) for fields in read_json(job.after))
     except (FileNotFoundError, NotRegularError, ValueError, TypeError):
         return ()
 

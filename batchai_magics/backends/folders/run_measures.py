@@ -58,8 +58,8 @@ def unreadable_files(data: bytes) -> Iterator[str]:
     """Which files of trainers cannot be read any more, and why, by the log of their numbers."""
     for line in data.splitlines() if UNREADABLE.encode() in data else ():
         with contextlib.suppress(ValueError):
-            found = parse_json(line)
-            if isinstance(found, dict) and isinstance(reason := found.get(UNREADABLE), str):
+            content = parse_json(line)
+            if isinstance(content, dict) and isinstance(reason := content.get(UNREADABLE), str):
                 yield reason
 
 
@@ -118,5 +118,7 @@ class UsageSamples:
             return {}
         latest = [row for rows in self._latest.values() for row in rows]
         values = {CPU: [row.cpu_percent for row in latest], GPU: [row.gpu_percent for row in latest]}
-        known = {name: [each for each in found if not math.isnan(each)] for name, found in values.items()}
-        return {name: math.fsum(found) / len(found) for name, found in known.items() if found}
+        known = {
+            name: [value for value in column if not math.isnan(value)] for name, column in values.items()
+        }
+        return {name: math.fsum(column) / len(column) for name, column in known.items() if column}

@@ -70,8 +70,8 @@ def read_output(file: Path, offset: int, limit: int, *, is_complete: bool) -> Ch
         raise _unreadable(file.name, error) from error
 
 
-def _unreadable(what: str, error: OSError) -> StorageError:
-    return StorageError(f"{what} cannot be read: {error.strerror}", code="FileUnreadable")
+def _unreadable(subject: str, error: OSError) -> StorageError:
+    return StorageError(f"{subject} cannot be read: {error.strerror}", code="FileUnreadable")
 
 
 def output_seal(record: Path, name: str) -> Seal | None:
@@ -140,14 +140,14 @@ def read_records(folder: Path, names: Collection[str]) -> Mapping[str, bytes]:
     nothing. Of files that are still being written, only the names are, after the others: the record of a file
     is read before it is looked for.
     """
-    found, left = dict[str, bytes](), MAX_ALL_BYTES
-    for name in (each for asked in names for each in _expanded(folder, asked)):
+    files, left_bytes = dict[str, bytes](), MAX_ALL_BYTES
+    for name in (path for requested in names for path in _expanded(folder, requested)):
         with contextlib.suppress(*_MISSING):
-            found[name] = _record(folder / name, min(left, MAX_BYTES))
-            left -= len(found[name])
-    for name in (each for asked in names for each in _expanded(folder, asked, parts=True)):
-        found[name] = b""
-    return found
+            files[name] = _record(folder / name, min(left_bytes, MAX_BYTES))
+            left_bytes -= len(files[name])
+    for name in (path for requested in names for path in _expanded(folder, requested, parts=True)):
+        files[name] = b""
+    return files
 
 
 def _record(file: Path, max_bytes: int) -> bytes:
@@ -168,5 +168,5 @@ def _expanded(folder: Path, name: str, *, parts: bool = False) -> Iterator[str]:
         yield from () if parts else (name,)
         return
     with contextlib.suppress(*_MISSING):
-        found = (entry.name for entry in path.iterdir() if entry.name.endswith(PART) == parts)
-        yield from sorted(f"{name}{each}" for each in islice(found, MAX_FILES))
+        file_names = (entry.name for entry in path.iterdir() if entry.name.endswith(PART) == parts)
+        yield from sorted(f"{name}{file_name}" for file_name in islice(file_names, MAX_FILES))

@@ -106,7 +106,9 @@ class RunWatch:
         tags = dict.fromkeys(request.tags, "true")
         run = ExportedRun(request.name, job.root.name, request.experiment, started, request.parameters, tags)
         logged = job.records / record_files.PARAMETERS
-        self._exports = [LiveExport(each, run, folder, logged=logged, env=env) for each in request.targets]
+        self._exports = [
+            LiveExport(target, run, folder, logged=logged, env=env) for target in request.targets
+        ]
         self._headline = HeadlineFile(job.records / record_files.HEADLINE, request.headline)
         self._notifier = _Notifier(job, by)
         self._standstill = _Standstill(request.stalled_s)
@@ -170,10 +172,10 @@ class RunWatch:
         """Where the ranks of the silent run are, empty if that is not known; None if it works."""
         read, limit_s = partial(read_telemetry, self._job.telemetry), self._standstill.limit_s
         is_still = is_idle(read, silent_s=limit_s, now=time.time())
-        found = standstill_finding(self._sample, is_idle=is_still)
-        if found is None:
+        finding = standstill_finding(self._sample, is_idle=is_still)
+        if finding is None:
             self._standstill.check_again()
-        return found
+        return finding
 
     def _take(self, records: Sequence[Record], now_s: float) -> None:
         self._stopping.add(records, now_s)
@@ -184,7 +186,7 @@ class RunWatch:
 
 
 def _stacks(guid: str, collect: StackCollector) -> RankStacks:
-    """The stacks of a run's ranks; none if they cannot be asked."""
+    """The stacks of a run's ranks; none if they cannot be collected."""
     try:
         return RankStacks.of_lines("", collect(guid))
     except (OSError, ValueError):
@@ -202,28 +204,28 @@ class _Standstill:
     def __init__(self, limit_s: float) -> None:
         self.limit_s = limit_s or math.inf
         self._size_bytes, self._since_s = -1, 0.0
-        self._count, self._is_told = 0, False
+        self._count, self._is_reported = 0, False
         self.reason = f"it has printed nothing for {duration_text(self.limit_s)}"
 
     def count_at(self, size_bytes: int, now_s: float) -> int:
         """Takes the size of all logs at a time; the number of a new standstill, else 0."""
         if size_bytes != self._size_bytes:
-            self._size_bytes, self._since_s, self._is_told = size_bytes, now_s, False
-        elif not self._is_told and now_s - self._since_s >= self.limit_s:
-            self._is_told, self._count = True, self._count + 1
+            self._size_bytes, self._since_s, self._is_reported = size_bytes, now_s, False
+        elif not self._is_reported and now_s - self._since_s >= self.limit_s:
+            self._is_reported, self._count = True, self._count + 1
             return self._count
         return 0
 
     def check_again(self) -> None:
-        """Takes the run for one that works; it is looked at again after as long a time."""
-        self._since_s, self._is_told = self._since_s + self.limit_s, False
+        """Treats the run as working; it is checked again after the same time."""
+        self._since_s, self._is_reported = self._since_s + self.limit_s, False
 
 
 class _Traceback:
     """Notices that a run has printed a traceback and goes on, once."""
 
     def __init__(self) -> None:
-        self._rest, self._printed_s, self._is_told = b"", math.inf, False
+        self._rest, self._printed_s, self._is_reported = b"", math.inf, False
 
     def take(self, data: bytes, now_s: float) -> None:
         """Takes new bytes of stderr."""
@@ -233,8 +235,8 @@ class _Traceback:
 
     def is_new_at(self, now_s: float) -> bool:
         """Whether the run has gone on for a while; only once."""
-        is_new = not self._is_told and now_s - self._printed_s >= TRACEBACK_S
-        self._is_told |= is_new
+        is_new = not self._is_reported and now_s - self._printed_s >= TRACEBACK_S
+        self._is_reported |= is_new
         return is_new
 
 
@@ -273,13 +275,13 @@ class _Notifier:
             self._put(running_notification(self._job, kind, number, reason))
 
     def send_standstill(self, reason: str, finding: Callable[[], str | None], *, number: int) -> None:
-        """Sends that the run makes no progress, if a thread finds that out, with where its ranks are."""
+        """Notifies that the run makes no progress and where its ranks are, if `finding` confirms it."""
         if not self.is_used:
             return
 
         def send() -> None:
-            if (found := finding()) is not None:
-                text = ". ".join(filter(None, (reason, found.rstrip("."))))
+            if (ranks_text := finding()) is not None:
+                text = ". ".join(filter(None, (reason, ranks_text.rstrip("."))))
                 self.send(NotificationKind.STALLED, text, number=number)
 
         self._start(send)
@@ -290,8 +292,8 @@ class _Notifier:
 
     def send_traceback(self) -> None:
         """Tells that the run goes on although stderr has a traceback."""
-        if told := traceback_notification(self._job):
-            self._put(told)
+        if notification := traceback_notification(self._job):
+            self._put(notification)
 
     def close(self) -> None:
         """Ends the retries; an attempt that has begun is completed, so that nothing is sent twice."""
@@ -309,7 +311,7 @@ class _Notifier:
 
     def _start(self, work: Callable[[], object]) -> None:
         thread = threading.Thread(target=work, daemon=True)
-        self._threads = [*(each for each in self._threads if each.is_alive()), thread]
+        self._threads = [*(other for other in self._threads if other.is_alive()), thread]
         thread.start()
 
 
@@ -386,19 +388,19 @@ class HeadlineFile:
 
     def write(self) -> None:
         """Writes the file, if any metric is known; a full disk is no error."""
-        recent = sorted(chain.from_iterable(self._recent.values()), key=lambda each: each[0])
+        recent = sorted(chain.from_iterable(self._recent.values()), key=lambda item: item[0])
         metric = RunMetrics((record for _, record in recent), self._preferences).headline
         summary = metric.summary if metric else None
         if summary is None:
             return
         value = summary.headline_value
-        told = {
+        headline = {
             "name": summary.name,
             "value": value if math.isfinite(value) else str(value),
             "step": self._steps.get(summary.name, int(summary.last_step or 0)),
         }
         try:
-            private_files.write(self._file, json.dumps(told))
+            private_files.write(self._file, json.dumps(headline))
         except OSError:
             self._due_s = math.inf  # it is not worth another attempt
 
@@ -473,8 +475,8 @@ def main() -> None:
     def collect(guid: str) -> Iterable[str]:
         return stack_lines_from(map(shlex.split, commands)) if commands else stack_dumps.stack_lines(guid)
 
-    node_times, by = [NodeTime(*each) for each in json.loads(times)], socket.gethostname()
-    watched = RunWatch(JobLayout(Path(root)), by=by, times=node_times, collect=collect)
+    node_times = [NodeTime(*fields) for fields in json.loads(times)]
+    watched = RunWatch(JobLayout(Path(root)), by=socket.gethostname(), times=node_times, collect=collect)
     if reason := watched.follow(over):
         print(f"{STOP}{json.dumps(reason)}", flush=True)  # in ASCII: any locale can print it
         os.kill(os.getppid(), signal.SIGCHLD)  # for which it waits among other events

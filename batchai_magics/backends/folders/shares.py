@@ -80,9 +80,9 @@ class FolderStorage:
                     file.write_atomic(content, private_files.FILE, sync=True)
             return
         targets = copying.Targets(folder)
-        wanted = {targets.of(path): content for path, content in files.items()}
+        by_target = {targets.of(path): content for path, content in files.items()}
         with _translated_errors(share):
-            new = {target: content for target, content in wanted.items() if not _has(target, content)}
+            new = {target: content for target, content in by_target.items() if not _has(target, content)}
             copying.write_group(self._parts(share), new)
 
     def list(self, share: str, path: str = "") -> list[ShareFile]:

@@ -41,8 +41,8 @@ MAX_NAMES = 5  # of jobs in a message
 class LocalBackend(Service):
     """Jobs on this machine. State, shares and logs are below its home; several processes may share one."""
 
-    preemption: LocalPreemption = on_first_use(lambda own: LocalPreemption(own))
-    cleaning: HomeCleaning = on_first_use(lambda own: HomeCleaning(own.context, own.runner))
+    preemption: LocalPreemption = on_first_use(lambda backend: LocalPreemption(backend))
+    cleaning: HomeCleaning = on_first_use(lambda backend: HomeCleaning(backend.context, backend.runner))
 
     def __init__(
         self, settings: LocalSettings, bounds: JobBounds | None = None, *, pass_env: str = ""
@@ -96,8 +96,8 @@ class HomeCleaning:
 
     def stored_items(self) -> Sequence[StoredItem]:
         """The stored parts that hold files."""
-        kept = (_measure(name, paths) for name, paths in self._parts().items())
-        return tuple(part for part in kept if part.file_count)
+        items = (_measure(name, paths) for name, paths in self._parts().items())
+        return tuple(part for part in items if part.file_count)
 
     def old_runs(self, before: float, *, keeps_tagged: bool) -> Sequence[StoredItem]:
         """The files of each run that ended before a time, oldest first."""
@@ -121,7 +121,9 @@ class HomeCleaning:
     def _old_jobs(self, before: float, keeps_tagged: bool) -> list[Record]:
         """The jobs that ended before a time, oldest first."""
         repository = self._context.repository
-        below = chain.from_iterable(repository.subtree(each.resource_id) for each in repository.workspaces())
+        below = chain.from_iterable(
+            repository.subtree(workspace.resource_id) for workspace in repository.workspaces()
+        )
         jobs = [record for record in below if record.kind is Kind.JOB]
         labels = RunRecords(self._context).labels([job.resource_id for job in jobs]) if keeps_tagged else {}
         untagged = [job for job in jobs if not (job.key in labels and labels[job.key].tags)]

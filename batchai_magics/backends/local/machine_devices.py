@@ -22,8 +22,8 @@ class MachineDevices(NamedTuple):
 
     def gpu_share(self, position: int, node_count: int) -> tuple[str, ...]:
         """The GPUs of the node at a position (from 0); nodes share them if there are too few."""
-        own = self.gpus[position % max(1, node_count) :: max(1, node_count)]
-        return own or self.gpus[position % len(self.gpus) :][:1] if self.gpus else ()
+        share = self.gpus[position % max(1, node_count) :: max(1, node_count)]
+        return share or self.gpus[position % len(self.gpus) :][:1] if self.gpus else ()
 
     def vm_size(self, node_count: int) -> str:
         """The first VM size with as many GPUs as each of that many nodes gets, or with the most below."""
@@ -46,27 +46,27 @@ def machine(devices: str = "/dev") -> MachineDevices:
     return MachineDevices(core_count, visible(count, os.environ.get("CUDA_VISIBLE_DEVICES")))
 
 
-def visible(count: int, said: str | None) -> tuple[str, ...]:
-    """The GPUs this process may use, of a machine with `count`; `said` is its `CUDA_VISIBLE_DEVICES`.
+def visible(count: int, setting: str | None) -> tuple[str, ...]:
+    """The GPUs this process may use, of a machine with `count`; `setting` is its `CUDA_VISIBLE_DEVICES`.
 
     Device files do not tell CUDA's numbers: a container may have `nvidia3` alone.
     """
     everything = tuple(map(str, range(count)))
-    if said is None or not count:
+    if setting is None or not count:
         return everything
     from batchai_magics.backends.node.ranks.gpus import device_names  # it loads ctypes
 
-    return tuple(name for name in device_names(said) if name in everything or not name.isdecimal())
+    return tuple(name for name in device_names(setting) if name in everything or not name.isdecimal())
 
 
-def hardware_notes(spec: ClusterSpec, here: MachineDevices) -> tuple[str, ...]:
+def hardware_notes(spec: ClusterSpec, devices: MachineDevices) -> tuple[str, ...]:
     """A sentence about the actual hardware of a cluster's nodes if it differs from their VM size."""
     from batchai_magics.models.vm_sizes import lookup
 
     auto = spec.scale_settings.auto_scale if spec.scale_settings else None
     count = auto.maximum_node_count if auto else spec.target_node_count
-    size, gpu_count = lookup(spec.vm_size), len(here.gpus)
-    if not count or (here.core_share(count), gpu_count) == (size.vcpus, size.gpus * count):
+    size, gpu_count = lookup(spec.vm_size), len(devices.gpus)
+    if not count or (devices.core_share(count), gpu_count) == (size.vcpus, size.gpus * count):
         return ()
-    told = f"All nodes share this machine's {here.core_count} cores and {gpu_count} GPUs; one of"
-    return (f"{told} {spec.vm_size} would have {size.vcpus} and {size.gpus}.",)
+    text = f"All nodes share this machine's {devices.core_count} cores and {gpu_count} GPUs; one of"
+    return (f"{text} {spec.vm_size} would have {size.vcpus} and {size.gpus}.",)

@@ -28,10 +28,10 @@ def main() -> None:
     secrets: dict[str, str] = json.load(sys.stdin)
     store = Store(layout.database, may_make=False)
     with store.read() as db:
-        found = node_table.preparing(db, node)
-    if not found:  # removed meanwhile
+        nodes = node_table.preparing(db, node)
+    if not nodes:  # removed meanwhile
         return
-    (new,) = found
+    (new,) = nodes
     plan_file = layout.setup(new.cluster, new.id)
     plan = Plan.read(str(plan_file))
     problem = unmanaged_mounts.mount_for_node(store, layout, new, plan.mounts)

@@ -25,17 +25,17 @@ def open_backend(settings: Settings) -> Backend:
     from batchai_magics.backends.local.backend import LocalBackend
     from batchai_magics.launch.job_bounds import JobBounds
 
-    own = settings.for_backend(LocalSettings)
-    return LocalBackend(own, JobBounds.of(settings), pass_env=settings.pass_env)
+    local_settings = settings.for_backend(LocalSettings)
+    return LocalBackend(local_settings, JobBounds.of(settings), pass_env=settings.pass_env)
 
 
 def default_vm_size(settings: Settings) -> str:
     """The VM size of the default cluster: unless one is set, it has as many GPUs as a node gets."""
     from batchai_magics.backends.local import machine_devices
 
-    here = machine_devices.machine()
+    devices = machine_devices.machine()
     is_set = settings.cluster_vm_size != type(settings).cluster_vm_size
-    return settings.cluster_vm_size if is_set or not here.gpus else here.vm_size(settings.cluster_nodes)
+    return settings.cluster_vm_size if is_set or not devices.gpus else devices.vm_size(settings.cluster_nodes)
 
 
 def host_note(settings: Settings, job: JobSpec) -> str:

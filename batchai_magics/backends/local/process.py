@@ -57,8 +57,8 @@ main()
 def identity(pid: int) -> str:
     """A unique name for the process: pid, start time, boot id. Empty if it is gone."""
     if sys.platform == "linux":  # by a clock that is never adjusted
-        found = leftovers.find(pid)
-        started = found.started.decode() if found else ""
+        live = leftovers.find(pid)
+        started = live.started.decode() if live else ""
     else:
         import psutil
 
@@ -97,12 +97,12 @@ def marked(mark: str) -> list[LiveProcess]:
         return leftovers.marked(mark)
     import psutil
 
-    found = []
+    processes = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             if process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(_to_found(process))
-    return found
+                processes.append(_live_process(process))
+    return processes
 
 
 def descendants() -> list[LiveProcess]:
@@ -111,7 +111,7 @@ def descendants() -> list[LiveProcess]:
         return leftovers.descendants()
     import psutil
 
-    return [_to_found(process) for process in psutil.Process().children(recursive=True)]
+    return [_live_process(process) for process in psutil.Process().children(recursive=True)]
 
 
 def processes_of(ranks: Ranks) -> list[LiveProcess]:
@@ -128,7 +128,7 @@ class _PsutilProcess(LiveProcess):
         return is_alive(identity_of(self))
 
 
-def _to_found(process: psutil.Process) -> LiveProcess:
+def _live_process(process: psutil.Process) -> LiveProcess:
     return _PsutilProcess(process.pid, str(process.create_time()).encode())
 
 

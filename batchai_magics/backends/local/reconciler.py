@@ -31,7 +31,7 @@ from batchai_magics.launch.references import Bindings
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.untrusted_files import MAX_PLAN_BYTES, read_text, tail_of
 
-OVERDUE_S = 15.0  # a supervisor that has not ended a terminating job so long after its grace is killed
+OVERDUE_S = 15.0  # after the grace of a terminating job, until a supervisor that hangs is killed
 Children = list[subprocess.Popen[bytes]]  # what was started, for reaping
 NO_SECRETS: Mapping[str, Secrets] = {}  # by the guids of jobs and clusters
 _NONE = Secrets()
@@ -252,9 +252,9 @@ def release_on_interrupt(store: Store, guid: str = "") -> Iterator[None]:
     """
 
     def release(db: Database) -> None:
-        own = process.own_identity()
-        job_table.release(db, own, guid)
-        node_table.give_up(db, guid, own)
+        identity = process.own_identity()
+        job_table.release(db, identity, guid)
+        node_table.give_up(db, guid, identity)
 
     try:
         yield

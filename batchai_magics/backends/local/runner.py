@@ -152,7 +152,7 @@ class LocalRunner(Runner):
     its transactions, by `reconcile`.
     """
 
-    fresh_s = 0.1  # how old a pass may be that serves as another one …
+    fresh_s = 0.1  # the maximum age of a pass that another caller shares …
     quiet_s = 0.5  # … if nothing was recorded since
 
     def __init__(self, store: Store, layout: Layout, settings: LocalSettings, *, pass_env: str = "") -> None:
@@ -164,7 +164,7 @@ class LocalRunner(Runner):
         self._new: dict[int, dict[str, Secrets]] = defaultdict(dict)
         self._stopped: set[str] = set()  # the runs whose supervisors are to read the store
         self._supervisors: list[str] = []  # of open runs
-        self._supervised = ""  # the version of the store that they are of
+        self._supervised = ""  # the version of the store that they were read from
         self._lock = threading.RLock()  # for one pass at a time
         self._started = Children()
         self._reconciled = ""  # the version of the store at the last pass
@@ -176,22 +176,22 @@ class LocalRunner(Runner):
         if cluster is None or isinstance(request, ClusterRequest):
             return {}
         state = {"node_count": request.node_count, "priority": request.scheduling_priority.rank}
-        wanted = request.batchai_gpus
-        if not wanted:
+        gpu_count = request.batchai_gpus
+        if not gpu_count:
             return state
         from batchai_magics.backends.local import machine_devices
         from batchai_magics.errors import Problem, SpecError
 
         count, nodes = len(machine_devices.machine().gpus), cluster.scale.maximum
-        own = count // max(1, nodes)
-        if wanted > own:
-            text = f"--gpus {wanted}: a node of {cluster.name} has {own or 'no'} GPU{'s' * (own > 1)}"
+        share = count // max(1, nodes)
+        if gpu_count > share:
+            text = f"--gpus {gpu_count}: a node of {cluster.name} has {share or 'no'} GPU{'s' * (share > 1)}"
             hint = "ask for fewer, or leave it out for whole nodes"
-            if count >= wanted * request.node_count:
+            if count >= gpu_count * request.node_count:
                 text += f": its {nodes} nodes share this machine's {count if count > 1 else 'one'}"
-                hint = f"for more, batchai cluster resize -n {cluster.name} --target {count // wanted}"
+                hint = f"for more, batchai cluster resize -n {cluster.name} --target {count // gpu_count}"
             raise SpecError([Problem("properties.batchaiGpus", text, hint)], what=request.what)
-        return {**state, "gpu_count": wanted}
+        return {**state, "gpu_count": gpu_count}
 
     # -- clusters
 
@@ -311,9 +311,9 @@ class LocalRunner(Runner):
             after=planned.after,
         )
         job_table.insert(db, row)
-        for each in planned.after:
-            if not job_table.release_from(db, each):
-                text = f"no job can start after {each.name}: it was deleted"
+        for predecessor in planned.after:
+            if not job_table.release_from(db, predecessor):
+                text = f"no job can start after {predecessor.name}: it was deleted"
                 raise NotFoundError(text, code="JobNotFound")
         try:
             store_rebuild.write_backup(db, row, self.layout.job(run.guid))
@@ -381,9 +381,9 @@ class LocalRunner(Runner):
     def reconcile(self) -> None:
         """Tells supervisors of the stops that were requested here, recovers, and starts what can start.
 
-        Passes without changes made here are shared, also by concurrent callers: one serves all that are asked
-        for within `fresh_s`, and within `quiet_s` while the store stays as it is. There is none on a
-        read-only disk.
+        A pass is skipped if nothing was changed here and the last one began within `fresh_s`, or within
+        `quiet_s` if the store has not changed since; concurrent callers share one. On a read-only disk there
+        is none.
         """
         if not self.layout.database.exists():
             return  # nothing was created yet, and a command that reads makes no home

@@ -5,7 +5,7 @@ are ordered by priority; within one, the user whose jobs hold the fewest nodes i
 A job that does not fit blocks those behind it, so that large jobs do not starve. Jobs that ask for some GPUs
 of a node share it with others of that kind.
 
-There is no daemon: whoever changes the state, and each supervisor at its end, takes a step.
+There is no daemon: each process that changes the state, and each supervisor at its end, takes a step.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def _assign(db: Database, cluster: str, job: JobRow) -> bool:
         return node_table.assign(db, cluster, job)
     from batchai_magics.backends.local import machine_devices  # few jobs ask for GPUs
 
-    here, chosen = machine_devices.machine(), dict[str, list[str]]()
+    devices, chosen = machine_devices.machine(), dict[str, list[str]]()
     for node in node_table.shared_nodes(db, cluster):
         used = node.gpus.split(",")
-        free = [gpu for gpu in here.gpu_share(node.position, node.mates) if gpu not in used]
+        free = [gpu for gpu in devices.gpu_share(node.position, node.mates) if gpu not in used]
         if len(free) >= job.gpu_count and len(chosen) < job.node_count:
             chosen[node.id] = free[: job.gpu_count]
     if len(chosen) < job.node_count:
@@ -106,21 +106,23 @@ def resize(db: Database, cluster: ClusterRef, option: DeallocationOption) -> lis
 def adjust(store: Store) -> None:
     """Sets the target of every auto-scale cluster from its queue."""
     with store.read() as db:
-        found = node_table.auto_scaled_clusters(db)
-        changed = [row for row in found if _wanted(db, row) != len(node_table.not_leaving(db, row.guid))]
+        clusters = node_table.auto_scaled_clusters(db)
+        changed = [
+            row for row in clusters if _target_size(db, row) != len(node_table.not_leaving(db, row.guid))
+        ]
     for row in changed:
         with store.write() as db:
             for now in node_table.auto_scaled_clusters(db, row.guid):  # unless gone or of fixed size now
-                wanted = _wanted(db, now)
-                node_table.resize(db, row.guid, wanted, DeallocationOption.WAIT_FOR_JOB_COMPLETION)
+                target = _target_size(db, now)
+                node_table.resize(db, row.guid, target, DeallocationOption.WAIT_FOR_JOB_COMPLETION)
 
 
-def _wanted(db: Database, cluster: node_table.ClusterRow) -> int:
+def _target_size(db: Database, cluster: node_table.ClusterRow) -> int:
     present = node_table.not_leaving(db, cluster.guid)
     idle_before = time.time() - cluster.idle_s
     busy = sum(node.state is NodeState.RUNNING for node in present)
     stale = sum(node.state is NodeState.IDLE and node.since < idle_before for node in present)
     fresh = len(present) - busy - stale  # idle since a short time, or not ready
     queued = job_table.nodes_waited_for(db, cluster.guid)
-    wanted = busy + max(queued, fresh + (stale if queued else 0))
-    return max(cluster.minimum or 0, wanted if cluster.maximum is None else min(cluster.maximum, wanted))
+    target = busy + max(queued, fresh + (stale if queued else 0))
+    return max(cluster.minimum or 0, target if cluster.maximum is None else min(cluster.maximum, target))

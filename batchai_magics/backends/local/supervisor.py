@@ -177,9 +177,9 @@ def _finish(job: JobLayout, report: LocalReport, outcome: Outcome, *, takes_next
 
 
 def bind(store: Store, layout: Layout, guid: str) -> tuple[Plan, Bindings]:
-    """Makes the folders of a run that has got its nodes; returns its Plan, which it writes, and its bindings.
+    """Creates the folders of a run with nodes, and writes its Plan; returns the Plan and its bindings.
 
-    LookupError if the nodes are unknown.
+    Raises LookupError if the nodes are unknown.
     """
     with store.read() as db:
         nodes = node_table.job_nodes(db, guid)
@@ -187,17 +187,17 @@ def bind(store: Store, layout: Layout, guid: str) -> tuple[Plan, Bindings]:
         raise LookupError("The database was lost, and with it which nodes the job has: submit it again")
     job = layout.job(guid)
     plan = Plan.from_json(read_text(job.submitted, MAX_PLAN_BYTES))
-    here = machine_devices.machine()
+    devices = machine_devices.machine()
     # of a node that is shared, the job has the same part of the cores as of the GPUs
     first = nodes[0]
-    cores, gpus = here.core_share(first.mates), here.gpu_share(first.position, first.mates)
+    cores, gpus = devices.core_share(first.mates), devices.gpu_share(first.position, first.mates)
     if first.gpus and gpus:
         cores = max(1, cores * len(first.gpus.split(",")) // len(gpus))
     bindings = Bindings(
         nodes=[node.id for node in nodes],
         addresses=[LOOPBACK] * len(nodes),
         ports=free_ports(plan.port_count, LOOPBACK),
-        devices=[node.gpus or ",".join(here.gpu_share(node.position, node.mates)) for node in nodes],
+        devices=[node.gpus or ",".join(devices.gpu_share(node.position, node.mates)) for node in nodes],
         threads=thread_share(cores, plan.processes_per_node),
     )
     return _bound(plan, bindings, job), bindings
@@ -292,9 +292,9 @@ class LocalReport(Report):
 
         A job that has its nodes is marked as running in the same transaction: each waits for the disk.
         """
-        own = process.own_identity()
+        identity = process.own_identity()
         with self._store.write() as db:
-            is_ours = job_table.claim(db, self._guid, own)
+            is_ours = job_table.claim(db, self._guid, identity)
             run = job_table.find(db, self._guid)
             if is_ours and run and run.is_assigned:
                 self._mark_running(db)
@@ -303,7 +303,7 @@ class LocalReport(Report):
                 contextlib.suppress(OSError),
                 open(self._job.supervisor, "w", opener=private_files.opener) as file,
             ):
-                file.write(own)  # read when a lost store is rebuilt
+                file.write(identity)  # read when a lost store is rebuilt
         return is_ours
 
     def read(self) -> JobRow | None:

@@ -79,13 +79,13 @@ def _all_mounts() -> list[str]:
 TICK_S = 0.05
 
 
-def mount_for_node(store: Store, layout: Layout, node: NodeRow, wanted: Sequence[Mount]) -> str:
+def mount_for_node(store: Store, layout: Layout, node: NodeRow, mounts: Sequence[Mount]) -> str:
     """Mounts what a cluster's node needs and is not mounted yet; returns the problem, if any."""
     guid, root = node.cluster, layout.mounts(node.cluster)
     if not layout.cluster(guid).exists():
         return ""
     with exclusive(layout.cluster(guid)):
-        for mount in wanted:
+        for mount in mounts:
             path = root / mount.path
             if not _has_node(store, guid, node.id):
                 return ""  # removed meanwhile: nothing would unmount it

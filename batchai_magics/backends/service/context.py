@@ -94,7 +94,7 @@ class HomeContext:
             self.check_exists(ResourceId.parse(mount.file_server.id))
 
     def check_exists(self, id: ResourceId) -> None:
-        """Raises NotFoundError unless a resource of a workspace exists, even if that is not made yet."""
+        """Raises NotFoundError unless a resource of a workspace exists, even if the workspace does not."""
         if not self.repository.find(id.parent):
             raise api_errors.not_found(id)
         self.repository.get(id)

@@ -39,7 +39,7 @@ def pack_files(files: Mapping[str, bytes]) -> bytes:
 
 
 def unpack_files(body: bytes) -> Iterator[PackedFile]:
-    """Parses the result of `to_bytes`; ValueError for anything else."""
+    """Parses the result of `pack_files`; ValueError for anything else."""
     start = count = 0
     while start < len(body):
         count += 1
@@ -75,7 +75,7 @@ def chunk_to_wire(chunk: Chunk) -> dict[str, Any]:
     if chunk.times:
         wire["times"] = [(written.start, written.time) for written in chunk.times]
     if chunk.hidden:
-        wire["hidden"] = [(place.start, place.end) for place in chunk.hidden]
+        wire["hidden"] = [(span.start, span.end) for span in chunk.hidden]
     if chunk.generation:
         wire["generation"] = chunk.generation
     if chunk.before:
@@ -86,7 +86,7 @@ def chunk_to_wire(chunk: Chunk) -> dict[str, Any]:
 
 
 def chunk_from_wire(data: Mapping[str, Any]) -> Chunk:
-    """Parses the result of `to_wire`; ServiceError for anything else."""
+    """Parses the result of `chunk_to_wire`; ServiceError for anything else."""
     answer = ResponseObject.of(data, "the piece of a file")
     try:
         return Chunk(
@@ -96,7 +96,7 @@ def chunk_from_wire(data: Mapping[str, Any]) -> Chunk:
             is_complete=bool(data.get("isComplete")),
             spans=tuple(Span(*span) for span in data.get("spans", ())),
             times=tuple(WriteTime(*written) for written in data.get("times", ())),
-            hidden=tuple(RedactedSpan(*place) for place in data.get("hidden", ())),
+            hidden=tuple(RedactedSpan(*span) for span in data.get("hidden", ())),
             generation=answer.text("generation", ""),
             before=_bytes(answer.text("before", "")),
             seal=Seal(*data["seal"]) if data.get("seal") else None,
@@ -157,7 +157,7 @@ def submitted(body: Mapping[str, Any]) -> dict[str, str]:
 
 def labels_to_wire(labels: Mapping[str, Labels]) -> dict[str, Any]:
     """The JSON of the labels of jobs."""
-    return {"value": {key: each.to_json() for key, each in labels.items()}}
+    return {"value": {key: job_labels.to_json() for key, job_labels in labels.items()}}
 
 
 def labels_from_wire(data: Mapping[str, Any]) -> dict[str, Labels]:
@@ -165,7 +165,7 @@ def labels_from_wire(data: Mapping[str, Any]) -> dict[str, Labels]:
     value = data.get("value")
     if not isinstance(value, Mapping):
         raise unreadable("the labels of runs", "there is no value")
-    return {str(key): Labels.from_json(each) for key, each in value.items()}
+    return {str(key): Labels.from_json(item) for key, item in value.items()}
 
 
 def files_to_wire(files: Mapping[str, bytes]) -> dict[str, str]:

@@ -61,7 +61,7 @@ def info_to_wire(backend: Backend, pace: Pace) -> dict[str, Any]:
 
 
 def info_from_wire(data: Mapping[str, Any], name: str) -> ServerInfo | None:
-    """Parses the result of `to_wire`, for a backend called `name`; None for anything else.
+    """Parses the result of `info_to_wire`, for a backend called `name`; None for anything else.
 
     Unknown entries of a newer server are ignored; entries missing from an older one have defaults.
     """
@@ -118,7 +118,7 @@ def error_from_wire(data: Mapping[str, Any]) -> BatchAIError | None:
     message, hint = str(data.get("message", "")), str(data.get(HINT, ""))
     if issubclass(kind, SpecError):
         fields = ("target", "message", FIX)
-        details = ([str(each.get(name, "")) for name in fields] for each in data.get("details") or ())
+        details = ([str(detail.get(name, "")) for name in fields] for detail in data.get("details") or ())
         return SpecError([Problem(*texts) for texts in details], what=str(data.get(WHAT, "")))
     if issubclass(kind, ServiceError):
         code = str(data.get("code", ""))

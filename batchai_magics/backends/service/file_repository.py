@@ -160,7 +160,8 @@ class FileRepository(Repository):
             Kind.EXPERIMENT: (Kind.JOB,),
         }
         inner = [record for kind in kinds.get(id.kind, ()) for record in self._children(id, kind)]
-        return [*(each for record in inner for each in self.subtree(record.resource_id)), self.get(id)]
+        descendants = [item for record in inner for item in self.subtree(record.resource_id)]
+        return [*descendants, self.get(id)]
 
     def owners(self, key: str) -> dict[str, str]:
         """The known owners of the resource of that key and of everything in it, by key."""
@@ -170,22 +171,26 @@ class FileRepository(Repository):
             containers = [record.resource_id for record in self.workspaces()]
         inside = [record for id in containers if self.find(id) for record in self.subtree(id)]
         known = {record.resource_id.key: record.more.get(OWNER) for record in inside}
-        return {each: owner for each, owner in known.items() if owner and f"{each}/".startswith(f"{key}/")}
+        return {
+            resource_key: owner
+            for resource_key, owner in known.items()
+            if owner and f"{resource_key}/".startswith(f"{key}/")
+        }
 
     def clusters(self) -> list[Record]:
         """The clusters of all workspaces."""
         files = [*self._root.glob(f"*/*/*/{Kind.CLUSTER.value}/*.json")]
         workspaces = {file.parents[1] / _CONTAINER_FILE for file in files}
         with private_files.read_ahead(files=[*workspaces, *files]):
-            left = {workspace.parent for workspace in workspaces if workspace.exists()}
-            return self._read_all(file for file in files if file.parents[1] in left)
+            existing = {workspace.parent for workspace in workspaces if workspace.exists()}
+            return self._read_all(file for file in files if file.parents[1] in existing)
 
     def delete(self, id: ResourceId) -> None:
         """Deletes a record and those inside it, innermost first."""
         file = self._file(id)
         if not _is_container(id.kind):
             return file.unlink(missing_ok=True)
-        for inner in sorted(file.parent.rglob("*.json"), key=lambda each: len(each.parts), reverse=True):
+        for inner in sorted(file.parent.rglob("*.json"), key=lambda path: len(path.parts), reverse=True):
             inner.unlink(missing_ok=True)
         private_files.remove_folder(file.parent)
 
@@ -230,10 +235,10 @@ class FileRepository(Repository):
 
     def _children(self, parent: ResourceId, kind: Kind) -> list[Record]:
         folder = self._folder(parent, kind)
-        found = self._read_all(
+        records = self._read_all(
             folder.glob(f"*/{_CONTAINER_FILE}") if _is_container(kind) else folder.glob("*.json")
         )
-        return sorted(found, key=lambda each: each.mark)
+        return sorted(records, key=lambda record: record.mark)
 
     def _read_all(self, files: Iterable[Path]) -> list[Record]:
         paths = [*files]

@@ -77,11 +77,11 @@ class HomeAccounts:
         check_account_name(name)
         row = {"name": name, "group": group, "location": location, "sku": sku}
         self._rows.insert(name, {**row, "key1": _new_key(), "key2": _new_key()})
-        found = self._row(name)
-        if found["group"].lower() != group.lower():
+        account = self._row(name)
+        if account["group"].lower() != group.lower():
             raise api_errors.account_taken(name)
         self._groups.ensure(group, location)
-        return _account(found)
+        return _account(account)
 
     def show(self, name: str) -> StorageAccount:
         """The account of that name; NotFoundError if it does not exist."""
@@ -164,8 +164,8 @@ def quota_usages(clusters: Iterable[Nodes], core_quota: int) -> list[Usage]:
     listed = [Usage("Clusters", "Clusters", cluster_count, MAX_CLUSTERS)]
     for is_low, word in ((False, "Dedicated"), (True, "LowPriority")):
         names = {"": f"Total Cluster {word} Regional vCPUs"}
-        names |= {each: f"Standard {each} Family Cluster {word} vCPUs" for each in FAMILIES}
-        listed += [Usage(text, text, used[is_low, each], core_quota) for each, text in names.items()]
+        names |= {name: f"Standard {name} Family Cluster {word} vCPUs" for name in FAMILIES}
+        listed += [Usage(text, text, used[is_low, name], core_quota) for name, text in names.items()]
     return listed
 
 

@@ -1,4 +1,4 @@
-"""Jobs whose image nothing here runs: refused if the user named it, else they run on the host, and say so."""
+"""Jobs whose image nothing here runs: refused if the user named it, else run on the host with a note."""
 
 from __future__ import annotations
 
@@ -59,5 +59,5 @@ def without_preparation(job: JobSpec, host: HostRuns) -> JobSpec:
     from batchai_magics.cell.cell_job_spec import only_copy  # few jobs need it
 
     copy = only_copy(job.job_preparation.command_line)
-    kept = job.job_preparation.model_copy(update={"command_line": copy}) if copy else None
-    return job.model_copy(update={"job_preparation": kept})
+    preparation = job.job_preparation.model_copy(update={"command_line": copy}) if copy else None
+    return job.model_copy(update={"job_preparation": preparation})

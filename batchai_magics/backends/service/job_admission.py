@@ -81,7 +81,7 @@ def note_before_submission(context: HomeContext, spec: JobSpec) -> str:
 
 
 def check_needs(context: HomeContext, needs: JobNeeds, spec: JobSpec) -> None:
-    """Raises what the job is refused for on its cluster, or on the one that is to be created for it.
+    """Checks a job on its cluster, or on the one that is to be created for it; raises if it is refused.
 
     Whether it can run without its image is up to `note_before_submission`.
     """
@@ -89,10 +89,11 @@ def check_needs(context: HomeContext, needs: JobNeeds, spec: JobSpec) -> None:
     if cluster := context.repository.find(id):
         _state_on(context, job, cluster)
         return
-    wanted = next((wanted for key, wanted in needs.resources if key.key == id.key), None)
-    if isinstance(wanted, ClusterSpec):
-        _check(context, job, id, wanted)
-        request = ClusterRequest(wanted.vm_size, scale_of(wanted.scale_settings), wanted.what)
+    cluster_spec = next((resource for key, resource in needs.resources if key.key == id.key), None)
+    if isinstance(cluster_spec, ClusterSpec):
+        _check(context, job, id, cluster_spec)
+        scale = scale_of(cluster_spec.scale_settings)
+        request = ClusterRequest(cluster_spec.vm_size, scale, cluster_spec.what)
         state = context.runner.check(request, None)
         context.runner.check(spec, ClusterRef("", id.name, request.vm_size, request.scale, state))
     else:
@@ -100,8 +101,8 @@ def check_needs(context: HomeContext, needs: JobNeeds, spec: JobSpec) -> None:
 
 
 def create_jobs(context: HomeContext, jobs: Sequence[NewJob]) -> list[Record]:
-    """Creates jobs, together where the engine can; existing identical ones are found."""
-    made: dict[str, Record] = {}
+    """Creates jobs, together where the engine can; returns existing identical ones instead of new ones."""
+    created: dict[str, Record] = {}
     admitted: dict[str, list[AdmittedJob]] = {}  # by cluster
     engines: list[tuple[str, ...]] = []
     ids: list[ResourceId] = []
@@ -114,15 +115,15 @@ def create_jobs(context: HomeContext, jobs: Sequence[NewJob]) -> list[Record]:
         for job, engine in zip(jobs, engines, strict=True):
             record = context.new_record(job.id, job.spec, job.owner)
             if existing := context.repository.find_same(record):
-                made[existing.key] = existing
+                created[existing.key] = existing
                 continue
             context.repository.get(job.id.parent)
             new = _admitted(context, record, job, engine)
             admitted.setdefault(new.cluster.guid, []).append(new)
         for of_cluster in admitted.values():
             for record in _create_admitted(context, of_cluster):
-                made[record.key] = record
-    return [made[job.id.key] for job in jobs]
+                created[record.key] = record
+    return [created[job.id.key] for job in jobs]
 
 
 def _container_engine(context: HomeContext, spec: JobSpec) -> tuple[str, ...]:
@@ -194,7 +195,7 @@ def _state_on(
         CLUSTER_GUID: cluster.guid,
         CLUSTER_SPEC: cluster.spec,
         OUTPUT_ROOT: str(mounts.output_root(context.layout, job.spec, cluster_spec, guid)),
-        **({AFTER: [each.guid for each in after]} if after else {}),
+        **({AFTER: [predecessor.guid for predecessor in after]} if after else {}),
         **context.runner.check(job.spec, cluster_of(cluster)),
     }
 
@@ -238,15 +239,15 @@ def _check_paths(context: HomeContext, job: JobSpec, cluster: ClusterSpec) -> No
 
 def _check_environment(context: HomeContext, job: JobSpec, preparation: str, cluster: ClusterSpec) -> None:
     """Raises CapabilityError if this machine, and so the nodes, lacks uv for the environment of `--with`."""
-    making = _MAKING.search(preparation)
+    match = _MAKING.search(preparation)
     has_own_uv = job.container_settings or (cluster.node_setup and cluster.node_setup.setup_task)
-    if making is None or has_own_uv:  # the image or the setup task may bring it
+    if match is None or has_own_uv:  # the image or the setup task may bring it
         return
     shares = context.layout.home / "shares"
-    made = shares.glob(f"*/*/{FOLDER}/{making['digest']}/bin/python")
-    if not any(made) and not context.facts.has_uv():
-        what = "--with and the packages of a script need uv to make the environment"
-        text = f"{what}, and the machine that submits has none"
+    environments = shares.glob(f"*/*/{FOLDER}/{match['digest']}/bin/python")
+    if not any(environments) and not context.facts.has_uv():
+        problem = "--with and the packages of a script need uv to make the environment"
+        text = f"{problem}, and the machine that submits has none"
         hint = "`pip install uv`, or install the packages with --prep. Nothing was submitted."
         raise CapabilityError(text, code="NotSupported", hint=hint)
 
@@ -258,7 +259,7 @@ def _predecessors(context: HomeContext, job: NewJob) -> tuple[Predecessor, ...]:
         SpecError: An id names no job, the job itself, or a job of another user.
         NotFoundError: The job does not exist.
     """
-    found: dict[str, Predecessor] = {}
+    predecessors: dict[str, Predecessor] = {}
     for text in job.spec.predecessors:
         must_succeed = text in (job.spec.batchai_after or ())
         id = of_kind(ResourceId.parse(text), Kind.JOB)
@@ -274,18 +275,18 @@ def _predecessors(context: HomeContext, job: NewJob) -> tuple[Predecessor, ...]:
             raise NotFoundError(why, code="JobNotFound", hint=hint)
         grace_s = other.more.get("grace_s", GRACE_S)
         predecessor = Predecessor(other.guid, other.name, must_succeed, other.created, grace_s)
-        found.setdefault(other.guid, predecessor)
-    return tuple(found.values())
+        predecessors.setdefault(other.guid, predecessor)
+    return tuple(predecessors.values())
 
 
 def _create_admitted(context: HomeContext, jobs: Sequence[AdmittedJob]) -> list[Record]:
     """Creates jobs of one cluster together; returns the records that exist then."""
     fresh: list[AdmittedJob] = []
     try:
-        with context.repository.recorded([job.record for job in jobs]) as made:
+        with context.repository.recorded([job.record for job in jobs]) as recorded:
             new, planned = list[AdmittedJob](), list[PlannedRun]()
             with private_files.pipelined(context.layout.home):
-                for job, record in zip(jobs, made, strict=True):
+                for job, record in zip(jobs, recorded, strict=True):
                     if record is job.record:  # it did not exist
                         new.append(job)
                         planned.append(job.planned_run())
@@ -306,7 +307,7 @@ def _create_admitted(context: HomeContext, jobs: Sequence[AdmittedJob]) -> list[
         runs = [(run_of(job.record), context.status(job.record)) for job in fresh]
         change = ClusterChange(runs=runs, option=DeallocationOption.WAIT_FOR_JOB_COMPLETION)
         context.runner.apply(cluster_of(cluster), change)
-    return made
+    return recorded
 
 
 @dataclass(frozen=True)
@@ -336,7 +337,7 @@ class AdmittedJob:
         if spec.batchai_preflight:
             count = spec.node_count
             excluded = max_excluded(count) if spec.batchai_preflight is PreflightMode.EXCLUDE else 0
-            plans = (self._plan(spec.on_nodes(count - less)) for less in range(1, excluded + 1))
+            plans = (self._plan(spec.on_nodes(count - fewer)) for fewer in range(1, excluded + 1))
             private_files.write(self.folder.preflight, json.dumps([smaller.to_json() for smaller in plans]))
         source = spec.container_settings.image_source_registry if spec.container_settings else None
         password = source.credentials.password if source and source.credentials else None
@@ -436,33 +437,34 @@ class AdmittedJob:
 
     def _setup_plan(self, task: SetupTask, names: Sequence[str]) -> Plan:
         """The setup task of a run's cluster, a process on each of its nodes."""
-        guid, asked = self.cluster.guid, self.cluster_spec.node_setup
-        assert asked, "it has a setup task"
+        guid, node_setup = self.cluster.guid, self.cluster_spec.node_setup
+        assert node_setup, "it has a setup task"
         root, folder = str(self.layout.mounts(guid)), str(self.layout.nodes(guid))
         logs = str(mounts.setup_logs(self.layout, self.cluster_spec))
         nodes = [PlanNode(name, joined([folder, "/", name])) for name in names]
         python = self.site.python
         plans = [
-            planning.setup(asked, node, mount_root=root, python=python, exits="", logs=logs) for node in nodes
+            planning.setup(node_setup, node, mount_root=root, python=python, exits="", logs=logs)
+            for node in nodes
         ]
         processes = (
-            Process(rank, rank, task.command_line, output=each.output) for rank, each in enumerate(plans)
+            Process(rank, rank, task.command_line, output=setup.output) for rank, setup in enumerate(plans)
         )
         return plans[0]._replace(
             guid=guid,
-            nodes=tuple(node for each in plans for node in each.nodes),
+            nodes=tuple(node for setup in plans for node in setup.nodes),
             processes=tuple(processes),
         )
 
 
 def _with_process_logs(plan: Plan, home: Path) -> Plan:
-    """Makes the log files that processes have of their own; returns the plan of those that write them.
+    """Creates the processes' own log files; returns the plan with those that processes have to write.
 
-    A single process's files are links to the job's logs, which it need not know of. Lines of several
+    The files of a single process are links to the job's logs, and not in the plan. Lines of several
     processes are written twice, so that any program can open a process's file.
     """
-    own = plan.processes[0].own if len(plan.processes) == 1 else None
-    if own and all(_link(home / log.path, target) for log, target in zip(own, plan.output, strict=True)):
+    logs = plan.processes[0].own if len(plan.processes) == 1 else None
+    if logs and all(_link(home / log.path, target) for log, target in zip(logs, plan.output, strict=True)):
         return plan._replace(processes=(plan.processes[0]._replace(own=None),))
     for process in plan.processes:
         for log in process.own or ():

@@ -127,16 +127,16 @@ class Repository(ABC):
     @contextlib.contextmanager
     def recorded(self, records: Sequence[Record]) -> Iterator[list[Record]]:
         """Inserts records, and removes them if the block raises; yields them, or the same ones that exist."""
-        made: list[Record] = []
+        stored: list[Record] = []
         try:
             with self.transaction():
                 for record in records:
-                    made.append(self.insert_or_find(record))
-                yield made
+                    stored.append(self.insert_or_find(record))
+                yield stored
         except BaseException:
-            for record in records[: len(made)]:
-                left = self.find(record.resource_id)
-                if left and left.guid == record.guid:
+            for record in records[: len(stored)]:
+                remaining = self.find(record.resource_id)
+                if remaining and remaining.guid == record.guid:
                     self.delete(record.resource_id)
             raise
 
@@ -205,7 +205,7 @@ class Repository(ABC):
         """
 
     def make_home(self) -> None:
-        """Makes the home before something is written there, where that was not done as it was opened."""
+        """Creates the home before the first write, unless opening it has done so."""
         return
 
     @property
@@ -223,7 +223,7 @@ class Repository(ABC):
         private_files.remove_folder(self.layout.cluster(guid))
 
     def remove_runs(self, guids: Sequence[str]) -> None:
-        """Deletes the folders of runs; each is gone at once for those who read it meanwhile."""
+        """Deletes the folders of runs; each disappears at once for concurrent readers."""
         for root in (self.layout.job(guid).root for guid in guids):
             deleted = root.with_name(f"{root.name}.deleted")
             with contextlib.suppress(FileNotFoundError):

@@ -45,7 +45,7 @@ _POLL_S = 0.05
 
 
 def create(context: HomeContext, id: ResourceId, spec: Spec, owner: str = "") -> Record:
-    """Creates what is no job atomically, or finds the same one; returns the existing record."""
+    """Creates a resource other than a job atomically, or finds an identical one; returns its record."""
     check_name(id.name, id.kind)
     record = context.new_record(id, spec, owner)
     if isinstance(spec, ClusterSpec):
@@ -111,11 +111,11 @@ def _made_cluster(context: HomeContext, record: Record, spec: ClusterSpec) -> Re
             if logs := mounts.setup_logs(context.layout, spec):
                 private_files.make_folder(logs)
         setup = _planned_setup(context, record.guid, spec)
-        with context.repository.recorded([record]) as (made,):
-            if made is record:
+        with context.repository.recorded([record]) as (stored,):
+            if stored is record:
                 context.runner.apply(cluster_of(record), ClusterChange(setup=setup))
-        is_new = made is record
-        return made
+        is_new = stored is record
+        return stored
     finally:
         if not is_new:
             context.repository.remove_cluster(record.guid)
@@ -123,20 +123,20 @@ def _made_cluster(context: HomeContext, record: Record, spec: ClusterSpec) -> Re
 
 def _planned_setup(context: HomeContext, guid: str, spec: ClusterSpec) -> PlannedSetup:
     """What a node of a new cluster mounts and runs before it takes runs, with the secrets of its task."""
-    asked, layout = spec.node_setup, context.layout
-    if not asked:
+    node_setup, layout = spec.node_setup, context.layout
+    if not node_setup:
         return PlannedSetup()
-    values = (asked.setup_task.secrets if asked.setup_task else None) or ()
+    values = (node_setup.setup_task.secrets if node_setup.setup_task else None) or ()
     secrets = {item.name: item.value.get_secret_value() for item in values if item.value}
-    has_mounts = asked.mount_volumes and asked.mount_volumes.unmanaged_file_systems
-    if not (context.facts.prepares_nodes and (asked.setup_task or has_mounts)):
+    has_mounts = node_setup.mount_volumes and node_setup.mount_volumes.unmanaged_file_systems
+    if not (context.facts.prepares_nodes and (node_setup.setup_task or has_mounts)):
         return PlannedSetup(secrets=secrets)
     site, name, root = context.facts.site, reference(ReferenceKind.NODE, 0), str(layout.mounts(guid))
     folder = joined([str(layout.nodes(guid)), "/", name])
     tmpdir = joined([folder, "/", site.tmpdir]) if site.tmpdir else ""
     node, exits = PlanNode(name, folder, tmpdir), joined([folder, "/exits"])
     logs = str(mounts.setup_logs(layout, spec) or "")
-    plan = planning.setup(asked, node, mount_root=root, python=site.python, exits=exits, logs=logs)
+    plan = planning.setup(node_setup, node, mount_root=root, python=site.python, exits=exits, logs=logs)
     return PlannedSetup(plan._replace(limits=Limits(disk_grace_s=site.disk_grace_s)), secrets)
 
 

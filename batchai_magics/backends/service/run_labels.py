@@ -49,18 +49,18 @@ class RunRecords:
         one_of_each = {record.key.rpartition("/jobs/")[0]: record for record in records}
         parents = [record.resource_id.parent for record in one_of_each.values()]
         experiments = self._repository.find_all(parents)
-        pinned = {guid for each in experiments for _, guid in _pinned(each).values()}
+        pinned = {guid for experiment in experiments for _, guid in _pinned(experiment).values()}
         files = {record.guid: self._layout.job(record.guid).records / PARAMETERS for record in records}
         with private_files.read_ahead(files=files.values()):
             logged = {guid: rank_files.logged_in(file) for guid, file in files.items()}
-        found: dict[str, Labels] = {}
+        labels_by_key: dict[str, Labels] = {}
         for record in records:
             labels = _stored(record).with_parameters(logged[record.guid])
             tags = tuple(tag for tag in labels.tags if tag != BASELINE)
             labels = labels._replace(tags=(BASELINE, *tags) if record.guid in pinned else tags)
             if any(labels):
-                found[record.key] = labels
-        return found
+                labels_by_key[record.key] = labels
+        return labels_by_key
 
     def relabel(self, job: ResourceId, change: LabelChange) -> Labels:
         """Changes the labels of a job; concurrent changes are all made.
@@ -74,9 +74,7 @@ class RunRecords:
         elif BASELINE in change.remove:
 
             def without(experiment: Record) -> Record:
-                others = {
-                    owner: each for owner, each in _pinned(experiment).items() if each[1] != record.guid
-                }
+                others = {owner: run for owner, run in _pinned(experiment).items() if run[1] != record.guid}
                 return experiment.changed({BASELINES: others})
 
             self._repository.change(record.resource_id.parent, without)
@@ -110,12 +108,12 @@ class RunRecords:
 
     def _find(self, job: ResourceId, guid: str) -> Record | None:
         """A job, unless it is another one of the same name that came later."""
-        found = self._repository.find(job)
-        return found if found and found.guid == guid else None
+        record = self._repository.find(job)
+        return record if record and record.guid == guid else None
 
-    def _change_stored(self, job: ResourceId, wanted: LabelChange) -> Record:
+    def _change_stored(self, job: ResourceId, change: LabelChange) -> Record:
         def changed(record: Record) -> Record:
-            labels = _checked(wanted, _stored(record))
+            labels = _checked(change, _stored(record))
             with contextlib.suppress(OSError):  # they come from there if all records are lost
                 private_files.write(self._layout.job(record.guid).records / LABELS, labels.to_text())
             return record.changed({STORED_LABELS: labels.to_json()})
@@ -129,10 +127,10 @@ def _pinned(experiment: Record) -> Mapping[str, tuple[str, str]]:
     return pinned
 
 
-def _checked(wanted: LabelChange, labels: Labels) -> Labels:
+def _checked(change: LabelChange, labels: Labels) -> Labels:
     try:
-        check_tags((*wanted.add, *wanted.remove))
-        return wanted.applied(labels)
+        check_tags((*change.add, *change.remove))
+        return change.applied(labels)
     except ValueError as error:
         raise UsageError(str(error), hint="Nothing was changed.") from None
 

@@ -92,8 +92,8 @@ class Run(NamedTuple):
 def waiting_reason(predecessors: Iterable[Predecessor]) -> str:
     """Why a run is queued that starts after others: their names, and whether they must succeed."""
     groups: dict[str, list[str]] = {}
-    for each in predecessors:
-        groups.setdefault("succeed" if each.must_succeed else "end", []).append(each.name)
+    for predecessor in predecessors:
+        groups.setdefault("succeed" if predecessor.must_succeed else "end", []).append(predecessor.name)
     reasons = []
     for verb, names in groups.items():
         shown = [*names[:MAX_NAMES], *[f"{len(names) - MAX_NAMES} more"] * (len(names) > MAX_NAMES)]
@@ -169,7 +169,7 @@ class RunStatus:
 
     @classmethod
     def of_end(cls, end: Outcome, started: float | None, attempts: tuple[RunAttempt, ...] = ()) -> RunStatus:
-        """The status of a run that has ended so."""
+        """The final status of a run with this outcome."""
         state = ExecutionState.SUCCEEDED if end.is_success else ExecutionState.FAILED
         return cls(state, end.ended, started, attempts=attempts, result=end)
 

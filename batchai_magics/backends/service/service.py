@@ -68,19 +68,19 @@ class Service(Backend):
     Jobs are listed without the models and the facets, which are loaded when they are used.
     """
 
-    shares: Storage = on_first_use(lambda own: _storage(own.context, "shares", "share"))
-    storage: Storage | None = on_first_use(lambda own: own.shares)  # None where users have no shares
-    containers: Storage | None = on_first_use(lambda own: _storage(own.context, "containers", "container"))
-    accounts: Accounts | None = on_first_use(lambda own: _accounts(own.context))
-    groups: Groups = on_first_use(lambda own: _groups(own.context, own.accounts))
-    node_commands: NodeCommands | None = on_first_use(
-        lambda own: ServiceNodeCommands(own.context) if own.context.facts.has_node_commands else None
+    shares: Storage = on_first_use(lambda service: _storage(service.context, "shares", "share"))
+    storage: Storage | None = on_first_use(lambda service: service.shares)  # None where users have no shares
+    containers: Storage | None = on_first_use(
+        lambda service: _storage(service.context, "containers", "container")
     )
-    setup_logs: SetupLogs = on_first_use(lambda own: ServiceSetupLogs(own.context))
-    telemetry: Telemetry = on_first_use(lambda own: ServiceTelemetry(own.context))
-    records: RunRecords = on_first_use(lambda own: _records(own.context))
-    ownership: Ownership = on_first_use(lambda own: own.context.repository)
-    usages: Usages = on_first_use(lambda own: ServiceUsages(own.context))
+    accounts: Accounts | None = on_first_use(lambda service: _accounts(service.context))
+    groups: Groups = on_first_use(lambda service: _groups(service.context, service.accounts))
+    node_commands: NodeCommands | None = on_first_use(lambda service: _node_commands(service.context))
+    setup_logs: SetupLogs = on_first_use(lambda service: ServiceSetupLogs(service.context))
+    telemetry: Telemetry = on_first_use(lambda service: ServiceTelemetry(service.context))
+    records: RunRecords = on_first_use(lambda service: _records(service.context))
+    ownership: Ownership = on_first_use(lambda service: service.context.repository)
+    usages: Usages = on_first_use(lambda service: ServiceUsages(service.context))
 
     def __init__(
         self,
@@ -135,9 +135,9 @@ class Service(Backend):
                 notes = record.more.get(CLUSTER_NOTES, ())
             else:
                 record = resource_changes.create(self.context, id, spec, owner)
-        made = self._views([record])[0]
+        view = self._views([record])[0]
         self.reconcile()
-        return made.with_notes(notes) if isinstance(made, (Cluster, JobResource)) else made
+        return view.with_notes(notes) if isinstance(view, (Cluster, JobResource)) else view
 
     def create_jobs(self, jobs: Sequence[NewJob]) -> Sequence[JobResource]:
         """Creates jobs, together where the engine can."""
@@ -156,8 +156,8 @@ class Service(Backend):
     def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:
         """Creates what a job needs and is missing; its files go to the shares of the home."""
         self.check_needs(needs)
-        found = self.context.repository.find_all([id for id, _ in needs.resources])
-        existing = {record.key for record in found}
+        records = self.context.repository.find_all([id for id, _ in needs.resources])
+        existing = {record.key for record in records}
         for id, spec in needs.resources:
             if id.key not in existing:
                 with ignoring_existing(self, id):
@@ -394,6 +394,11 @@ def _groups(context: HomeContext, accounts: Accounts | None) -> Groups:
     from batchai_magics.backends.service.resource_changes import delete_in_group
 
     return HomeGroups(context.repository.groups, partial(delete_in_group, context, accounts))
+
+
+def _node_commands(context: HomeContext) -> NodeCommands | None:
+    """Commands on nodes, where the engine runs them."""
+    return ServiceNodeCommands(context) if context.facts.has_node_commands else None
 
 
 class ServiceNodeCommands(NamedTuple):

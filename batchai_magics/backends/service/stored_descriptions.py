@@ -73,7 +73,7 @@ def _scope(id: ResourceId) -> str:
 
 
 class RecordedJob(JobResource):
-    """The job of a record and the status of its run; lists ask few for their descriptions and ends."""
+    """The job of a record and the status of its run; lists need few descriptions and ends."""
 
     _record: Record
     _status: RunStatus
@@ -81,9 +81,9 @@ class RecordedJob(JobResource):
     @classmethod
     def of(cls, record: Record, status: RunStatus) -> RecordedJob:
         """The job of a record and the status of its run."""
-        made = object.__new__(cls)
+        job = object.__new__(cls)
         id, created = record.resource_id, moment(record.created)
-        vars(made).update(
+        vars(job).update(
             _record=record,
             _status=status,
             id=id,
@@ -95,7 +95,7 @@ class RecordedJob(JobResource):
             waiting=status.waiting,
             attempts=attempts(status),
         )
-        return made
+        return job
 
     @property
     def waits_for_nodes(self) -> bool:
@@ -179,18 +179,18 @@ def moment(seconds: float) -> datetime:
 def attempts(status: RunStatus) -> tuple[Attempt, ...]:
     """The attempts of a run that had more than one."""
     return tuple(
-        Attempt(number, each.nodes, moment(each.started), _moment_of_end(each), each.reason)
-        for number, each in enumerate(status.attempts, start=1)
+        Attempt(number, attempt.nodes, moment(attempt.started), _moment_of_end(attempt), attempt.reason)
+        for number, attempt in enumerate(status.attempts, start=1)
     )
 
 
 def rank_exits(status: RunStatus) -> tuple[RankExit, ...]:
     """The exit of each process of a run that has ended, first failure first."""
     return tuple(
-        RankExit(each.rank, each.node, each.exit_code, _moment_of_end(each), each.peak_bytes)
-        for each in (status.result.ranks if status.result else ())
+        RankExit(rank.rank, rank.node, rank.exit_code, _moment_of_end(rank), rank.peak_bytes)
+        for rank in (status.result.ranks if status.result else ())
     )
 
 
-def _moment_of_end(each: RunAttempt | ProcessExit) -> datetime | None:
-    return None if each.ended is None else moment(each.ended)
+def _moment_of_end(item: RunAttempt | ProcessExit) -> datetime | None:
+    return None if item.ended is None else moment(item.ended)

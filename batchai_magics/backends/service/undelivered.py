@@ -1,4 +1,4 @@
-"""The notifications of ended runs that nodes could not deliver: clients do, when they look."""
+"""The notifications of ended runs that nodes could not deliver: the next client delivers them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from batchai_magics.errors import BatchAIError
 
 
 class Undelivered:
-    """Looks into the outboxes of a home at first, and whenever a run was seen to end."""
+    """Checks the outboxes of a home once, and again whenever a run is seen to have ended."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout

@@ -117,12 +117,12 @@ def _set_up(path: Path, *, may_make: bool, busy_s: float) -> sqlite3.Connection:
             raise missing(path)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
-        found = create_tables(connection, path) if is_new else 0
+        job_count = create_tables(connection, path) if is_new else 0
     except BaseException:
         connection.close()
         raise
-    if found:
-        text = f"{path} was lost and was rebuilt with {found} jobs from their folders"
+    if job_count:
+        text = f"{path} was lost and was rebuilt with {job_count} jobs from their folders"
         warnings.warn(text, RuntimeWarning, stacklevel=2)
     return connection
 
@@ -152,13 +152,13 @@ def _copy_file(source: Path, copy: Path) -> None:
 def _file_version(path: Path, with_changes: bool) -> FileVersion:
     """Device and inode, and with `with_changes` times and sizes; empty if the file is gone."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return ()
-    mark = (found.st_dev, found.st_ino)
+    mark = (status.st_dev, status.st_ino)
     if not with_changes:
         return mark
-    version = (*mark, found.st_mtime_ns, found.st_size)
+    version = (*mark, status.st_mtime_ns, status.st_size)
     with contextlib.suppress(FileNotFoundError):
         wal = path.with_name(path.name + _WAL).stat()
         return (*version, wal.st_mtime_ns, wal.st_size)
@@ -321,17 +321,17 @@ def create_tables(connection: sqlite3.Connection, path: Path) -> int:
     """
     try:
         connection.executescript(_TABLES)
-        found, layout = 0, Layout(path.parent)
+        job_count, layout = 0, Layout(path.parent)
         if layout.jobs.exists():
             from batchai_magics.backends.local.state import store_rebuild  # loads the models
 
-            found = store_rebuild.rebuild(connection, layout)
+            job_count = store_rebuild.rebuild(connection, layout)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-    return found
+    return job_count
 
 
 # -- errors

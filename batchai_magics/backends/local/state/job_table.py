@@ -92,14 +92,14 @@ def json_items(text: str) -> tuple[Any, ...]:
 
 def awaited(text: str) -> tuple[Predecessor, ...]:
     """The runs in a column `after`."""
-    return tuple(Predecessor(*each) for each in json_items(text))
+    return tuple(Predecessor(*item) for item in json_items(text))
 
 
 def _attempts(text: str) -> Attempts:
     """The attempts in a column."""
     return tuple(
-        RunAttempt(tuple(each["nodes"]), each["started"], each.get("ended"), each.get("reason", ""))
-        for each in json_items(text)
+        RunAttempt(tuple(item["nodes"]), item["started"], item.get("ended"), item.get("reason", ""))
+        for item in json_items(text)
     )
 
 
@@ -110,7 +110,7 @@ _READERS: Sequence[tuple[int, Callable[[Any], Any]]] = [
         ("needs_secrets", bool),
         ("is_assigned", bool),
         ("errors", json_items),
-        ("ranks", lambda text: tuple(ProcessExit(**each) for each in json_items(text))),
+        ("ranks", lambda text: tuple(ProcessExit(**item) for item in json_items(text))),
         ("attempts", _attempts),
         ("after", awaited),
     )
@@ -248,9 +248,9 @@ def requeue(db: sqlite3.Connection, guid: str, reason: str = "") -> None:
 def end(db: sqlite3.Connection, guid: str, outcome: Outcome) -> None:
     """Records the outcome of an open run, which has ended now unless it says when."""
     now = outcome.ended or time.time()
-    said = (*outcome.errors, *outcome.warnings)
+    messages = (*outcome.errors, *outcome.warnings)
     state = ExecutionState.SUCCEEDED if outcome.is_success else ExecutionState.FAILED
-    values = (state.value, now, now, now, outcome.exit_code, json.dumps(said), _json(outcome.ranks), guid)
+    values = (state.value, now, now, now, outcome.exit_code, json.dumps(messages), _json(outcome.ranks), guid)
     db.execute(
         "UPDATE job SET state = ?, changed = ?, started = coalesce(started, ?), ended = ?, exit_code = ?,"
         f" errors = ?, ranks = ?, is_assigned = 0, after = '[]' WHERE guid = ? AND {IS_OPEN}",
@@ -282,7 +282,7 @@ def _all(db: sqlite3.Connection, query: str, *values: object) -> list[JobRow]:
 
 
 def _json(values: Sequence[RunAttempt | ProcessExit]) -> str:
-    return json.dumps([each._asdict() for each in values])
+    return json.dumps([value._asdict() for value in values])
 
 
 def _change(db: sqlite3.Connection, statement: str, *values: object) -> bool:
@@ -343,11 +343,11 @@ def next_job(db: sqlite3.Connection, cluster: str) -> JobRow | None:
         order = "ORDER BY priority DESC, rowid LIMIT 1"
         query = f"SELECT {COLUMNS}, rowid AS place FROM job WHERE {can_start} {order}"
     usage, heads = usage_by_owner(db), list[tuple[int, int, int, JobRow]]()
-    for *row, place in db.execute(query, values).fetchall():
+    for *row, row_number in db.execute(query, values).fetchall():
         job = JobRow.of(row)
         used = usage.get(job.owner, NodeUsage())
         if not job.max_running or used.job_count < job.max_running:
-            heads.append((-job.priority, used.node_count, place, job))
+            heads.append((-job.priority, used.node_count, row_number, job))
     return min(heads)[3] if heads else None
 
 
@@ -360,7 +360,7 @@ def queue_of(db: sqlite3.Connection, cluster: str) -> list[str]:
     rows = db.execute(query, (cluster, ExecutionState.QUEUED.value)).fetchall()
     node_counts = {owner: used.node_count for owner, used in usage_by_owner(db).items()}
     order: list[str] = []
-    for _, of_priority in groupby(enumerate(rows), key=lambda each: each[1]["priority"]):
+    for _, of_priority in groupby(enumerate(rows), key=lambda item: item[1]["priority"]):
         order += _in_turns(list(of_priority), node_counts)
     return order
 
@@ -370,8 +370,8 @@ def _in_turns(rows: Sequence[tuple[int, sqlite3.Row]], node_counts: dict[str, in
     import heapq  # few look at a queue
 
     waiting: dict[str, deque[tuple[int, sqlite3.Row]]] = {}
-    for place, row in rows:
-        waiting.setdefault(row["owner"], deque()).append((place, row))
+    for position, row in rows:
+        waiting.setdefault(row["owner"], deque()).append((position, row))
     heap = [(node_counts.get(owner, 0), queue[0][0], owner) for owner, queue in waiting.items()]
     heapq.heapify(heap)
     while heap:
@@ -406,28 +406,28 @@ def assign(db: sqlite3.Connection, job: JobRow, *, spawner: str) -> JobRow:
 
 
 def release_dependents(db: sqlite3.Connection, guid: str, *, is_success: bool) -> None:
-    """After the end of a run: queues those that waited for nothing else, or ends them, and so on."""
+    """Queues the runs that waited only for an ended run, or ends them and, recursively, their dependents."""
     ended = [(guid, is_success)]
     while ended:
         guid, is_success = ended.pop()
         for run in waiting_for(db, guid):
-            predecessor = next(each for each in run.after if each.guid == guid)
+            predecessor = next(other for other in run.after if other.guid == guid)
             if predecessor.must_succeed and not is_success:
                 end(db, run.guid, dependency_failed(predecessor.name))
                 ended.append((run.guid, False))
             else:
-                left = [each for each in run.after if each != predecessor]
-                db.execute("UPDATE job SET after = ? WHERE guid = ?", (json.dumps(left), run.guid))
+                remaining = [other for other in run.after if other != predecessor]
+                db.execute("UPDATE job SET after = ? WHERE guid = ?", (json.dumps(remaining), run.guid))
 
 
 def end_dependents_of_lost(db: sqlite3.Connection) -> None:
-    """Does the same for runs that do not exist any more, as if they had failed."""
+    """Releases the dependents of runs that do not exist any more, as if these had failed."""
     for guid in lost_predecessors(db):
         release_dependents(db, guid, is_success=False)
 
 
 def release_from(db: sqlite3.Connection, predecessor: Predecessor) -> bool:
-    """Does the same for a run that may have ended; False if it does not exist."""
+    """Releases the dependents of a run if it has ended; False if it does not exist."""
     run = find(db, predecessor.guid)
     if run and not run.is_open:
         release_dependents(db, run.guid, is_success=run.state is ExecutionState.SUCCEEDED)
@@ -435,8 +435,8 @@ def release_from(db: sqlite3.Connection, predecessor: Predecessor) -> bool:
 
 
 def release_all(db: sqlite3.Connection) -> None:
-    """Does so for all runs that others wait for; those that wait for one that does not exist end."""
+    """Releases the dependents of all ended runs; those of a run that does not exist end."""
     waiting = _all(db, f"SELECT {COLUMNS} FROM job INDEXED BY job_after WHERE after != '[]' AND {IS_OPEN}")
-    for predecessor in {each for run in waiting for each in run.after}:
+    for predecessor in {other for run in waiting for other in run.after}:
         release_from(db, predecessor)
     end_dependents_of_lost(db)

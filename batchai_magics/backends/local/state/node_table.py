@@ -227,9 +227,9 @@ def resize(db: sqlite3.Connection, cluster: str, target: int, option: Deallocati
         import hashlib  # loads OpenSSL, which supervisors do not need
 
         digest = int(hashlib.sha256(cluster.encode()).hexdigest()[:8], 16)
-        made = time.strftime("%Y%m%dt%H%M%Sz", time.gmtime(now))
+        created = time.strftime("%Y%m%dt%H%M%Sz", time.gmtime(now))
         for ordinal in new_ordinals(db, cluster, target - len(present)):
-            id = f"tvm-{digest}_{ordinal + 1}-{made}-p"  # as the service names nodes
+            id = f"tvm-{digest}_{ordinal + 1}-{created}-p"  # as the service names nodes
             values = (id, cluster, ordinal, NodeState.PREPARING.value, now)
             db.execute("INSERT INTO node (id, cluster, ordinal, state, since) VALUES (?, ?, ?, ?, ?)", values)
     return _remove(db, present[: max(0, len(present) - target)], option, RESIZED)

@@ -1,4 +1,4 @@
-"""The status of runs, the nodes of clusters and the queue before a job, as readers are told them."""
+"""The status of runs, the nodes of clusters and the queue before a job, for readers of the store."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _status(job: JobRow, nodes: tuple[str, ...], running_count: int) -> RunStatu
     elif job.state is ExecutionState.QUEUED and not job.is_assigned and 0 < job.max_running <= running_count:
         waiting = f"{job.max_running} of its user's jobs are running, as many as may run at a time"
     # A single attempt says no more than the job itself.
-    has_history = len(job.attempts) > 1 or any(each.ended is not None for each in job.attempts)
+    has_history = len(job.attempts) > 1 or any(attempt.ended is not None for attempt in job.attempts)
     outcome = job.outcome
     return RunStatus(
         state=job.state,

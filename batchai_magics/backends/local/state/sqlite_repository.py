@@ -36,7 +36,7 @@ class SqliteRepository(Repository):
         return Layout(self._store.path.parent)
 
     def make_home(self) -> None:
-        """Makes the home with what a full disk is to leave of it."""
+        """Creates the home with its disk reserve."""
         self._store.make_reserve()
 
     def now(self) -> float:
@@ -71,7 +71,7 @@ class SqliteRepository(Repository):
     def insert(self, record: Record) -> Record | None:
         """Inserts a record unless one exists; returns the one that existed before, if any.
 
-        NotFoundError for what it is to be inside of.
+        Raises NotFoundError if its parent does not exist.
         """
         id = record.resource_id
         self._store.make_reserve()
@@ -194,7 +194,7 @@ class SqliteRepository(Repository):
             return _all(db, f"{_OPEN} AND cluster = ? ORDER BY seq", cluster_guid)
 
     def all_open_jobs(self) -> Iterable[Record]:
-        """The same of all clusters."""
+        """The jobs of all clusters whose runs have not ended, oldest first."""
         with self._store.read() as db:
             return _all(db, f"{_OPEN} ORDER BY seq")
 

@@ -132,7 +132,7 @@ class Store:
             yield
 
     def leave_snapshot(self) -> None:
-        """Ends the snapshot of this thread, if it is in one: nobody in a snapshot waits for another lock."""
+        """Ends the snapshot of this thread, if any: within one, a thread must not wait for another lock."""
         if self._snapshot and self._owner == threading.get_ident():
             self._snapshot.close()
 
@@ -140,9 +140,9 @@ class Store:
     def write(self, *, waits_for_disk: bool = True) -> Iterator[sqlite3.Connection]:
         """Yields an exclusive write transaction; rolled back if the block raises.
 
-        Within another one of this thread it joins that. It ends a snapshot. One that does not wait for the
-        disk is visible to all, but a loss of power may undo it until another transaction, of any process,
-        waits: the disk gets them in their order.
+        It joins an outer transaction of this thread, and ends a snapshot. One that does not wait for the disk
+        is visible to all, but a loss of power may undo it until a later transaction of any process waits for
+        the disk, which gets them in order.
         """
         with self.read() as connection:
             if self.is_writing:

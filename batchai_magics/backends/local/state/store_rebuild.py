@@ -50,22 +50,22 @@ class JobBackup(NamedTuple):
     @property
     def created(self) -> tuple[float, int]:
         """When the job was created, and its sequence number."""
-        own = next(row for row in self.rows["resource"] if row["key"] == self.job["key"])
-        return own["created"], own["seq"]
+        job_row = next(row for row in self.rows["resource"] if row["key"] == self.job["key"])
+        return job_row["created"], job_row["seq"]
 
 
 def write_backup(db: sqlite3.Connection, job: JobRow, folder: JobLayout) -> None:
     """Writes the rows that a new job depends on to its folder; raises OSError."""
     id = ResourceId.parse(job.key)
     keys = [id.workspace_id.key, id.parent.key, id.key]
-    asked: dict[str, tuple[str, Sequence[str]]] = {
+    queries: dict[str, tuple[str, Sequence[str]]] = {
         "resource": ("key IN (?, ?, ?) OR guid = ? ORDER BY seq", [*keys, job.cluster]),
         "cluster": ("guid = ?", [job.cluster]),
         "job": ("guid = ?", [job.guid]),
     }
     rows = {
         table: [dict(row) for row in db.execute(f"SELECT * FROM {table} WHERE {where}", values)]
-        for table, (where, values) in asked.items()
+        for table, (where, values) in queries.items()
     }
     private_files.write(folder.creation, json.dumps({"version": VERSION, "rows": rows}))
 
@@ -73,45 +73,45 @@ def write_backup(db: sqlite3.Connection, job: JobRow, folder: JobLayout) -> None
 def rebuild(db: sqlite3.Connection, layout: Layout) -> int:
     """Fills a new database from job folders, in an open transaction; returns the number of jobs."""
     folders = [layout.job(path.parent.name) for path in layout.jobs.glob("*/job.json")]
-    found = sorted(filter(None, map(_read_backup, folders)), key=lambda kept: kept.created)
-    newest = {row["key"]: row for kept in found for row in kept.rows["resource"]}
-    for kept in reversed(found):  # the newest backup has the latest state of its cluster
-        _insert(db, "cluster", kept.rows["cluster"])
-    for kept in found:
-        _insert(db, "resource", [newest[row["key"]] for row in kept.rows["resource"]])
-        _insert(db, "job", kept.rows["job"])
-        _restore_state(db, kept)
+    backups = sorted(filter(None, map(_read_backup, folders)), key=lambda backup: backup.created)
+    newest = {row["key"]: row for backup in backups for row in backup.rows["resource"]}
+    for backup in reversed(backups):  # the newest backup has the latest state of its cluster
+        _insert(db, "cluster", backup.rows["cluster"])
+    for backup in backups:
+        _insert(db, "resource", [newest[row["key"]] for row in backup.rows["resource"]])
+        _insert(db, "job", backup.rows["job"])
+        _restore_state(db, backup)
     job_table.release_all(db)
-    for kept in found:
+    for backup in backups:
         with contextlib.suppress(OSError, ValueError):
-            labels = read_json(kept.folder.records / LABELS)
+            labels = read_json(backup.folder.records / LABELS)
             statement = "UPDATE resource SET more = json_set(more, '$.labels', json(?)) WHERE key = ?"
-            db.execute(statement, (json.dumps(labels), kept.job["key"]))
+            db.execute(statement, (json.dumps(labels), backup.job["key"]))
     is_pinned = f"json_extract(more, '$.{BASELINES}') IS NOT NULL"  # when a job was created
     db.execute(f"UPDATE resource SET more = json_remove(more, '$.{BASELINES}') WHERE {is_pinned}")
-    for kept in sorted(found, key=_labelled):
-        _restore_baseline(db, kept)
+    for backup in sorted(backups, key=_labelled):
+        _restore_baseline(db, backup)
     db.execute("DELETE FROM cluster WHERE guid NOT IN (SELECT guid FROM resource)")  # later ones replace them
     for guid, target in db.execute("SELECT guid, target FROM cluster").fetchall():
         node_table.resize(db, guid, target, DeallocationOption.WAIT_FOR_JOB_COMPLETION)
-    return len(found)
+    return len(backups)
 
 
-def _restore_baseline(db: sqlite3.Connection, kept: JobBackup) -> None:
+def _restore_baseline(db: sqlite3.Connection, backup: JobBackup) -> None:
     """Pins a job again that had the tag; the last one of an owner in an experiment counts."""
     statement = "SELECT id, owner, more FROM resource WHERE key = ?"
-    text, owner, more = db.execute(statement, (kept.job["key"],)).fetchone()
+    text, owner, more = db.execute(statement, (backup.job["key"],)).fetchone()
     id = ResourceId.parse(text)
     if BASELINE in json.loads(more).get("labels", {}).get("tags", ()):
         statement = "UPDATE resource SET more = json_patch(more, ?) WHERE key = ?"
-        pinned = {BASELINES: {owner: [id.name, kept.job["guid"]]}}
+        pinned = {BASELINES: {owner: [id.name, backup.job["guid"]]}}
         db.execute(statement, (json.dumps(pinned), id.parent.key))
 
 
-def _labelled(kept: JobBackup) -> float:
+def _labelled(backup: JobBackup) -> float:
     """When the labels of a job were changed last."""
     try:
-        return (kept.folder.records / LABELS).stat().st_mtime
+        return (backup.folder.records / LABELS).stat().st_mtime
     except OSError:
         return 0.0
 
@@ -120,8 +120,8 @@ def _read_backup(folder: JobLayout) -> JobBackup | None:
     """The backup in a folder; None if it is unreadable, or of another version."""
     try:
         data = read_json(folder.creation)
-        kept = JobBackup(folder, {table: data["rows"][table] for table in _TABLES})
-        return kept if data["version"] == VERSION and kept.created else None
+        backup = JobBackup(folder, {table: data["rows"][table] for table in _TABLES})
+        return backup if data["version"] == VERSION and backup.created else None
     except (OSError, ValueError, KeyError, TypeError, IndexError, StopIteration):
         return None
 
@@ -136,37 +136,37 @@ def _insert(db: sqlite3.Connection, table: str, rows: Sequence[Row]) -> None:
         db.execute(f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})", values)
 
 
-def _restore_state(db: sqlite3.Connection, kept: JobBackup) -> None:
+def _restore_state(db: sqlite3.Connection, backup: JobBackup) -> None:
     """Sets a job to ended, running, queued with its secrets' holder, or failed as lost."""
-    key, guid = kept.job["key"], kept.job["guid"]
-    end, supervisor = read_end(kept.folder.end), _supervisor(kept.folder)
-    is_bound = kept.folder.plan.exists()
+    key, guid = backup.job["key"], backup.job["guid"]
+    end, supervisor = read_end(backup.folder.end), _supervisor(backup.folder)
+    is_bound = backup.folder.plan.exists()
     if end:
         job_table.end(db, guid, end)
-    elif supervisor and kept.job["needs_secrets"] and not is_bound:
+    elif supervisor and backup.job["needs_secrets"] and not is_bound:
         db.execute("UPDATE job SET supervisor = ? WHERE key = ?", (supervisor, key))
     elif supervisor and (is_bound or process.is_alive(supervisor)):  # it may be about to bind the Plan
-        _restore_running(db, kept, supervisor)
+        _restore_running(db, backup, supervisor)
     else:
         job_table.end(db, guid, failed_with("JobStateLost", _LOST))
 
 
-def _restore_running(db: sqlite3.Connection, kept: JobBackup, supervisor: str) -> None:
+def _restore_running(db: sqlite3.Connection, backup: JobBackup, supervisor: str) -> None:
     """Marks a started job as running on its nodes; recovery ends it if its supervisor is gone."""
-    is_bound = kept.folder.plan.exists()  # otherwise, only its supervisor knows its nodes
-    began = (kept.folder.plan if is_bound else kept.folder.supervisor).stat().st_mtime
-    values = (ExecutionState.RUNNING.value, began, began, supervisor, kept.job["key"])
+    is_bound = backup.folder.plan.exists()  # otherwise, only its supervisor knows its nodes
+    began = (backup.folder.plan if is_bound else backup.folder.supervisor).stat().st_mtime
+    values = (ExecutionState.RUNNING.value, began, began, supervisor, backup.job["key"])
     statement = "UPDATE job SET state = ?, changed = ?, started = ?, supervisor = ?, is_assigned = 1"
     db.execute(f"{statement} WHERE key = ?", values)
     if not is_bound:
         return
-    for node in Plan.from_json(read_text(kept.folder.plan, MAX_PLAN_BYTES)).nodes:
-        (ordinal,) = node_table.new_ordinals(db, kept.job["cluster"], 1)
-        guid, is_shared = kept.job["guid"], bool(kept.job.get("gpu_count"))
+    for node in Plan.from_json(read_text(backup.folder.plan, MAX_PLAN_BYTES)).nodes:
+        (ordinal,) = node_table.new_ordinals(db, backup.job["cluster"], 1)
+        guid, is_shared = backup.job["guid"], bool(backup.job.get("gpu_count"))
         if is_shared:
             node_table.assign_gpus(db, guid, {node.id: node.env.get("CUDA_VISIBLE_DEVICES", "").split(",")})
         owner = None if is_shared else guid
-        row = (node.id, kept.job["cluster"], ordinal, NodeState.RUNNING.value, began, owner)
+        row = (node.id, backup.job["cluster"], ordinal, NodeState.RUNNING.value, began, owner)
         statement = "INSERT OR IGNORE INTO node (id, cluster, ordinal, state, since, job)"
         db.execute(f"{statement} VALUES (?, ?, ?, ?, ?, ?)", row)
 
