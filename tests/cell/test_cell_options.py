@@ -23,7 +23,7 @@ def test_the_first_word_or_the_option_names_the_job():
     assert "two names: a and b" in refused("a", "--name", "b")
 
 
-def test_the_choices_are_those_of_the_models():
+def test_choices_of_options_match_the_models():
     assert set(TOOLKITS) == {kind.value for kind in Toolkit}
     assert set(PRIORITIES) == {priority.value for priority in JobPriority}
 
@@ -66,7 +66,7 @@ def test_unknown_option_suggests_our_similar_option_or_a_launchers(words, told):
         assert (first, second[: len(told)]) == (f"unknown option {word}", told)
 
 
-def test_no_option_is_called_elsewhere_what_another_is_called():
+def test_names_of_options_in_other_programs_are_unique():
     flags = [flag for option in JOB_OPTIONS for flag in (*option.flags, *option.elsewhere)]
     assert len({*flags}) == len(flags)
 
@@ -94,7 +94,7 @@ def test_help_names_every_option():
     [option for option in OPTIONS if getattr(option, "sets", "")],
     ids=lambda option: option.name,
 )
-def test_what_an_option_sets_is_a_property_of_a_job(option: JobOption) -> None:
+def test_options_set_existing_properties_of_a_job(option: JobOption) -> None:
     properties = JobSpec.model_json_schema(by_alias=True)["properties"]
     assert option.sets.partition(".")[0] in properties
 
@@ -107,7 +107,7 @@ def test_job_create_has_the_options_of_a_cell() -> None:
         assert here[option.flags[0]] == replace(option, help=expected)
 
 
-def test_line_is_read_without_what_the_line_before_it_gave():
+def test_options_of_one_line_do_not_leak_into_the_next():
     first, second = (read_options(["a", "--tag", tag], {}) for tag in ("one", "two"))
     assert (first.tags, second.tags) == (("one",), ("two",))
 

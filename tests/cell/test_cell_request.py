@@ -21,7 +21,7 @@ def test_a_script_becomes_a_horovod_job_on_the_default_cluster():
     assert wire["stdOutErrPathPrefix"] == "$AZ_BATCHAI_MOUNT_ROOT/autoafs"
 
 
-def test_the_script_is_uploaded_as_it_stands_to_the_folder_that_the_job_reads():
+def test_script_is_uploaded_unchanged_to_the_folder_that_the_job_reads():
     request = cell("resnet --experiment bench")
     (path, data), *others = request.uploads.items()
     folder, _, name = path.rpartition("/")
@@ -54,7 +54,7 @@ def test_every_option_reaches_the_description():
     assert wire["batchaiSlurm"] == "--qos=long -C a100"
 
 
-def test_a_relative_input_is_below_the_folder_of_the_notebook_unless_the_job_has_it_as_relative(tmp_path):
+def test_relative_input_is_below_the_notebooks_folder_unless_it_is_in_the_working_directory(tmp_path):
     for name in ("data/x.csv", "sent/y.csv"):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).touch()
@@ -106,7 +106,7 @@ def test_a_relative_input_of_a_job_in_a_container_stays_as_it_is(tmp_path):
     assert input_of("r --spec", "data", described, folder=tmp_path) == "data"
 
 
-def test_the_way_to_go_about_it_is_told():
+def test_request_has_the_options_of_the_submission():
     request = cell(
         "r --wait --new --dry-run --var run --metric 'loss=loss: ([0-9.]+)' --workspace w --experiment e"
     )
@@ -203,7 +203,7 @@ def test_a_description_shows_all_but_secrets():
 
 
 @pytest.mark.parametrize(("count", "size"), [(1023, "1023 bytes"), (1024, "1.0 KiB"), (1536, "1.5 KiB")])
-def test_a_size_is_told_in_bytes_below_a_kibibyte(count, size):
+def test_size_below_a_kibibyte_is_shown_in_bytes(count, size):
     script = "#" * (count - len("pass\n")) + "\npass"
     assert len(script.encode()) == count
     assert f"r.py  {size}\n" in describe(cell("r", script)) + "\n"
@@ -265,12 +265,12 @@ def test_image_option_replaces_only_the_image_of_the_file():
     }
 
 
-def test_a_file_goes_with_a_cell_of_blank_lines(tmp_path):
+def test_job_file_is_accepted_with_a_blank_cell(tmp_path):
     (tmp_path / "job.yaml").write_text(JOB_JSON)
     assert cell("r --file job.yaml", "\n  \n", folder=tmp_path).spec.toolkit is Toolkit.CHAINER
 
 
-def test_problems_of_a_job_file_are_told_together():
+def test_all_problems_of_a_job_file_are_in_one_error():
     told = refused("r --spec", '{"properties": {"nodeCuont": 2, "stdOutErrPathPrefix": 1}}', SpecError)
     for path in (
         "properties.nodeCount",
@@ -281,7 +281,7 @@ def test_problems_of_a_job_file_are_told_together():
         assert path in told
 
 
-def test_what_stands_beside_the_properties_of_a_job_file_is_checked_too():
+def test_keys_beside_the_properties_of_a_job_file_are_checked():
     told = refused("r --spec", f"loction: eastus\n{JOB_JSON}", SpecError)
     assert 'loction: unknown key (Did you mean "location"?)' in told
 
@@ -305,7 +305,7 @@ def job_file(folder, **changes):
     (folder / "job.json").write_text(json.dumps({"$schema": schema, "properties": {**body, **changes}}))
 
 
-def test_a_file_of_a_recipe_is_taken_as_it_stands(tmp_path):
+def test_job_file_of_a_recipe_is_accepted_unchanged(tmp_path):
     job_file(tmp_path / "Horovod-PyTorch")
     request = cell("--file Horovod-PyTorch/job.json", "", folder=tmp_path)
     assert request.name == "Horovod-PyTorch"

@@ -60,13 +60,13 @@ def test_a_cell_with_a_result_has_an_output_for_it_and_a_program_that_keeps_it()
     assert request.spec.settings.command_line_args == "$AZ_BATCHAI_INPUT_SCRIPT/r.py"
 
 
-def test_a_cell_without_one_is_started_as_it_stands():
+def test_cell_without_a_result_is_started_directly():
     request = parse("r", "print(1)", settings=SETTINGS)
     assert not request.spec.output_directories
     assert request.spec.settings.python_script_file_path == "$AZ_BATCHAI_INPUT_SCRIPT/r.py"
 
 
-def test_an_output_of_that_name_is_taken_as_it_is():
+def test_output_directory_named_result_is_kept():
     request = parse("r --output RESULT=mine", "result = 1", settings=SETTINGS)
     assert [output.path_suffix for output in request.spec.output_directories] == ["mine"]
 
@@ -90,7 +90,7 @@ def test_an_upload_must_not_take_the_programs_name(tmp_path):
         10**30,
     ],
 )
-def test_plain_data_comes_back_as_it_was(value):
+def test_plain_data_is_returned_unchanged(value):
     back = there_and_back(value)
     assert back == value
     assert type(back) is type(value)
@@ -115,7 +115,7 @@ def test_arrays_and_tables_come_back_with_their_types():
     assert there_and_back(series).to_dict() == {"a": 1.5, "b": 2.5}
 
 
-def test_what_is_more_than_data_is_refused_with_its_type():
+def test_objects_other_than_plain_data_are_refused_with_their_type():
     np = pytest.importorskip("numpy")
     assert refusal_of({"model": object()}) == "object is not plain data"
     assert refusal_of(np.array([object()])) == "numpy.ndarray of object is not plain data"
@@ -132,6 +132,6 @@ def test_too_much_is_refused_with_the_numbers():
     "plain",
     [{"$code": "x"}, {"$array": {"type": "O", "shape": [1], "data": "AAAAAAAAAAA="}}, {"$tuple": [], "b": 1}],
 )
-def test_what_no_program_of_ours_wrote_is_refused(plain):
+def test_result_file_of_another_form_is_refused(plain):
     with pytest.raises(ValueError, match=r"there is no|an array of"):
         value_of(plain)

@@ -85,7 +85,7 @@ def test_the_future_of_this_package_is_not_the_scripts():
 @pytest.mark.parametrize(
     "body", ["x = '\0'", "x = '\ud800'", "(" * 10_000 + ")" * 10_000, "-" * 100_000 + "1"]
 )
-def test_what_python_cannot_read_is_refused(body):
+def test_script_that_is_not_valid_python_is_refused(body):
     assert refused(body)
 
 
@@ -184,7 +184,7 @@ def test_a_block_makes_an_environment_without_other_packages(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_machine_without_uv_says_so(tmp_path):
+def test_environment_without_uv_fails_with_a_message(tmp_path):
     from batchai_magics.cell import python_env
 
     words = [sys.executable, "-S", "-E", python_env.__file__, str(tmp_path / "env"), "isolated", ""]

@@ -64,13 +64,13 @@ def test_files_with_one_name_keep_their_paths(folder):
 
 
 @pytest.mark.parametrize("word", ["a", "a/", "./a", "../nb/a", "{absolute}", "a/**", "."])
-def test_a_folder_goes_with_all_that_is_in_it(folder, word):
+def test_folder_is_uploaded_with_all_its_files(folder, word):
     word = word.format(absolute=folder / "a")
     assert sent(f"r --upload {word}", folder) == {name: f"nb/{name}" for name in PACKAGE}
 
 
 @pytest.mark.parametrize("word", ["a/data/*.csv", "a/*/[xy].csv", "**/?.csv", "'a/data/*'"])
-def test_a_pattern_stands_for_what_it_matches(folder, word):
+def test_pattern_uploads_all_its_matches(folder, word):
     put(folder / "a/data/.hidden")
     assert set(sent(f"r --upload {word}", folder)) == {"a/data/x.csv", "a/data/y.csv"}
 
@@ -84,22 +84,22 @@ def test_a_pattern_stands_for_what_it_matches(folder, word):
         ("../lib/**/net.py", "a/models/net.py"),
     ],
 )
-def test_what_lies_outside_of_the_notebooks_folder_goes_by_its_own_name(folder, word, path):
+def test_file_outside_the_notebooks_folder_keeps_only_its_name(folder, word, path):
     assert sent(f"r --upload {word}", folder)[path] == "lib/a/models/net.py"
 
 
-def test_a_file_whose_name_looks_like_a_pattern_is_itself(folder):
+def test_existing_file_whose_name_looks_like_a_pattern_is_uploaded(folder):
     put(folder / "x[1].csv")
     put(folder / "x1.csv")
     assert set(sent("r --upload x[1].csv", folder)) == {"x[1].csv"}
 
 
-def test_patterns_work_in_a_folder_whose_name_looks_like_one(tmp_path):
+def test_patterns_work_in_a_folder_whose_name_looks_like_a_pattern(tmp_path):
     put(tmp_path / "[run]" / "x.csv")
     assert set(sent("r --upload *.csv", tmp_path / "[run]")) == {"x.csv"}
 
 
-def test_what_programs_leave_behind_stays_here_unless_it_is_named(folder):
+def test_caches_and_metadata_are_uploaded_only_if_named(folder):
     for name in ("a/__pycache__/net.pyc", "a/.git/config", "a/.ipynb_checkpoints/net.py", "a/old.pyc"):
         put(folder / name)
     assert set(sent("r --upload a", folder)) == set(PACKAGE)
@@ -107,7 +107,7 @@ def test_what_programs_leave_behind_stays_here_unless_it_is_named(folder):
     assert set(sent("r --upload a/**", folder)) == set(PACKAGE)
 
 
-def test_links_inside_the_folder_stand_for_what_they_lead_to(folder):
+def test_links_inside_the_folder_are_uploaded_as_their_targets(folder):
     (folder / "a/again.py").symlink_to("models/net.py")
     (folder / "a/nets").symlink_to("models")
     found = sent("r --upload a", folder)
@@ -132,7 +132,7 @@ def test_secrets_of_a_folder_stay_here_and_are_named(folder):
     assert "no file matches" not in str(cell("r --upload a/.e*", folder=folder).notes)
 
 
-def test_what_may_be_the_database_of_a_home_stays_here_and_is_named(folder):
+def test_files_that_may_be_the_database_of_a_home_are_left_out_with_a_note(folder):
     for name in ("state.db", "state.db-wal", "other.db"):
         put(folder / "a" / name)
     assert {*sent("r --upload 'a/*.db*'", folder)} == {"a/other.db"}
@@ -149,12 +149,12 @@ def test_a_secret_that_is_named_is_sent_and_a_link_to_one_is_not(folder):
     assert "this link leads to" in refused("r --upload plain.txt", folder=folder)
 
 
-def test_another_name_of_an_upload_is_told(folder):
+def test_note_says_that_an_upload_has_another_name(folder):
     (note,) = cell("r --upload ../lib/a/models a", folder=folder).notes
     assert note == "--upload ../lib/a/models: it is models for the script"
 
 
-def test_a_file_that_is_named_twice_goes_once(folder):
+def test_file_named_twice_is_uploaded_once(folder):
     assert set(sent("r --upload a a/models/net.py ./a", folder)) == set(PACKAGE)
 
 
@@ -194,7 +194,7 @@ def many_files(folder: Path) -> None:
     ("fill", "told"),
     [(a_terabyte, "at most 256 MiB can be uploaded"), (many_files, f"at most {MAX_FILES} files")],
 )
-def test_too_much_is_refused_before_it_is_read_or_the_rest_of_its_folder_is_listed(folder, fill, told):
+def test_oversized_upload_is_refused_before_reading_it_or_listing_the_rest_of_the_folder(folder, fill, told):
     (folder / "a/zz").symlink_to("/etc")  # which would be refused
     fill(folder)
     message = refused("r --upload a", folder=folder)
@@ -236,13 +236,13 @@ def test_links_that_cannot_be_followed_are_refused(folder, target, told):
         ("r --input SCRIPT=/x", "the input id SCRIPT is taken"),
     ],
 )
-def test_uploads_that_cannot_be_are_refused(line, told, folder):
+def test_impossible_uploads_are_refused(line, told, folder):
     (folder / "empty").mkdir()
     for name in ("a.txt", "../lib/a.txt", "../lib/one/a", "r.py"):
         put(folder / name)
     assert told in refused(line, folder=folder)
 
 
-def test_a_secret_is_not_the_first_that_is_advised_to_be_sent():
+def test_note_does_not_suggest_uploading_a_secret():
     (note,) = left_out_notes({".env": "ignored", "data/raw": "ignored"})
     assert note == "not sent (ignored): .env, data/raw; to send it: --upload data/raw"

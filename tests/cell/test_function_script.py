@@ -38,7 +38,7 @@ def result_of(script):
     return names["result"]
 
 
-def test_a_function_is_called_with_all_that_it_uses_of_its_module():
+def test_script_contains_all_that_a_function_uses_of_its_module():
     assert result_of(function_script(helper, (2,))).value == 6
     assert result_of(function_script(train, (2,))) == '[6, 4.0, {"0": 1, "1": 1}]'
 

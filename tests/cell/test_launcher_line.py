@@ -150,7 +150,7 @@ def test_the_default_settings_of_accelerate_count(folder):
     assert options_of("accelerate launch train.py --cpu") == "--toolkit pytorch --processes 4"
 
 
-def test_what_of_accelerates_settings_cannot_be_kept_is_named(folder):
+def test_untranslatable_setting_of_accelerate_is_named(folder):
     (folder / "a.yaml").write_text("fp8_config:\n  backend: TE\n")
     with pytest.raises(UsageError, match="fp8_config cannot be translated"):
         translated("accelerate launch --config_file a.yaml train.py")
@@ -230,7 +230,7 @@ def test_other_words_are_refused_with_the_launchers_that_are_known(line):
     assert all(name in caught.value.hint for name in ("torchrun", "accelerate launch", "mpirun", "uv run"))
 
 
-def test_what_a_library_reads_from_variables_is_kept(monkeypatch):
+def test_options_that_a_library_reads_become_variables(monkeypatch):
     read = translated("accelerate launch --mixed_precision bf16 train.py")
     assert read.env == {"ACCELERATE_MIXED_PRECISION": "bf16"}
     monkeypatch.setenv("DATA", "/data")
@@ -270,7 +270,7 @@ def test_parameters_of_open_mpi_have_a_name_and_a_value():
         ("python -c 'print(1)'", "-c instead of a script"),
     ],
 )
-def test_what_cannot_be_kept_is_refused_by_name(line, message):
+def test_untranslatable_option_is_refused_by_name(line, message):
     with pytest.raises(UsageError, match=message):
         translated(line)
 

@@ -94,7 +94,7 @@ def test_the_newest_definition_of_a_name_is_sent(notebook):
     assert result_of(notebook("class Net:\n    size = 2")["train"]) == 2
 
 
-def test_another_name_of_a_class_keeps_its_own_definition(notebook):
+def test_alias_of_a_redefined_class_keeps_the_old_definition(notebook):
     old = "class Net:\n    def out(self): return 'old'"
     new = "class Net(Old):\n    def out(self): return super().out() + ', new'"
     names = notebook(old, "Old = Net", new, "def train(): return [Old().out(), Net().out()]")
@@ -106,7 +106,7 @@ def test_decorated_and_assigned_helpers_are_sent(notebook):
     assert result_of(notebook(HELPERS, code)["train"]) == [2.0, 6, 9, 8, 4]
 
 
-def test_dataclasses_enums_and_what_is_made_of_them_are_sent(notebook):
+def test_dataclasses_enums_and_their_instances_are_sent(notebook):
     code = (
         "def train(config, color=None):\n"
         "    def same(x: T) -> T: return x\n"
@@ -122,7 +122,7 @@ def test_an_object_that_the_methods_of_its_class_use_is_sent(notebook):
     assert result_of(notebook(code, "def train(): return Net().of()")["train"]) == 5
 
 
-def test_cells_below_a_magic_are_searched_too(notebook):
+def test_cells_below_a_magic_are_searched(notebook):
     names = notebook("%%capture out\nclass Hidden:\n    size = 7", "def train(): return Hidden.size")
     assert result_of(names["train"]) == 7
 
@@ -132,7 +132,7 @@ def test_a_name_that_a_helper_binds_is_still_sent_where_another_reads_it(noteboo
     assert result_of(notebook(code, "def train(): return Net().read()")["train"]) == 3
 
 
-def test_what_hides_a_name_of_python_is_sent_and_what_ipython_hides_is_not(notebook):
+def test_variable_that_shadows_a_builtin_is_sent_unless_ipython_defines_it(notebook):
     names = notebook("dir = 'data'", "def train(): return dir, open.__module__, len('ab')")
     assert result_of(names["train"]) == ("data", open.__module__, 2)
 
@@ -154,7 +154,7 @@ def test_what_hides_a_name_of_python_is_sent_and_what_ipython_hides_is_not(noteb
         ),
     ],
 )
-def test_what_cannot_be_sent_is_named_with_the_way_out(notebook, cell, message):
+def test_error_names_the_object_that_cannot_be_sent_and_a_remedy(notebook, cell, message):
     with pytest.raises(UsageError, match=message) as caught:
         function_script(notebook(cell)["train"])
     assert caught.value.hint

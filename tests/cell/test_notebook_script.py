@@ -49,7 +49,7 @@ def test_tags_are_sent():
     assert sent["cells"][0]["metadata"] == {"tags": ["parameters"]}
 
 
-def test_the_code_has_the_numbers_of_its_cells_without_empty_ones():
+def test_code_has_cell_numbers_that_skip_empty_cells():
     cells = [code("x = 1"), code(""), {"cell_type": "markdown", "source": "text"}, code("y = 2")]
     assert code_of(sent_notebook(document(*cells), "a.ipynb")) == "# cell 1\nx = 1\n\n# cell 2\ny = 2\n"
 
@@ -70,7 +70,7 @@ def test_the_code_has_the_numbers_of_its_cells_without_empty_ones():
         ),
     ],
 )
-def test_what_cannot_run_is_refused(data, message):
+def test_notebook_that_cannot_run_is_refused(data, message):
     with pytest.raises(UsageError) as caught:
         sent_notebook(data, "a.ipynb")
     assert message in str(caught.value)
@@ -115,19 +115,19 @@ def test_a_parameter_without_a_name_is_refused(word):
         ("lr = 0.5", ["parameters"], False),
     ],
 )
-def test_a_parameter_that_an_untagged_cell_sets_again_is_told(source, tags, told):
+def test_note_names_a_parameter_that_an_untagged_cell_overwrites(source, tags, told):
     data = sent_notebook(document(code(source, metadata={"tags": tags})), "a.ipynb")
     notes = list(parameter_notes(data, ["lr=0.1"]))
     assert [note[:25] for note in notes] == ["lr: a cell sets it again;"] * told
 
 
 @pytest.mark.parametrize("tags", [[], ["parameters"]])
-def test_a_parameter_that_no_cell_mentions_is_told(tags):
+def test_note_names_a_parameter_that_no_cell_mentions(tags):
     data = sent_notebook(document(code("lr = 0.5", metadata={"tags": tags})), "a.ipynb")
     assert list(parameter_notes(data, ["lrr=0.1"])) == ['lrr: no cell mentions it. Did you mean "lr"?']
 
 
-def test_what_is_no_json_is_refused_with_its_name():
+def test_parameter_that_is_not_json_is_refused_by_name():
     with pytest.raises(UsageError, match="parameters: model cannot be written as JSON"):
         list(parameter_words({"model": object()}))
 

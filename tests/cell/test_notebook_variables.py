@@ -73,7 +73,7 @@ def test_another_value_is_another_job():
         ("pem", ["-----BEGIN RSA PRIVATE KEY-----"]),
     ],
 )
-def test_what_looks_like_a_secret_is_refused_and_not_repeated(name, value):
+def test_variable_that_looks_like_a_secret_is_refused_without_showing_it(name, value):
     told = refused(name, value)
     assert "looks like a secret" in told
     assert "--secret" in told
@@ -85,7 +85,7 @@ def test_a_name_that_only_resembles_one_is_none(name):
     assert FILE in variables_file([name], {name: [1, 2]})
 
 
-def test_what_cannot_be_shipped_is_named_with_its_reason(monkeypatch):
+def test_variable_that_cannot_be_sent_is_refused_with_the_reason(monkeypatch):
     monkeypatch.setattr(sys.modules["__main__"], "OfNotebook", OfNotebook, raising=False)
     assert "--use gen: a generator cannot be shipped: " in refused("gen", (i for i in ()))
     assert "a class or function of the notebook" in refused("net", [1, OfNotebook()])
@@ -127,12 +127,12 @@ def test_a_class_reads_only_what_its_body_does_not_bind():
     assert script.read_names({"__name__"}) == set()
 
 
-def test_what_ipython_adds_is_not_in_python(monkeypatch):
+def test_builtins_of_ipython_count_as_names_of_the_notebook(monkeypatch):
     monkeypatch.setattr(builtins, "display", print, raising=False)
     assert free("display(print)", {"display", "print"}) == ["display"]
 
 
-def test_what_does_not_fit_is_told():
+def test_notes_name_unused_and_missing_variables():
     request = cell("r --use lr,other", "print(lr, epochs)", lr=1, other=2, epochs=3)
     assert request.notes == (
         "--use other: the cell does not read it",
@@ -148,7 +148,7 @@ def test_a_template_is_filled_from_the_notebook():
     assert plain == body.encode()
 
 
-def test_an_unknown_name_in_a_template_is_said_to_be_in_the_cell():
+def test_error_about_an_unknown_name_in_a_template_refers_to_the_cell():
     with pytest.raises(UsageError, match=r"\{rate\} in the cell: there is no variable rate"):
         cell("r --template", "print({rate})", lr=0.1)
 

@@ -30,7 +30,7 @@ def test_the_last_line_of_a_traceback_says_what_is_missing(line, missing):
     assert missing_in(line) == missing
 
 
-def test_names_that_only_the_notebook_has_are_told_before_the_submission():
+def test_names_that_only_the_notebook_has_are_reported_before_submission():
     names = {"lr": 0.1, "co": collections, "of_notebook": of_notebook, "used": 1, "unread": 2}
     request = cell("r --use used", "print(lr, co, of_notebook, used)\ndisplay(1)", names=names)
     remedies = dict(request.source.remedies)
@@ -42,13 +42,13 @@ def test_names_that_only_the_notebook_has_are_told_before_the_submission():
     assert request.notes == tuple(request.source.remedies.values())
 
 
-def test_a_definition_of_the_notebook_is_not_to_be_used_as_a_variable():
+def test_option_use_is_not_suggested_for_a_definition_of_the_notebook():
     net = type("Net", (), {"__module__": "__main__"})
     (note,) = cell("r", "Net()", names={"Net": net}).notes
     assert note == "the notebook has Net, and the cell does not: write its definition there, or use run(Net)"
 
 
-def test_a_value_that_use_refuses_is_not_advised_to_be_used():
+def test_option_use_is_not_suggested_for_a_value_that_it_refuses():
     config = type("Config", (), {"__module__": "__main__"})()
     notes = cell("r", "print(config, api_key)", names={"config": config, "api_key": "x"}).notes
     assert notes == (
@@ -79,7 +79,7 @@ def test_the_users_own_modules_are_named_by_where_they_are(tmp_path):
     }
 
 
-def test_the_users_own_files_that_a_script_names_and_none_of_which_is_sent_are_advised_to_be(tmp_path):
+def test_uploading_is_suggested_for_files_that_the_script_names_and_lacks(tmp_path):
     for name in ("data/x.csv", "my w.pt", "unnamed.txt", "part/sent.csv", "part/other.csv"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()

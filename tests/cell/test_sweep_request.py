@@ -42,7 +42,7 @@ def test_a_sweep_may_be_given_in_parts():
     assert parts.first.spec.to_wire()["properties"]["nodeCount"] == 2
 
 
-def test_a_parameter_that_the_script_has_an_option_for_becomes_an_argument():
+def test_parameter_becomes_an_argument_if_the_script_has_an_option_for_it():
     body = 'import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument("--batch-size")'
     request = sweep('s --sweep "batch_size=32,64 lr=1" --args "--epochs 2"', body)
     assert wire(request, 1)["horovodSettings"]["commandLineArgs"] == "--epochs 2 --batch-size 64"
@@ -75,7 +75,7 @@ def test_a_parameter_can_be_the_number_of_nodes():
     assert [wire(request, number)["nodeCount"] for number in (0, 1, 2)] == [1, 2, 4]
 
 
-def test_a_value_with_quotes_reaches_the_job_as_it_is():
+def test_value_with_quotes_reaches_the_job_unchanged():
     request = sweep("s --sweep rows", rows=[{"text": 'a "b" \\ {c}'}])
     assert wire(request, 0)["environmentVariables"][0]["value"] == 'a "b" \\ {c}'
 
@@ -101,7 +101,7 @@ def test_a_search_by_optuna_chooses_its_trials_later():
     ]
 
 
-def test_the_goal_is_a_metric_and_which_values_win():
+def test_goal_is_a_metric_with_the_direction_of_better_values():
     def goal(text):
         return sweep(f's --sweep "lr=1" --best "{text}"').options.goal
 

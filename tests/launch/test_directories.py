@@ -31,7 +31,7 @@ def test_a_path_with_quotes_and_a_backslash_stays_one_word() -> None:
     assert made.processes[0].command.endswith(r'"a\\b \"c\`d.py"')
 
 
-def test_a_node_tells_each_process_of_its_folders_and_its_gpus() -> None:
+def test_variables_of_processes_have_the_folders_and_gpus_of_their_node() -> None:
     (node,), where = plan_nodes(1), replace(site(1, gpus=2), devices=("3,GPU-5",))
     made = plan(spec(1, customToolkitSettings={"commandLine": "x"}), [node], where)
     assert made.nodes[0].env == {
@@ -81,7 +81,9 @@ def test_a_relative_directory_is_below_the_folder_that_the_processes_start_in() 
     ("create_new", "need"),
     [(None, Requirement.NOTHING), (True, Requirement.CREATE), (False, Requirement.EXIST)],
 )
-def test_an_input_directory_needs_what_was_asked_for(create_new: bool | None, need: Requirement) -> None:
+def test_requirement_of_an_input_directory_follows_create_new(
+    create_new: bool | None, need: Requirement
+) -> None:
     directory = {"id": "IN", "path": "/in", **({} if create_new is None else {"createNew": create_new})}
     made = plan_of(1, customToolkitSettings={"commandLine": "x"}, inputDirectories=[directory])
     assert made.nodes[0].directories == (Directory("AZ_BATCHAI_INPUT_IN", "/in", need),)
@@ -95,7 +97,7 @@ def test_an_input_directory_needs_what_was_asked_for(create_new: bool | None, ne
         (False, "/p/m", Requirement.EXIST),
     ],
 )
-def test_an_output_directory_is_the_jobs_own_unless_it_is_not_to_be_made(create_new, path, need) -> None:
+def test_output_directory_is_the_runs_own_unless_create_new_is_false(create_new, path, need) -> None:
     directory = {"id": "OUT", "pathPrefix": "/p/", "pathSuffix": "m"}
     directory |= {} if create_new is None else {"createNew": create_new}
     made = plan_of(1, customToolkitSettings={"commandLine": "x"}, outputDirectories=[directory])

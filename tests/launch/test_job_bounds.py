@@ -81,7 +81,7 @@ def test_a_job_at_the_bounds_is_planned() -> None:
     assert len(plan(job, plan_nodes(10), site(10)).processes) == 40
 
 
-def test_variables_of_a_setup_task_are_bounded_too() -> None:
+def test_variables_of_a_setup_task_are_bounded() -> None:
     task = {"commandLine": "true", "stdOutErrPathPrefix": "/x", "environmentVariables": DOUBLING}
     body = {"vmSize": "Standard_D2", "nodeSetup": {"setupTask": task}, "userAccountSettings": {}}
     body["userAccountSettings"] = {"adminUserName": "me", "adminUserPassword": "hush"}

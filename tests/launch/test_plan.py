@@ -131,7 +131,7 @@ def test_a_plan_that_names_no_version_is_refused() -> None:
         (("containers", "image"), [], "plan.containers.image"),
     ],
 )
-def test_what_is_not_of_its_type_is_refused_by_its_name(path, value, told) -> None:
+def test_value_of_the_wrong_type_is_refused_by_field_name(path, value, told) -> None:
     body = json.loads(small().to_json())
     inner = body
     for name in path[:-1]:
@@ -187,7 +187,7 @@ FAILED = failed_with("JobFailed", "oh", failedRank=1)._replace(
 )
 
 
-def test_an_outcome_that_is_written_is_read_as_it_was() -> None:
+def test_outcome_survives_a_json_round_trip() -> None:
     outcome = FAILED.warned("Note", "careful")
     assert Outcome.from_json(outcome.to_json()) == outcome
 

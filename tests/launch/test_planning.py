@@ -140,7 +140,7 @@ def test_caffe2_runs_once_on_every_node_with_its_index() -> None:
 
 
 @pytest.mark.parametrize(("asked", "told"), [("Gloo", "gloo"), (None, "gloo"), ("tcp", "tcp")])
-def test_pytorch_is_told_its_backend(asked: str | None, told: str) -> None:
+def test_pytorch_gets_its_backend(asked: str | None, told: str) -> None:
     settings = {**SCRIPT, "communicationBackend": asked}
     made = plan_of(pyTorchSettings=settings)
     assert made.processes[1].env["AZ_BATCHAI_PYTORCH_BACKEND"] == told
@@ -164,7 +164,7 @@ def test_pytorch_is_told_its_backend(asked: str | None, told: str) -> None:
         ({"horovodSettings": SCRIPT}, 0),
     ],
 )
-def test_ports_are_asked_for_where_processes_meet_over_them(settings, count) -> None:
+def test_plan_needs_ports_only_for_toolkits_that_use_them(settings, count) -> None:
     assert port_count(spec(2, **settings)) == count
 
 
@@ -210,7 +210,7 @@ def test_plan_has_mount_commands_and_time_limit_of_the_job() -> None:
     ("processes", "cores", "expected"),
     [(2, 8, "8"), (4, 8, "4"), (3, 8, "4"), (64, 8, "1")],
 )
-def test_threads_are_a_processs_share_of_its_node(processes, cores, expected) -> None:
+def test_thread_count_is_the_processs_share_of_its_node(processes, cores, expected) -> None:
     settings = {**SCRIPT, "processCount": processes}
     made = plan(spec(horovodSettings=settings), plan_nodes(), replace(site(), core_count=cores))
     assert {node.env[name] for node in made.nodes for name in THREADS} == {expected}
@@ -259,7 +259,7 @@ def test_one_node_has_the_recorded_names_of_logs() -> None:
     )
 
 
-def test_only_what_several_ranks_write_has_a_record_of_who_wrote_it() -> None:
+def test_only_logs_of_several_ranks_have_a_record_of_writers() -> None:
     lone = plan_of(1, customToolkitSettings={"commandLine": "x"})
     assert lone.output.stdout == LogPaths("/out/stdouterr/stdout.txt", "", "/rec/out.times")
     several = plan_of(2, caffe2Settings=SCRIPT)

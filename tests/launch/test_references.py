@@ -86,7 +86,7 @@ def test_a_plan_made_before_its_nodes_are_known_resolves_to_the_one_made_after(t
 
 
 @pytest.mark.parametrize("text", LOOKALIKES)
-def test_a_users_text_that_looks_like_a_reference_stays_as_it_is(text: str) -> None:
+def test_user_text_that_looks_like_a_reference_is_unchanged(text: str) -> None:
     fields = {**SCRIPT_ALONE, "processCount": 2, "commandLineArgs": text}
     made, _ = both(pyTorchSettings=fields, environmentVariables=[{"name": "A", "value": text}])
     assert [process.command for process in made.processes] == [f'exec "/py" "t.py" {text}'] * 2

@@ -90,7 +90,7 @@ def test_a_launchers_prefix_gives_at_most_the_rank(name):
 
 
 @pytest.mark.parametrize("name", share(WITHOUT_RETURNS, 2))
-def test_a_label_tells_the_rank_of_its_line(name):
+def test_label_determines_the_rank_of_its_line(name):
     expected = of_rank(expected_rows(name), 3)
     for label in some_of(LABELS, name):
         assert read_rows(b"".join(tagged(sample(name), label))) == expected, label

@@ -73,7 +73,7 @@ def test_those_that_are_whole_get_their_places_when_another_fails(storage, local
     assert [file.path for file in storage.list("data")] == ["big"]
 
 
-def test_files_come_down_beside_what_is_there(storage, local_folder):
+def test_downloaded_files_are_added_to_existing_ones(storage, local_folder):
     storage.upload("data", {"a": b"1", "in/b": b"22"})
     (local_folder / "a.part").write_text("mine")
     copies = [Copy(local_folder / path, path, 1) for path in ("a", "in/b")]
@@ -127,7 +127,7 @@ def test_a_file_takes_the_place_of_a_pipe(storage, tmp_path):
     assert storage.download("data", "pipe") == b""
 
 
-def test_a_small_file_leaves_nothing_of_a_larger_one_that_was_begun(storage, local_folder):
+def test_upload_of_a_smaller_file_discards_the_part_of_a_larger_one(storage, local_folder):
     storage.upload("data", {"a": b"1"})
     PartialDownloads.name(local_folder / "a", "a larger one").write_bytes(BIG)
     assert sum(storage.fetch("data", [Copy(local_folder / "a", "a", 1)])) == 1
@@ -135,7 +135,7 @@ def test_a_small_file_leaves_nothing_of_a_larger_one_that_was_begun(storage, loc
     assert sorted(path.name for path in local_folder.iterdir()) == ["a", "big"]
 
 
-def test_an_upload_in_pieces_goes_on_where_it_stopped(storage, local_folder, tmp_path):
+def test_chunked_upload_resumes_where_it_stopped(storage, local_folder, tmp_path):
     steps = up(storage, local_folder / "big")
     assert next(steps) == copying.BLOCK_BYTES
     steps.close()
@@ -161,7 +161,7 @@ def test_next_upload_deletes_uploads_idle_for_a_day(storage, tmp_path, upload):
 
 
 @pytest.mark.parametrize("damage", [b"", b"xxxx", BIG + b"xx"])
-def test_what_was_begun_of_another_file_is_thrown_away(storage, local_folder, tmp_path, damage):
+def test_part_of_a_different_file_is_discarded(storage, local_folder, tmp_path, damage):
     steps = up(storage, local_folder / "big")
     next(steps)
     steps.close()
@@ -183,7 +183,7 @@ def test_a_byte_that_is_changed_on_its_way_is_noticed(storage, local_folder, tmp
     assert files_in(tmp_path / "unfinished") == []
 
 
-def test_a_file_that_changes_while_it_is_read_is_told(storage, local_folder):
+def test_file_that_changes_while_it_is_read_is_an_error(storage, local_folder):
     steps = up(storage, local_folder / "big")
     next(steps)
     (local_folder / "big").write_bytes(BIG[::-1])
@@ -193,7 +193,7 @@ def test_a_file_that_changes_while_it_is_read_is_told(storage, local_folder):
     assert storage.list("data") == []
 
 
-def test_a_link_on_a_share_is_written_where_it_leads_and_never_out_of_it(storage, local_folder, tmp_path):
+def test_link_on_a_share_is_written_to_its_target_and_never_outside(storage, local_folder, tmp_path):
     share = tmp_path / "shares/local/data"
     storage.upload("data", {"real": b"old"})
     (share / "link").symlink_to("real")
@@ -212,7 +212,7 @@ def test_groups_are_few_and_small():
     assert [[copy.size_bytes for copy in group] for group in copying.groups(copies)] == expected
 
 
-def test_what_is_no_file_on_its_share_does_not_come_down(storage, local_folder, tmp_path):
+def test_only_regular_files_of_a_share_are_downloaded(storage, local_folder, tmp_path):
     os.mkfifo(tmp_path / "shares/local/data/pipe")
     with pytest.raises(StorageError, match="it is not a regular file"):
         list(storage.fetch("data", [Copy(local_folder / "pipe", "pipe", 0)]))
@@ -221,7 +221,7 @@ def test_what_is_no_file_on_its_share_does_not_come_down(storage, local_folder, 
     assert [path.name for path in local_folder.iterdir()] == ["big"]
 
 
-def test_a_place_on_another_disk_is_reached_too(tmp_path):
+def test_file_is_moved_to_another_file_system(tmp_path):
     shared_memory = Path("/dev/shm")
     if not shared_memory.is_dir() or shared_memory.stat().st_dev == tmp_path.stat().st_dev:
         pytest.skip("there is no second file system here")

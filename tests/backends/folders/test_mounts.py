@@ -109,7 +109,7 @@ def test_logs_on_an_unmanaged_file_system_are_refused_and_elsewhere_go_with_the_
     assert logs("owner/logs") == LAYOUT.job("guid").unmounted / "owner/logs"
 
 
-def test_links_are_made_once_and_one_that_is_there_stays(tmp_path):
+def test_existing_link_of_a_mount_is_kept(tmp_path):
     layout, root = Layout(tmp_path / "home"), tmp_path / "mounts"
     root.mkdir()
     (tmp_path / "mine").mkdir()

@@ -25,7 +25,7 @@ def test_folder_is_made_with_its_parents(tmp_path):
     assert {path.stat().st_mode & 0o777 for path in (folder, *folder.parents[:2])} == {0o700}
 
 
-def test_where_nothing_can_be_made_the_attempt_ends_with_an_error():
+def test_folder_that_cannot_be_created_is_an_error():
     with pytest.raises(OSError, match="nope"):
         private_files.make_folder(IMPOSSIBLE)
     with pytest.raises(OSError, match="nope"):
@@ -47,7 +47,7 @@ def test_a_file_is_replaced_at_once_and_is_its_owners_alone(tmp_path):
     assert (mode(file), mode(file.parent)) == (0o600, 0o700)
 
 
-def test_of_all_who_create_a_file_one_does(tmp_path):
+def test_concurrent_creation_of_a_file_succeeds_once(tmp_path):
     file = tmp_path / "new" / "note"
     assert private_files.write_new(file, "é") is True
     assert private_files.write_new(file, "second") is False
@@ -55,7 +55,7 @@ def test_of_all_who_create_a_file_one_does(tmp_path):
     assert [path.name for path in file.parent.iterdir()] == ["note"]
 
 
-def test_a_file_is_not_created_without_what_it_needs(tmp_path):
+def test_file_is_not_created_if_the_path_that_it_needs_is_missing(tmp_path):
     file, needed = tmp_path / "note", tmp_path / "needed"
     with pytest.raises(FileNotFoundError):
         private_files.write_new(file, "text", needs=needed)
@@ -79,7 +79,7 @@ def test_text_is_appended_to_a_private_file(tmp_path):
     assert (file.read_text(encoding="utf-8"), mode(file)) == ("é\ntwo\n", 0o600)
 
 
-def test_a_home_that_cannot_be_made_names_its_setting():
+def test_error_about_an_uncreatable_home_names_its_setting():
     with pytest.raises(StorageError, match="cannot be used") as caught:
         private_files.make_home(IMPOSSIBLE)
     assert "BATCHAI_HOME" in caught.value.hint
@@ -122,7 +122,7 @@ def test_a_file_that_cannot_be_deleted_keeps_its_folders_and_nothing_else(job, d
     assert scene(remove_around_a_mount, job) == ["7"]
 
 
-def test_a_folder_goes_with_all_that_is_in_it_and_nothing_that_it_links_to(tmp_path):
+def test_folder_is_deleted_with_its_contents_but_not_the_targets_of_links(tmp_path):
     (tmp_path / "outside" / "inner").mkdir(parents=True, mode=0o750)
     (tmp_path / "outside" / "inner").chmod(0o750)
     (tmp_path / "folder" / "inner").mkdir(parents=True)

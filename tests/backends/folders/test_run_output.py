@@ -63,7 +63,7 @@ def job(tmp_path: Path) -> JobLayout:
     return job
 
 
-def test_a_line_is_not_shown_before_it_is_known_whose_it_is(job, tmp_path):
+def test_line_is_not_shown_before_its_writer_is_recorded(job, tmp_path):
     logs = Logs(tmp_path, job, is_open=True)
     chunk = logs.read("stdout.txt", 0, 100)
     assert (chunk.data, chunk.size, chunk.spans) == (b"one\n", 4, (Span(0, 4, 1),))

@@ -22,7 +22,7 @@ def code(job: Job) -> str:
     return job.wait(PATIENCE_S).show().execution.errors[0].code
 
 
-def test_a_job_goes_on_waiting_for_a_predecessor_that_is_queued_again(world: World) -> None:
+def test_job_keeps_waiting_for_a_requeued_predecessor(world: World) -> None:
     first = up(world, "j --nodes 2 --processes 2 --requeue 1")
     second = world.submit("second --after j")
     world.supervisor(first).kill()
@@ -43,7 +43,7 @@ def test_a_job_starts_after_one_of_another_kernel_although_both_kernels_are_kill
         until(lambda: db.execute("SELECT count(*) FROM job WHERE state = 'succeeded'").fetchone()[0] == 2)
 
 
-def test_a_waiting_job_holds_up_no_queue_and_is_not_ahead_of_it(world: World) -> None:
+def test_job_waiting_for_a_predecessor_does_not_block_the_queue(world: World) -> None:
     first = up(world, "first --processes 2")
     waiting = world.submit("waiting --nodes 2 --priority high --after first")
     assert world.run("short").state is ExecutionState.SUCCEEDED
@@ -69,7 +69,7 @@ def test_a_waiting_job_keeps_its_secrets_and_their_holder_ends_with_it(world: Wo
     assert third.exit_code == 1
 
 
-def test_a_lost_database_leaves_no_job_waiting_for_what_it_had(world: World, monkeypatch) -> None:
+def test_no_job_waits_for_a_lost_predecessor_after_a_rebuild(world: World, monkeypatch) -> None:
     monkeypatch.setenv("TOKEN", "hush-hush")
     done = world.submit("done", GATE)
     lost = up(world, "lost --processes 2")

@@ -29,7 +29,7 @@ def test_a_link_to_itself_hides_no_file_beside_it(world: World) -> None:
     assert size_bytes(world, "file shares") >= 200_000
 
 
-def test_all_of_it_is_counted_and_goes_and_what_is_somebody_elses_stays(world: World) -> None:
+def test_cleaning_counts_and_removes_all_but_foreign_files(world: World) -> None:
     job = world.run("one", "import os; print(os.getcwd())")
     folder = Path(job.log().strip())
     assert folder == world.home / "jobs" / world.guid(job) / "workdir" / job.ranks()[0].node
@@ -78,7 +78,7 @@ def test_an_experiment_of_many_waiting_jobs_is_deleted_in_as_few_transactions_as
     assert transactions[0] == transactions[1] <= 3
 
 
-def test_the_folder_of_a_deleted_cluster_goes_with_its_last_run(still: Still) -> None:
+def test_folder_of_a_deleted_cluster_is_removed_with_its_last_run(still: Still) -> None:
     cluster = still.cluster()
     still.prepare()
     jobs = [still.job("one"), still.job("two")]

@@ -46,7 +46,7 @@ def test_long_idle_nodes_stay_while_there_is_a_queue(still: Still) -> None:
     assert adjusted(still, cluster) == 2
 
 
-def test_a_cluster_grows_to_what_the_whole_queue_asks_for(still: Still) -> None:
+def test_cluster_grows_to_the_nodes_of_the_whole_queue(still: Still) -> None:
     cluster = grown(still, "fresh")
     still.job("a", 2)
     still.job("b", 1)
@@ -98,7 +98,7 @@ def patch_of(scale: dict[str, object]) -> ClusterPatch:
     return ClusterPatch.from_wire({"properties": {"scaleSettings": scale}})
 
 
-def test_jobs_whose_nodes_have_to_go_for_a_smaller_maximum_are_queued_again(still: Still) -> None:
+def test_jobs_are_requeued_if_a_smaller_maximum_removes_their_nodes(still: Still) -> None:
     cluster = still.cluster(scale=manual(2))
     guid = still.state(still.job())["guid"]
     still.change("UPDATE node SET state = 'running', job = ?, since = ordinal", guid)

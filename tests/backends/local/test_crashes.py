@@ -74,7 +74,7 @@ def up(world: World, line: str = "j --nodes 2 --processes 2"):
     return job
 
 
-def test_jobs_outlive_the_kernel_that_submitted_them_and_one_that_waits_starts(world: World) -> None:
+def test_running_and_queued_jobs_survive_the_kernel_that_submitted_them(world: World) -> None:
     go = world.home / "go"
     child = kernel(
         world,
@@ -127,7 +127,7 @@ def test_a_stopped_supervisor_hears_that_its_job_is_to_end(world: World, how: st
         assert job.show().execution.errors[0].code == "JobTerminated"
 
 
-def test_a_supervisor_whose_guard_was_killed_goes_on(world: World) -> None:
+def test_supervisor_survives_the_kill_of_its_guard(world: World) -> None:
     job = up(world)
     supervisor = world.supervisor(job)
     guard = next(p for p in supervisor.children() if p.cmdline() == supervisor.cmdline())
@@ -204,7 +204,7 @@ def test_two_kernels_at_once_lose_no_job(world: World) -> None:
 
 
 @pytest.mark.parametrize(("kills", "end"), [(1, []), (9, [("JobLaunchFailed", True)])])
-def test_a_supervisor_killed_before_it_was_told_anything_is_started_again(
+def test_supervisor_killed_before_it_read_its_input_is_restarted(
     world: World, monkeypatch: pytest.MonkeyPatch, kills: int, end: list[tuple[str, bool]]
 ) -> None:
     begun = []

@@ -71,7 +71,7 @@ class Watch:
         return [event for follower in self._followers for event in follower.poll()]
 
 
-def test_what_another_process_records_is_seen_at_the_next_look(still: Still, jobs: list[ResourceId]) -> None:
+def test_change_by_another_process_is_seen_by_the_next_poll(still: Still, jobs: list[ResourceId]) -> None:
     watch, other = Watch(still, jobs), LocalBackend(LocalSettings(home=still.home))
     with other.store.write() as db:
         set_terminating(db, still.state(jobs[2])["guid"])
@@ -91,7 +91,7 @@ def test_the_death_of_a_supervisor_is_seen_at_the_next_look(
     assert states == {ExecutionState.FAILED}
 
 
-def test_what_is_recorded_while_a_pass_is_shared_is_due_at_the_next(
+def test_change_during_a_shared_pass_is_handled_by_the_next(
     still: Still, jobs: list[ResourceId], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passes: list[str] = []
@@ -105,9 +105,7 @@ def test_what_is_recorded_while_a_pass_is_shared_is_due_at_the_next(
     assert passes == ["pass"]
 
 
-def test_threads_that_ask_for_a_pass_at_once_are_served_by_one_of_them_and_by_none_that_failed(
-    still: Still, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_concurrent_threads_share_one_successful_pass(still: Still, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, may_end, passes = threading.Barrier(10), threading.Event(), list[str]()
     mine = LocalRunner(still.store, still.layout, LocalSettings())
 
@@ -148,7 +146,7 @@ class DeletedMeanwhile(LocalRunner):
         return super().status(runs)
 
 
-def test_a_job_deleted_while_it_is_read_is_shown_as_it_was(still: Still) -> None:
+def test_job_deleted_while_it_is_read_is_shown_in_its_last_state(still: Still) -> None:
     still.cluster()
     still.prepare()
     ids = [still.job(name) for name in ("a", "b")]

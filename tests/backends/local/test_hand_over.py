@@ -138,7 +138,7 @@ def test_a_job_whose_nodes_leave_before_it_begins_keeps_its_secrets(world: World
     assert hidden.wait(PATIENCE_S).log() == "9\n"
 
 
-def test_what_a_job_leaves_behind_is_gone_before_the_next_one_starts(world: World) -> None:
+def test_leftover_processes_are_gone_before_the_next_job_starts(world: World) -> None:
     stray = "Popen(['sleep', '1000'], start_new_session=True, env={})"
     code = f"from subprocess import DEVNULL, Popen; print({stray[:-1]}, stdout=DEVNULL, stderr=DEVNULL).pid)"
     _, leaves, last = queue(world, code, STAYS)

@@ -56,7 +56,7 @@ def jobs_on_a_busy_and_on_an_idle_gpu(folder: Path) -> None:
         world.close()
 
 
-def test_a_job_is_stopped_for_the_use_of_its_gpus_as_the_driver_reports_it(tmp_path: Path) -> None:
+def test_job_is_stopped_by_the_gpu_use_that_the_driver_reports(tmp_path: Path) -> None:
     assert scene(jobs_on_a_busy_and_on_an_idle_gpu, tmp_path) == [
         ["stopped", ['stop-if "gpu > 90% for 1s": its GPUs were used at 97 % on average']],
         ["stopped", ['stop-if "gpu < 5% for 1s": its GPUs were used at 3 % on average']],

@@ -74,7 +74,7 @@ def no_start(still: Still, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_start")
-def test_a_new_job_whose_supervisor_cannot_be_started_was_never_made(still: Still) -> None:
+def test_new_job_is_not_created_if_its_supervisor_cannot_be_started(still: Still) -> None:
     still.cluster()
     job = still.job()
     secrets = {still.state(job)["guid"]: Secrets({"TOKEN": "hush"})}
@@ -87,7 +87,7 @@ def test_a_new_job_whose_supervisor_cannot_be_started_was_never_made(still: Stil
 
 
 @pytest.mark.usefixtures("no_start")
-def test_a_waiting_job_whose_supervisor_cannot_be_started_has_failed(still: Still) -> None:
+def test_queued_job_fails_if_its_supervisor_cannot_be_started(still: Still) -> None:
     still.cluster()
     still.prepare()
     job = still.job()
@@ -117,7 +117,7 @@ def test_a_supervisor_is_signalled_only_when_its_job_has_begun(
     assert still.state(job)["state"] == ExecutionState.TERMINATING.value
 
 
-def test_a_job_that_prints_without_pause_can_be_read_and_ended(world: World) -> None:
+def test_job_that_prints_continuously_can_be_read_and_terminated(world: World) -> None:
     code = "import sys\nwhile True: sys.stdout.write(('y' * 1023 + '\\n') * 1024)"
     job = world.submit("j", code)
     until(lambda: job.backend.read(FileRef(job.id, "stdout.txt"), 0, 1).size > 100 << 20)

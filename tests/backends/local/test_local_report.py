@@ -105,7 +105,7 @@ def test_later_run_of_a_job_cannot_be_claimed_by_an_earlier_one(still: Still) ->
     assert still.state(job)["state"] == "queued"
 
 
-def test_what_has_ended_stays_as_it_ended(still: Still) -> None:
+def test_outcome_of_an_ended_job_does_not_change(still: Still) -> None:
     job, writer = started(still)
     writer.finish(Outcome(0))
     before = tuple(still.state(job))
@@ -146,9 +146,7 @@ def test_an_outcome_that_the_store_never_takes_is_read_from_the_jobs_folder(
     assert json.loads(row["ranks"])[0]["exit_code"] == 3
 
 
-def test_a_store_that_refuses_for_a_while_is_asked_again_and_gives_the_next_job(
-    still: Still, monkeypatch
-) -> None:
+def test_temporary_store_error_is_retried_and_returns_the_next_job(still: Still, monkeypatch) -> None:
     job, writer = started(still)
     following = still.job("next", 2)
     write, unsupported = still.store.write, [StorageError("locked")] * 3
@@ -177,14 +175,14 @@ def test_supervisor_does_not_wait_for_a_store_deleted_with_its_job(still: Still,
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"version": 2}'])
-def test_an_end_that_cannot_be_read_is_none(still: Still, content: str) -> None:
+def test_unreadable_outcome_file_counts_as_a_lost_supervisor(still: Still, content: str) -> None:
     job, _ = started(still, supervisor=dead(), state="running")
     still.layout.job(still.state(job)["guid"]).end.write_text(content)
     assert reconciler.recover_jobs(still.store, still.layout)
     assert json.loads(still.state(job)["errors"])[0]["code"] == "JobSupervisorLost"
 
 
-def test_while_the_store_cannot_be_read_a_job_goes_on_as_it_was(still: Still, monkeypatch) -> None:
+def test_job_continues_unchanged_while_the_store_is_unreadable(still: Still, monkeypatch) -> None:
     job, writer = started(still)
     assert writer.stop_reason() == ""
     broken(still, monkeypatch, path="read")

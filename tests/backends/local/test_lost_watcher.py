@@ -42,9 +42,7 @@ def test_conditions_hold_though_the_program_that_checks_them_was_killed(world: W
     assert job.wait().show().is_stopped
 
 
-def test_that_conditions_are_no_longer_watched_is_told_while_the_job_runs(
-    world: World, tmp_path: Path
-) -> None:
+def test_running_job_warns_that_its_conditions_are_no_longer_watched(world: World, tmp_path: Path) -> None:
     go = tmp_path / "go"
     job = world.submit('j --stop-if "loss is nan"', script(go, ends=True))
 

@@ -39,7 +39,7 @@ def spec(size: str, count: int, most: int | None = None) -> ClusterSpec:
         (spec("Standard_NC6", 0), MachineDevices(2), ""),
     ],
 )
-def test_what_a_node_has_is_said_where_its_size_promises_something_else(
+def test_note_has_the_real_hardware_if_it_differs_from_the_vm_size(
     asked: ClusterSpec, machine: MachineDevices, told: str
 ) -> None:
     assert "".join(machine_devices.hardware_notes(asked, machine)) == told
@@ -82,7 +82,7 @@ def test_a_machine_has_the_gpus_that_its_user_may_use(said: str | None, seen: tu
 
 
 @pytest.mark.slow
-def test_threads_are_a_processs_share_of_its_nodes_cores(still: Still, monkeypatch) -> None:
+def test_thread_count_is_the_processs_share_of_its_nodes_cores(still: Still, monkeypatch) -> None:
     def bound(name: str, count: int = 1, **fields: object) -> list[tuple[str, str, str]]:
         """The variables of each node of a job that has got its nodes."""
         toolkit = {"customToolkitSettings": {"commandLine": "true", "batchaiProcessCount": 2 * count}}

@@ -43,7 +43,7 @@ def submit_tutorial(world: World) -> Submitted:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_engine")
-def test_without_an_engine_a_tutorial_runs_on_the_host_without_its_preparation_and_says_so(
+def test_tutorial_runs_on_the_host_with_a_note_and_no_preparation_without_an_engine(
     world: World,
 ) -> None:
     submitted = submit_tutorial(world)

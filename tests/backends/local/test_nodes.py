@@ -55,7 +55,7 @@ def test_a_killed_setup_task_makes_the_node_unusable(world: World) -> None:
     until(lambda: not process.marked(node.id))
 
 
-def test_a_setup_task_whose_output_cannot_be_written_makes_the_node_unusable(tmp_path: Path) -> None:
+def test_node_is_unusable_if_the_output_of_its_setup_task_cannot_be_written(tmp_path: Path) -> None:
     world = World(tmp_path / "home", limits=LocalSettings(disk_grace_s=0.5))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 20, limits[1]))  # which the setup task inherits

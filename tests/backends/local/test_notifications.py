@@ -26,9 +26,7 @@ def sent(world: World) -> bool:
     return not list((world.home / "outbox").glob("*/channels.json"))
 
 
-def test_a_webhook_is_told_the_end_once_with_link_and_headline_over_all_ranks_as_lists_have_it(
-    world: World, webhook: Webhook
-) -> None:
+def test_webhook_gets_one_end_notification_with_link_and_headline(world: World, webhook: Webhook) -> None:
     webhook.statuses = [503]
     world.settings = replace(world.settings, notify_link="https://hub.example/{experiment}/{name}")
     script = """
@@ -75,7 +73,7 @@ def test_a_warning_is_no_reason_of_a_failure(world: World, webhook: Webhook) -> 
     assert (body["state"], "nope" in body["reason"]) == ("failed", False)
 
 
-def test_a_job_stopped_for_its_loss_says_so(world: World, webhook: Webhook) -> None:
+def test_notification_says_that_a_job_was_stopped_for_its_loss(world: World, webhook: Webhook) -> None:
     headline = "os.environ['BATCHAI_ARTIFACT_DIR'] + '/../records/headline.json'"
     script = (
         "import os, time\nprint('step 0 loss 5', flush=True)\n"
@@ -99,7 +97,7 @@ def test_a_job_stopped_for_its_loss_says_so(world: World, webhook: Webhook) -> N
     assert told == [("stopping", "webhook", "delivered"), ("ended", "webhook", "delivered")]
 
 
-def test_the_first_failure_is_told_while_others_go_on_with_its_exception_and_without_lines(
+def test_first_failure_is_reported_with_its_exception_while_other_ranks_run(
     world: World, webhook: Webhook
 ) -> None:
     script = f"import os, time\nif os.environ['PMI_RANK'] == '0': time.sleep(600)\n{RAISES}"
@@ -120,7 +118,7 @@ def test_the_first_failure_is_told_while_others_go_on_with_its_exception_and_wit
     assert "lines" not in failure
 
 
-def test_what_the_watching_program_could_not_tell_is_told_at_the_end_once(
+def test_undelivered_notifications_are_delivered_once_at_the_end(
     world: World, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused: list[str] = []
@@ -189,7 +187,7 @@ def test_when_the_supervisor_dies_recovery_sends_it(world: World, webhook: Webho
     assert "disappeared" in body["reason"]
 
 
-def test_when_the_sender_dies_the_next_one_delivers_what_is_left(world: World, tmp_path: Path) -> None:
+def test_next_sender_delivers_the_rest_if_a_sender_dies(world: World, tmp_path: Path) -> None:
     told, may_end = tmp_path / "told", tmp_path / "may-end"
     job = world.run(f"r --notify 'echo told >> {told}; until test -e {may_end}; do sleep 0.1; done'")
     until(told.exists)  # it was delivered, but not marked yet
@@ -200,7 +198,7 @@ def test_when_the_sender_dies_the_next_one_delivers_what_is_left(world: World, t
     assert told.read_text() == "told\n" * 2
 
 
-def test_a_traceback_of_a_job_that_goes_on_is_reported_once(world: World, webhook: Webhook) -> None:
+def test_traceback_of_a_running_job_is_reported_once(world: World, webhook: Webhook) -> None:
     script = """
 import time, traceback
 try:

@@ -38,7 +38,7 @@ def open_to_others(home: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_nothing_below_the_home_is_open_to_others_but_what_a_job_wrote(world: World) -> None:
+def test_only_files_that_jobs_wrote_are_accessible_to_others_below_the_home(world: World) -> None:
     world.backend.storage.upload("batchaishare", {"folder/file": b"x"})
     world.backend.storage.make("another")
     size = world.backend.storage.begin("another", "deep/file", 1)
@@ -99,7 +99,7 @@ def test_a_folder_of_other_things_is_not_closed_but_refused(tmp_path: Path, mode
         (0o755, ""),
     ],
 )
-def test_any_right_of_others_is_taken_from_what_has_an_entry_of_a_home_or_nothing(
+def test_empty_folder_or_existing_home_is_restricted_to_its_owner(
     tmp_path: Path, mode: int, entry: str
 ) -> None:
     for name in (entry, "thesis.tex") if entry else ():
@@ -116,7 +116,7 @@ def test_a_database_in_a_home_that_was_open_is_closed(tmp_path: Path) -> None:
         assert (mode_of(tmp_path), mode_of(tmp_path / "state.db")) == (0o700, 0o600)
 
 
-def test_a_closed_folder_of_other_things_may_be_the_home(tmp_path: Path) -> None:
+def test_private_folder_with_other_files_may_be_the_home(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     tmp_path.chmod(0o700)
     private_files.make_home(tmp_path)
@@ -134,7 +134,7 @@ def read_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("read_only")
-def test_a_read_only_home_is_used_as_it_is_and_gets_no_group(tmp_path: Path) -> None:
+def test_read_only_home_is_used_unchanged(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir(mode=0o755)
     (home / "thesis.tex").touch()
@@ -153,7 +153,7 @@ def test_a_read_only_home_is_used_as_it_is_and_gets_no_group(tmp_path: Path) -> 
         ("mkdir", "cannot be used: Permission denied", "HomeNotOwned"),
     ],
 )
-def test_a_home_that_cannot_be_closed_or_made_in_a_folder_of_others_says_why(
+def test_error_says_why_a_home_cannot_be_restricted_or_created(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, denied: str, what: str, code: str
 ) -> None:
     tmp_path.chmod(0o755)
@@ -163,7 +163,7 @@ def test_a_home_that_cannot_be_closed_or_made_in_a_folder_of_others_says_why(
 
 
 @pytest.mark.parametrize("is_closed", [False, True])
-def test_a_home_of_another_user_is_refused_also_when_it_can_be_neither_read_nor_written(
+def test_inaccessible_home_of_another_user_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, is_closed: bool
 ) -> None:
     uid = tmp_path.stat().st_uid
@@ -176,7 +176,7 @@ def test_a_home_of_another_user_is_refused_also_when_it_can_be_neither_read_nor_
     assert f"belongs to another user (uid {uid})" in error.message
 
 
-def test_a_file_is_made_closed_and_one_that_is_there_is_closed_and_kept(tmp_path: Path) -> None:
+def test_new_file_is_private_and_existing_file_is_made_private_and_kept(tmp_path: Path) -> None:
     file = tmp_path / "file"
     private_files.make_file(file)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600

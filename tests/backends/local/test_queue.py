@@ -56,7 +56,7 @@ def test_users_take_turns_by_their_nodes_however_many_jobs_one_has_queued_first(
     assert (assign(still), queue(still)) == (order, left)
 
 
-def test_nodes_on_other_clusters_count_too(still: Still) -> None:
+def test_nodes_on_other_clusters_count_for_fair_share(still: Still) -> None:
     still.cluster("other", scale=manual(1))
     still.change("UPDATE node SET state = 'idle'")
     still.job("elsewhere", owner="ann", cluster="other")
@@ -89,7 +89,7 @@ def waiting(still: Still) -> dict[str, str]:
     return {name: text for name, text in named.items() if text}
 
 
-def test_a_job_that_has_its_nodes_waits_for_no_other_job(still: Still) -> None:
+def test_job_with_nodes_has_no_jobs_ahead(still: Still) -> None:
     ready(still, 2)
     jobs = [still.job(name) for name in ("a", "b", "c")]
     assert assign(still) == ["a", "b"]
@@ -108,7 +108,7 @@ def test_up_to_three_jobs_ahead_are_named_and_more_are_counted(still: Still) -> 
     assert fifth == "now is using its nodes; 4 jobs are ahead in the queue"
 
 
-def test_a_list_says_of_the_first_twenty_queued_jobs_what_they_wait_for(still: Still) -> None:
+def test_list_shows_wait_reasons_of_the_first_twenty_queued_jobs(still: Still) -> None:
     ready(still, 1)
     still.job("now")
     assert assign(still) == ["now"]
@@ -144,7 +144,7 @@ def test_a_queue_has_a_limit_for_each_user(still: Still) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_jobs_start_in_the_order_that_users_are_told(still: Still, seed: int) -> None:
+def test_jobs_start_in_the_displayed_order(still: Still, seed: int) -> None:
     choose = random.Random(seed)
     ready(still, 60)
     still.change("UPDATE node SET state = 'preparing' WHERE ordinal >= 9")

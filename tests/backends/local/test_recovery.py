@@ -101,7 +101,7 @@ def test_a_job_that_is_watched_over_is_left_alone(still: Still, column: str) -> 
     assert still.state(job)["state"] == "running"
 
 
-def test_nodes_given_by_who_died_are_given_again(still: Still) -> None:
+def test_nodes_assigned_by_a_dead_process_are_reassigned(still: Still) -> None:
     job = lost(still, supervisor="", spawner=dead(), state="queued")
     assert reconciler.recover_jobs(still.store, still.layout)
     assert (still.state(job)["state"], still.assigned()) == ("queued", [])
@@ -136,7 +136,7 @@ def test_a_job_that_was_to_stop_has_stopped_and_another_is_lost(
         (b"", "exited without a message before the job started"),
     ],
 )
-def test_what_kept_a_supervisor_from_starting_its_job_is_said(still: Still, words: bytes, said: str) -> None:
+def test_error_says_why_a_supervisor_could_not_start_its_job(still: Still, words: bytes, said: str) -> None:
     job = lost(still, state="queued")
     say(still, job, words)
     reconciler.recover_jobs(still.store, still.layout)
@@ -175,7 +175,7 @@ def test_secrets_that_died_with_a_silent_supervisor_are_lost(still: Still, words
     assert codes(still, job) == [code]
 
 
-def test_secrets_of_a_job_whose_submitter_died_before_it_had_a_supervisor_are_lost(still: Still) -> None:
+def test_secrets_are_lost_if_the_submitter_dies_before_the_supervisor_starts(still: Still) -> None:
     still.cluster()
     job = still.job()
     still.change("UPDATE job SET needs_secrets = 1, spawner = ?", dead())

@@ -54,7 +54,7 @@ def created_job(still: Still, name: str = "j", **fields: object) -> ResourceId:
     return id
 
 
-def test_a_run_whose_transaction_is_not_over_starts_later(still: Still, started: Started) -> None:
+def test_run_starts_only_after_its_transaction(still: Still, started: Started) -> None:
     still.cluster()
     still.prepare()
     with contextlib.suppress(KeyError), still.store.write():
@@ -103,7 +103,7 @@ def test_an_engine_without_a_daemon_pulls_no_private_images(still: Still, tmp_pa
     )
 
 
-def test_an_engine_that_is_not_here_is_refused_by_the_name_of_its_setting(still: Still) -> None:
+def test_missing_container_engine_is_refused_by_the_name_of_its_setting(still: Still) -> None:
     settings = LocalSettings(home=still.home, container_command="/no/podman --runtime runc")
     engine = LocalRunner(still.store, still.layout, settings)
     with pytest.raises(CapabilityError, match=r"local\.container_command names /no/podman"):
@@ -129,7 +129,7 @@ def created_cluster(still: Still) -> ResourceId:
     return id
 
 
-def test_only_who_creates_a_cluster_with_secrets_sets_up_its_nodes(still: Still, started: Started) -> None:
+def test_only_the_creator_of_a_cluster_with_secrets_sets_up_its_nodes(still: Still, started: Started) -> None:
     with ThreadPoolExecutor(1) as other:
         cluster = other.submit(created_cluster, still).result()
         still.backend.runner.reconcile()
@@ -139,7 +139,9 @@ def test_only_who_creates_a_cluster_with_secrets_sets_up_its_nodes(still: Still,
     assert started == [("node_preparer", {"TOKEN": "hush"})]
 
 
-def test_nodes_whose_secrets_are_lost_say_so(still: Still, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_are_unusable_if_the_secrets_of_their_setup_are_lost(
+    still: Still, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupt(*_: object) -> bool:
         raise KeyboardInterrupt
 

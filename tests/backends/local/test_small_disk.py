@@ -146,7 +146,7 @@ def test_a_read_only_home_is_listed_and_read_and_refuses_changes(tmp_path: Path)
     assert told == [names, ["hello\n", lost], "StoreReadOnly", "StoreReadOnly", names]
 
 
-def test_a_job_that_ends_by_itself_on_a_full_disk_has_ended_as_it_did(tmp_path: Path) -> None:
+def test_job_that_ends_on_a_full_disk_keeps_its_exit_code(tmp_path: Path) -> None:
     told = scene(codes_on_a_full_disk, tmp_path)
     assert told == [[["succeeded", 0], ["failed", 7]], [[0], [7]]]
 
@@ -216,7 +216,7 @@ def test_jobs_end_on_a_full_disk_whose_reserve_is_used_up(tmp_path: Path) -> Non
     assert scene(used_up_under_an_open_store, tmp_path) == [ENDED, "room again\n", RESERVE_BYTES]
 
 
-def test_a_command_of_its_own_ends_jobs_on_a_full_disk_after_a_supervisor_used_the_reserve(
+def test_new_process_can_end_jobs_on_a_full_disk_after_a_supervisor_used_the_reserve(
     tmp_path: Path,
 ) -> None:
     told = scene(used_by_a_supervisor_that_is_gone, tmp_path)

@@ -29,7 +29,7 @@ print(*sys.modules, *(f"re.compile in {{name}}".replace(" ", "-") for name in co
 
 
 @pytest.mark.slow
-def test_a_supervisor_starts_without_what_takes_long_and_few_jobs_need() -> None:
+def test_supervisor_starts_without_slow_imports_that_few_jobs_need() -> None:
     argv = [sys.executable, "-I", "-S", "-c", LOADS.format(root=PACKAGE_ROOT)]
     loaded = set(subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split())
     assert not SLOW & loaded

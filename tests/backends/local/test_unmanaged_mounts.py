@@ -95,13 +95,13 @@ def a_cluster_of_somebody_without_rights(folder: Path) -> None:
     world.close()
 
 
-def test_a_command_that_mounts_nothing_is_told(world: World) -> None:
+def test_node_is_unusable_if_its_mount_command_mounts_nothing(world: World) -> None:
     cluster = world.make_cluster(nodeSetup={"mountVolumes": volumes("echo no mount at")})
     until(lambda: world.backend.show(cluster.id).node_states.unusable_node_count == 1)
     assert "nothing is mounted at" in world.backend.show(cluster.id).errors[0].message
 
 
-def test_a_mount_command_may_print_what_is_no_text(world: World) -> None:
+def test_mount_command_may_print_invalid_text(world: World) -> None:
     command = r"printf 'no caf\351' >&2; exit 32 #"
     cluster = world.make_cluster(nodeSetup={"mountVolumes": volumes(command)})
     until(lambda: world.backend.show(cluster.id).node_states.unusable_node_count == 1)
@@ -109,7 +109,7 @@ def test_a_mount_command_may_print_what_is_no_text(world: World) -> None:
     assert "data could not be mounted: no caf\ufffd (exit code 32)" in told
 
 
-def test_a_cluster_whose_mount_command_hangs_can_be_deleted(world: World) -> None:
+def test_cluster_with_a_hanging_mount_command_can_be_deleted(world: World) -> None:
     default = set(world.backend.layout.clusters.iterdir())
     cluster = world.make_cluster(nodeSetup={"mountVolumes": volumes("sleep 1000 #")})
     (folder,) = set(world.backend.layout.clusters.iterdir()) - default
@@ -202,7 +202,7 @@ def an_elevated_setup_task_of_somebody(folder: Path) -> None:
 # -- deleting ------------------------------------------------------------------
 
 
-def test_deleting_a_folder_never_goes_into_what_is_mounted_there(tmp_path: Path) -> None:
+def test_deletion_of_a_folder_does_not_enter_mounts(tmp_path: Path) -> None:
     assert scene(a_folder_with_mounts_in_it, tmp_path) == [
         ["theirs"],
         ["inner"],

@@ -44,7 +44,7 @@ NO_SERVER = {"fileServer": {"id": str(WORKSPACE.child(Kind.FILE_SERVER, "f"))}, 
     ("cluster", "mounts", "missing"),
     [("c", [NO_SERVER], "file server f"), ("other", [NO_SERVER], "file server f"), ("x", [], "cluster x")],
 )
-def test_what_a_job_needs_is_not_made_if_its_creation_would_be_refused(
+def test_resources_of_a_job_are_not_created_if_the_job_would_be_refused(
     fixed: World, cluster: str, mounts: list[object], missing: str
 ) -> None:
     id, experiment = WORKSPACE.child(Kind.CLUSTER, cluster), WORKSPACE.child(Kind.EXPERIMENT, "new")
@@ -76,7 +76,7 @@ def test_a_cluster_that_exists_is_found_without_its_nodes(fixed: World) -> None:
 
 
 @pytest.mark.parametrize(("is_made", "missing"), [(False, "cluster c"), (True, "file server f")])
-def test_what_a_job_lacks_is_named_where_its_workspace_is_not_made_yet(
+def test_missing_resource_of_a_job_is_named_if_its_workspace_does_not_exist_yet(
     fixed: World, is_made: bool, missing: str
 ) -> None:
     workspace = replace(WORKSPACE, workspace="new", name="new")
@@ -97,7 +97,7 @@ def test_a_job_whose_cluster_is_another_kind_of_resource_is_refused(fixed: World
         fixed.job(cluster={"id": str(EXPERIMENT)})
 
 
-def test_of_two_who_create_the_same_job_at_once_one_submits_it(
+def test_job_created_twice_concurrently_is_submitted_once(
     fixed: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process creates the job just before this one records it."""
@@ -119,7 +119,7 @@ def test_of_two_who_create_the_same_job_at_once_one_submits_it(
     assert [job.guid for job, _ in fixed.backend.context.open_jobs(fixed.guid(CLUSTER))] == [guid]
 
 
-def test_a_cluster_that_is_resized_while_a_job_is_submitted_is_told_of_it(
+def test_cluster_resized_during_a_submission_learns_of_the_new_job(
     fixed: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planned_run = AdmittedJob.planned_run
@@ -133,7 +133,7 @@ def test_a_cluster_that_is_resized_while_a_job_is_submitted_is_told_of_it(
     assert fixed.in_slurm().is_held  # as its cluster is too small now
 
 
-def test_of_two_who_create_the_same_cluster_at_once_one_keeps_its_folder(
+def test_cluster_created_twice_concurrently_has_one_folder(
     fixed: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process creates the cluster while this one makes its folder."""

@@ -15,7 +15,7 @@ def test_another_secret_makes_no_other_description():
     assert fingerprint(JobSpec.from_wire(other)) == fingerprint(JobSpec.from_wire(job_body()))
 
 
-def test_the_logs_of_a_setup_task_lie_where_the_service_put_them_which_makes_no_other_description():
+def test_path_suffix_of_setup_logs_is_the_services_and_not_in_the_fingerprint():
     asked = ClusterSpec.from_wire(cluster_body())
     made = with_setup_suffix(asked, CLUSTER, "guid")
     assert made.node_setup.setup_task.std_out_err_path_suffix == "s/g/workspaces/w/clusters/c/guid"

@@ -77,7 +77,7 @@ class StubBackend:
         return None
 
 
-def test_the_native_options_of_an_engine_arrive_and_nothing_else_does() -> None:
+def test_only_native_options_of_the_engine_are_accepted() -> None:
     told = json.loads(json.dumps(extension_wire.info_to_wire(StubBackend(), Pace(0.5, 10.0))))
     for said, options in ((["slurm", "rlimit"], ("slurm", "rlimit")), ("slurm", ()), (None, ())):
         capabilities = {**told["capabilities"], "backend_options": said}

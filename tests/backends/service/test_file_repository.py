@@ -16,7 +16,7 @@ from batchai_magics.models.resource_ids import Kind, ResourceId
 from tests.backends.service.records.homes import EXPERIMENT, JOB, WORKSPACE, FileHome, filled, record
 
 
-def test_a_lock_whose_owner_has_died_goes(tmp_path: Path) -> None:
+def test_expired_lock_is_removed(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     assert try_lock(lock)
     assert not try_lock(lock)
@@ -35,9 +35,7 @@ def test_no_name_leads_out_of_the_folder(tmp_path: Path) -> None:
     assert made.find(odd) is None
 
 
-def test_what_is_left_of_a_deletion_can_be_deleted_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_deletion_can_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     records = filled(FileHome(tmp_path))
     records.insert(record(JOB))
     unlink, gone = Path.unlink, []
@@ -58,9 +56,7 @@ def test_what_is_left_of_a_deletion_can_be_deleted_again(
 
 
 @pytest.mark.parametrize("text", ["", "[" * 100_000, '{"id": 1, "odd": 2}'], ids=["empty", "deep", "odd"])
-def test_a_damaged_record_is_left_out_of_lists_and_named_where_it_is_asked_for(
-    tmp_path: Path, text: str
-) -> None:
+def test_damaged_record_is_skipped_in_lists_and_named_when_read(tmp_path: Path, text: str) -> None:
     records = filled(FileHome(tmp_path))
     other = JOB.parent.child(Kind.JOB, "damaged")
     records.insert(record(JOB))

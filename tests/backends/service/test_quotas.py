@@ -35,7 +35,7 @@ def test_clusters_and_cores_are_counted_by_family_and_priority():
     assert counted["Standard ND Family Cluster Dedicated vCPUs"] == 0
 
 
-def test_the_list_is_that_of_the_service():
+def test_list_of_quotas_matches_the_service():
     listed = quota_usages([], 100)
     assert len(listed) == 1 + 2 * (1 + len(FAMILIES)) == 17
     assert (listed[0].name, listed[0].limit) == ("Clusters", MAX_CLUSTERS)
@@ -71,5 +71,5 @@ def test_as_many_cores_as_the_quota_are_given_and_not_one_more():
         ("Standard_NV6", "NV"),
     ],
 )
-def test_a_family_is_the_letters_and_the_version(vm_size, name):
+def test_family_of_a_vm_size_is_its_letters_and_version(vm_size, name):
     assert family(vm_size) == name

@@ -55,7 +55,7 @@ def test_a_cell_runs_with_its_files_and_variables(place: Place, tmp_path: Path) 
     assert (again.is_new, again.job.name) == (False, "r")
 
 
-def test_a_server_in_front_of_it_takes_the_files(place: Place, tmp_path: Path) -> None:
+def test_job_files_reach_the_backend_through_a_server(place: Place, tmp_path: Path) -> None:
     with serving_backend(place.backend, tmp_path / "home") as url:
         client = connected(url)
         assert client.storage is None

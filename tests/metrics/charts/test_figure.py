@@ -38,7 +38,7 @@ def test_a_pdf_embeds_its_fonts_as_truetype(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["figure", "figure.doc", "missing/figure.svg"])
-def test_a_place_that_cannot_be_is_refused(study, name, tmp_path):
+def test_saving_to_an_invalid_path_is_refused(study, name, tmp_path):
     with pytest.raises(UsageError, match=name):
         study.save(tmp_path / name)
     assert not list(tmp_path.iterdir())
@@ -94,7 +94,7 @@ def test_a_number_of_ones_own_is_drawn_likewise():
 @pytest.mark.parametrize(
     "axes", [lambda: plot(records()), lambda: compare([read_metrics(RANKS.encode())] * 2).plot()]
 )
-def test_a_figure_can_be_read_on_white_and_on_black(axes):
+def test_figure_is_readable_on_light_and_dark_pages(axes):
     ax = axes()
     picture = imread(BytesIO(figure_png(ax)))
     assert picture[0, 0, 3] == 0  # no ground of its own

@@ -37,7 +37,7 @@ def test_the_first_panel_names_the_ranks_and_each_one_the_line_over_all_of_them(
     assert list(rates.lines[-1].get_ydata()) == [201, 201, 201]
 
 
-def test_a_band_stands_for_many_ranks():
+def test_many_ranks_are_drawn_as_a_band():
     text = "".join(f"[1,{rank}]<stdout>:step 1 loss {rank + 1}\n" for rank in range(16))
     assert len(plot(records(text)).lines) == 17
     (line,), ax = (found := plot(records(f"{text}[1,16]<stdout>:step 1 loss 17\n"))).lines, found
@@ -55,7 +55,7 @@ def test_band_beside_a_total_scales_to_all_ranks():
     assert ax.lines[-1].get_ydata().tolist() == [1990]
 
 
-def test_a_frame_draws_what_its_records_draw():
+def test_frame_and_its_records_give_the_same_plot():
     found = records(run(ranks=2) + f"[1,7]<stdout>:{step(30)}\n")
     lines = [line.get_xydata().tolist() for line in plot(found).lines]
     assert [line.get_xydata().tolist() for line in plot(frame(found)).lines] == lines
@@ -83,7 +83,7 @@ def labels(ax):
     return [axes.get_ylabel() for axes in ax.figure.axes]
 
 
-def test_only_what_a_log_has_gets_a_panel():
+def test_quantities_that_the_log_lacks_get_no_panel():
     losses = "".join(f"Step #{step}\tLoss: 1.500000\n" for step in (10, 20))
     rates = "".join(f"Iter #{step}: 10.0 img/sec per GPU\n" for step in (0, 1))
     assert labels(plot(records(losses))) == ["loss"]
@@ -94,7 +94,7 @@ def test_only_what_a_log_has_gets_a_panel():
     assert ax.lines[0].get_xydata().tolist() == [[10, 0.1], [20, 0.2], [30, 0.3]]
 
 
-def test_what_a_pattern_of_the_user_finds_is_always_drawn():
+def test_metrics_of_user_patterns_are_always_drawn():
     text = run() + "".join(f"[1,{rank}]<stdout>:epoch error {error}\n" for rank in (0, 1) for error in (3, 2))
     ax = read_metrics(text.encode(), patterns={"error": r"epoch error (\d+)"}).plot()
     assert labels(ax) == ["loss", "images/sec", "error"]

@@ -24,7 +24,7 @@ def test_a_row_is_a_run_and_its_index_the_name():
     assert table["loss_trend"].tolist() == ["falling", "falling"]
 
 
-def test_a_rate_that_rank_0_alone_prints_is_shared_by_all_processes_of_its_job():
+def test_rate_printed_by_rank_0_alone_counts_for_all_processes_of_the_job():
     lines = "".join(f"step {n} loss 1 images/sec 100\n" for n in range(1, 9))
     job = Handle("job", read_metrics(lines.encode()))
     job.process_count = lambda: 4
@@ -38,13 +38,13 @@ def test_jobs_logs_and_paths_are_compared_together(tmp_path):
     assert [each.name for each in runs] == ["job", "log 2", "a", "a (2)"]
 
 
-def test_logs_of_one_name_are_told_apart_by_their_folders(tmp_path):
+def test_logs_of_the_same_name_are_distinguished_by_their_folders(tmp_path):
     paths = [write(tmp_path, f"{name}/stdouterr/stdout.txt") for name in ("one", "two")]
     assert [each.name for each in compare(paths).runs] == ["one/stdouterr/stdout", "two/stdouterr/stdout"]
 
 
 @pytest.mark.parametrize("wrong", [[], "a.log", {}, [3], log(1, 1)])
-def test_what_is_no_list_of_runs_is_refused(wrong):
+def test_comparison_of_anything_but_a_list_of_runs_is_refused(wrong):
     with pytest.raises(UsageError):
         compare(wrong)
 
@@ -101,7 +101,7 @@ def test_every_metric_of_the_runs_is_compared_and_the_best_value_marked_where_th
     assert rising.best_run(next(each for each in rising.traits if each.name == "val_loss")) == 1
 
 
-def test_runs_are_rows_and_what_they_have_in_common_stands_above():
+def test_table_has_a_row_per_run_and_a_caption_with_common_values():
     long = "a-run-with-a-very-long-name-that-nobody-<wants>-to-type"
     found = compare({"one": log(1, 100), long: log(1, 90)})
     caption, head, *rows = repr(found).splitlines()
@@ -177,7 +177,7 @@ def test_training_and_validation_of_all_runs_are_one_panel():
     assert [ax.get_ylabel() for ax in others] == ["val_acc", "lr"]
 
 
-def test_over_seconds_and_images_runs_of_other_sizes_can_be_compared():
+def test_runs_of_different_batch_sizes_are_comparable_over_seconds_and_images():
     compared = compare([log(1, 100), log(4, 80)])
     ends = {"step": [40, 40], "images": [40 * 32, 40 * 128], "seconds": [40 * 32 / 100, 40 * 32 / 80]}
     for over, last in ends.items():
@@ -195,7 +195,7 @@ def test_a_run_without_a_batch_size_can_only_be_drawn_over_steps():
         compared.plot(over="images")
 
 
-def test_runs_with_nothing_to_draw_are_in_no_legend_and_alone_say_so():
+def test_run_without_numbers_is_not_in_the_legend_and_shows_a_message_if_alone():
     ax = compare([read_metrics(b"")]).plot()
     assert [words.get_text() for words in ax.texts] == [NOTHING]
     beside = compare({"silent": read_metrics(b""), "one": log(1, 10)})
@@ -203,14 +203,14 @@ def test_runs_with_nothing_to_draw_are_in_no_legend_and_alone_say_so():
     assert [text.get_text() for text in beside.plot().figure.legends[0].get_texts()] == ["one"]
 
 
-def test_a_job_that_runs_on_is_told_apart_from_one_that_has_ended():
+def test_running_job_is_distinguished_from_ended_one():
     ended, running = Handle("a", log(1, 50)), Handle("b", log(2, 50), is_done=False)
     assert [run.is_running for run in compare([ended, running]).runs] == [False, True]
     assert compare([ended, running]).is_running
     assert not compare([ended, log(1, 1)]).is_running
 
 
-def test_the_legend_stands_above_all_lines_names_so_many_runs_and_counts_the_others():
+def test_legend_above_the_lines_names_24_runs_and_counts_the_others():
     ax = compare({f"run-{number}": keras(number) for number in range(1, 31)}).plot()
     (legend,) = ax.figure.legends
     names = [text.get_text() for text in legend.get_texts()]

@@ -12,7 +12,7 @@ from batchai_magics.metrics.runs.fits import FitHeadings, Segments
 FIT_NAMES = ["", "Fold 1", "Fold 2"]
 
 
-def test_a_rank_has_the_fit_of_its_own_heading_or_else_of_the_latest_one():
+def test_fit_of_a_rank_is_that_of_its_own_heading_or_else_the_latest():
     records = [
         Fact(FIT, "Fold 1", rank=0),
         *(Measurement("loss", 0.5, rank=rank, offset=1) for rank in (0, 1)),
@@ -37,7 +37,7 @@ def segments_of(*parts, max_count=20):
     return found
 
 
-def test_a_segment_begins_where_the_position_goes_back_or_repeats_below_another_heading():
+def test_segment_begins_if_the_position_decreases_or_repeats_below_another_heading():
     values = [(1, 1), (2, 1), (2, 1), (1, 1), (1, 2), (2, 0)]
     assert segments_of(values) == [
         [1, "Fold 1"],

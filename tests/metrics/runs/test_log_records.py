@@ -53,7 +53,7 @@ def test_records_of_ranks_do_not_depend_on_their_order(log, wrote, times, cut):
     assert read(records_in, pieces) == read(part_by_part, pieces)
 
 
-def test_each_part_of_a_chunk_goes_to_the_rank_that_wrote_it():
+def test_each_part_of_a_chunk_is_assigned_to_the_rank_that_wrote_it():
     lines = [f"{step}\timages/sec: 10.0 +/- 0.1 (jitter = 0.2)\t2.500\n".encode() for step in (1, 2, 3, 4)]
     size = len(lines[0])
     spans = (Span(100, 100 + size, 3), Span(100 + 2 * size, 100 + 3 * size, 0))

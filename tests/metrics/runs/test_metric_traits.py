@@ -49,7 +49,7 @@ def test_scores_rewards_and_rates_rise(name):
 @pytest.mark.parametrize(
     "name", ["lr", "learning_rate", "grad_norm", "loss_scale", "memory", "ep_len_mean", "crew", "screw"]
 )
-def test_what_is_neither_good_nor_bad_has_no_direction(name):
+def test_metric_that_is_no_measure_of_quality_has_no_direction(name):
     assert (traits_of(name).direction, traits_of(name).kind) == (Direction.UNKNOWN, MetricKind.OTHER)
 
 
@@ -86,7 +86,7 @@ HEADLINES = {
 }
 
 
-def test_the_headline_is_what_a_run_is_trained_for_never_a_timer():
+def test_headline_is_the_training_goal_and_never_a_timer():
     assert {names: headline(*names) for names in HEADLINES} == HEADLINES
 
 

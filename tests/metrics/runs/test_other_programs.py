@@ -79,7 +79,7 @@ def test_a_parameter_that_is_no_count_is_no_batch_size():
     assert summary(DLLOGGER.replace(": 64", ": auto")).batch_size_per_device is None
 
 
-def test_the_samples_per_second_of_cntk_are_those_of_all_its_processes():
+def test_samples_per_second_of_cntk_cover_all_processes():
     line = "[1,{}]<stdout>:Finished Epoch[{} of 9]: [Training] loss = 0.4 * 600 {:.3f}s ({:.1f} samples/s);\n"
     seconds = [2.0, 2.0, 2.5, 2.0]
     log = "".join(

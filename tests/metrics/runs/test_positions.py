@@ -56,7 +56,7 @@ def test_values_without_steps_are_numbered(records, expected, is_whole):
     ],
     ids=["epochs place all", "nothing places any", "epochs place some", "there are steps", "no values"],
 )
-def test_the_axis_is_one_that_places_all_values(records, axis):
+def test_axis_is_one_on_which_all_values_have_a_position(records, axis):
     positions = Positions()
     positions.of(MeasurementTable.of(records))
     assert positions.axis == axis

@@ -76,7 +76,7 @@ def test_the_table_has_a_row_for_each_rank_gpu_and_machine():
     assert str(table["time"].dt.tz) == "UTC"
 
 
-def test_a_table_of_nothing_has_its_columns():
+def test_empty_table_has_all_columns():
     table = frame(TelemetryRecord({}))
     assert table.empty
     assert {"time", "node", "rank", "gpu", "cpu_percent", "sent_bytes_per_s"} <= set(table.columns)
@@ -138,7 +138,7 @@ class TestIdle:
         assert not self.of({}, {"core_wait_s": 0.5})
         assert not self.of({}, {}, gpu=90)
 
-    def test_what_is_not_known_is_not_idle(self):
+    def test_run_with_unknown_usage_is_not_idle(self):
         assert not self.of({})  # no samples of the other node
         assert not self.of({}, {"processes": 0})  # they are another user's
         assert not self.of({}, {}, notes=("what processes in containers use is not known",))
@@ -172,7 +172,7 @@ def test_a_curve_has_few_points_however_long_it_is():
     assert abs(curve.points[0] - curve._width / 2) <= 1
 
 
-def test_each_rank_gpu_and_machine_has_its_curves():
+def test_each_rank_gpu_and_machine_has_curves():
     data = curves_of(1.0, 2.0, 3.0, gpus=(GpuUse(3, 97, 5),))
     assert [row["rank"] for row in data["ranks"]] == [0, 1]
     assert data["ranks"][1]["curves"]["cpu_percent"] == {"points": [200, 200], "last": 200}
@@ -181,7 +181,7 @@ def test_each_rank_gpu_and_machine_has_its_curves():
     assert data["machines"][0]["machine"] == "m"
 
 
-def test_a_gpu_that_does_nothing_is_told_and_one_whose_use_is_not_known_is_not():
+def test_idle_gpu_has_a_usage_curve_and_gpu_of_unknown_use_has_none():
     idle, unknown = curves_of(1.0, 2.0, gpus=(GpuUse(0, 0, 5), GpuUse(1, None, 5)))["gpus"]
     assert idle["curves"]["gpu_percent"]["last"] == 0
     assert list(unknown["curves"]) == ["gpu_memory_bytes"]

@@ -80,7 +80,7 @@ def test_the_best_value_is_finite():
     assert (summary.best, str(summary.last)) == (2.0, "nan")
 
 
-def test_the_users_direction_decides_what_is_best():
+def test_best_value_follows_the_direction_set_by_the_user():
     text = lines(*({"step": s, "energy": v} for s, v in ((1, 3.0), (2, 1.0))))
     assert metrics_of(text)["energy"].summary.best is None
     assert metrics_of(text, MetricPreferences(falling=("energy",)))["energy"].summary.best == 1.0
@@ -105,7 +105,7 @@ def test_numbers_of_one_process_are_not_averaged():
     assert loss.summary.count == 4
 
 
-def test_the_best_of_several_fits_may_be_of_an_earlier_one():
+def test_best_value_may_come_from_an_earlier_fit():
     best = fits([0.9, 0.2, 0.4], [0.8, 0.3])
     assert (best.summary.best, best.summary.best_step, best.summary.last) == (0.2, 2, 0.3)
 
@@ -136,6 +136,6 @@ def test_ranks_have_headings_of_their_own_and_fits_are_averaged_fit_by_fit():
     assert segments_of(metrics_of(text)["loss"]) == [{1: 10.5}, {1: 20.5}]
 
 
-def test_a_value_printed_again_at_its_position_replaces_the_first():
+def test_value_printed_again_at_the_same_position_replaces_the_first():
     rows = [{"step": step, "loss": value} for step, value in ((100, 0.9), (110, 0.8), (110, 0.6))]
     assert segments_of(metrics_of(lines(*rows))["loss"]) == [{100: 0.9, 110: 0.6}]

@@ -50,7 +50,7 @@ class TestFrame:
         assert len(empty) == 0
         assert [*empty.dtypes.astype(str).items()] == [(name, "Int64") for name in ("step", "rank", "epoch")]
 
-    def test_lines_without_a_step_are_rows_of_a_frame_too(self):
+    def test_frame_has_rows_for_lines_without_a_step(self):
         table = frame(records(f"{step(1)}\nAccuracy @ 1 = 0.5000 Accuracy @ 5 = 0.7500 [640 examples]\n"))
         assert table["step"].isna().tolist() == [False, True]
         assert table["eval_top_5"].iloc[1] == 0.75
@@ -69,7 +69,7 @@ class TestSummary:
         rows = dict(row.split(maxsplit=1) for row in str(summary(lines)).splitlines())
         assert rows["loss"] == text
 
-    def test_steps_of_a_progress_bar_are_those_it_shows_not_its_lines(self):
+    def test_steps_of_a_progress_bar_are_the_displayed_ones_not_its_line_count(self):
         places = [(n, n + part) for n in range(0, 20, 2) for part in (0.25, 0.5)]
         bar = "".join(f"Epoch 0: {n}/20 [00:01<00:02, 9.1it/s, loss={loss}]\r" for n, loss in places)
         assert summary(f"{bar}\n{bar.replace('Epoch 0', 'Epoch 1')}\n").steps == 39
@@ -87,7 +87,7 @@ class TestSummary:
         assert (told.steps, rows["epochs"]) == (count, str(count))
         assert "steps" not in rows
 
-    def test_the_header_is_told(self):
+    def test_summary_has_the_parameters_of_the_header(self):
         result = summary(run(ranks=4))
         assert (result.model, result.dataset, result.variable_update) == (
             "resnet50",
@@ -106,7 +106,7 @@ class TestSummary:
         lines = [f"[1,{rank}]<stdout>:{line}\n" for rank, part in enumerate(buffered) for line in part]
         assert set(summary("".join(lines)).rates) == {0, 1}
 
-    def test_unknown_ranks_are_told_apart_by_repeated_steps(self):
+    def test_unknown_ranks_are_distinguished_by_repeated_steps(self):
         result = summary(run(ranks=4))
         assert (result.ranks, dict(result.rates)) == (4, {0: 100, 1: 101, 2: 102, 3: 103})
 
@@ -115,7 +115,7 @@ class TestSummary:
         result = summary(run(header=header, rate=100) + run(header=header, rate=110))
         assert (result.ranks, result.images_per_sec, result.total_images_per_sec) == (2, 210, 110)
 
-    def test_the_last_of_several_runs_is_told(self):
+    def test_last_of_several_runs_is_summarized(self):
         first, second = run(ranks=4, rate=50), run(ranks=4, rate=100).replace("resnet50", "vgg16")
         result = summary(first + second)
         assert (result.model, result.ranks, result.total_images_per_sec) == ("vgg16", 4, 400)
@@ -137,7 +137,7 @@ class TestMeaning:
         steady = summary("".join(lines)).steady
         assert (steady.images_per_sec, steady.uncertainty) == pytest.approx((150, 50))
 
-    def test_one_visible_rank_stands_for_all(self):
+    def test_speed_of_the_only_visible_rank_is_scaled_to_all(self):
         assert str(summary(tagged({0: 100})).steady) == "400.0 ± 7.2 (jitter 32.0)"
 
     def test_the_warm_up_is_left_out_of_the_steady_speed_and_of_the_ranks(self):
@@ -155,7 +155,7 @@ class TestMeaning:
         result = summary(tagged({0: 100}, header=header))
         assert (result.ranks, result.per_process, result.per_device) == (1, 100, 25)
 
-    def test_nodes_have_rates_where_it_is_known_who_runs_where(self):
+    def test_rates_per_node_need_the_nodes_of_ranks(self):
         found = records(tagged({0: 100, 1: 90, 2: 95, 3: 80}))
         nodes = {0: "node-0", 1: "node-0", 2: "node-1", 3: "node-1"}
         assert summarize(found, nodes=nodes).per_node == {"node-0": 190, "node-1": 175}
@@ -187,7 +187,7 @@ class TestMeaning:
         running = summarize(found, processes=4, is_running=True)
         assert (running.ranks, running.steady, running.per_process) == (4, result.steady, None)
 
-    def test_a_log_that_tells_no_number_of_processes_is_not_said_to_be_of_one(self):
+    def test_summary_omits_processes_if_the_log_has_no_number_of_them(self):
         text = str(summary(tagged({0: 100}, header="")))
         assert "steady images/sec" in text
         assert "process" not in text
@@ -252,7 +252,7 @@ def test_the_summary_has_the_figures_of_every_metric_headline_first():
     assert "val_loss" in found._repr_html_()
 
 
-def test_a_summary_goes_into_json_and_html():
+def test_summary_is_convertible_to_json_and_html():
     log = (
         tagged({0: 100, 1: 60}) + f"{step(30, loss='nan', accuracies=chr(9) + '0.125' + chr(9) + '0.500')}\n"
     )
@@ -318,10 +318,10 @@ noise = random.Random(1)
     ],
     ids=["noisy", "many", "level", "climb", "still", "nowhere", "chance", "no chance", "too few"],
 )
-def test_the_trend_of_losses_is_told_where_chance_does_not_explain_it(losses, direction):
+def test_loss_trend_is_reported_only_if_it_is_significant(losses, direction):
     assert trend(losses) == direction
 
 
-def test_a_steps_loss_is_the_mean_of_its_ranks():
+def test_loss_at_a_step_is_the_mean_over_ranks():
     lines = [*step_numbers(10, 0, loss=1.0), *step_numbers(10, 1, loss=2.0)]
     assert summarize(lines).last_loss == 1.5

@@ -101,7 +101,7 @@ def running(name, metrics):
     return Handle(name, metrics, is_done=False)
 
 
-def test_while_a_job_runs_the_study_is_what_is_known_so_far():
+def test_study_of_a_running_job_has_the_points_so_far():
     found = scaling([running("one", log(1, 100)), running("two", read_metrics(b""))])
     assert (found.is_running, found.silent) == (True, ("two",))
     assert found.frame()["processes"].tolist() == [1]
@@ -138,7 +138,7 @@ def test_the_efficiencies_of_several_models_do_not_cover_each_other():
     assert all(upper.y0 >= lower.y1 - 2 for lower, upper in pairwise(boxes))
 
 
-def test_what_curves_do_not_share_is_in_their_names():
+def test_names_of_curves_have_what_distinguishes_them():
     found = scaling(
         [log(count, 100, batch=batch, model=model) for count in (1, 2) for batch, model in BATCHES]
     )

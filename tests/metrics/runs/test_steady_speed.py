@@ -48,7 +48,7 @@ def test_blocks_undo_the_cumulative_mean():
     assert rates_of(intervals(told)) == rates_of(intervals(told[::-1])) == [1000, 500, 250]
 
 
-def test_lines_whose_rounding_blurs_the_speed_are_merged():
+def test_lines_are_merged_if_rounding_distorts_their_speed():
     slow = printed_steps([1] * 40, batch=0.5)  # 5 images/sec: a printed tenth is 1 % of all steps so far
     found = intervals(slow)
     assert len(found) < len(slow) / 2
@@ -151,7 +151,7 @@ def test_a_rank_that_is_much_slower_is_found_in_the_noise(kind, ranks):
     assert found.count((0,)) >= 18
 
 
-def test_a_rank_that_becomes_slow_half_way_is_found():
+def test_rank_that_becomes_slow_half_way_is_a_straggler():
     assert named(steady, 1, slow=lambda step: 1.6 if step > 100 else 1) == (0,)
 
 
@@ -164,7 +164,7 @@ def test_a_few_stretches_that_went_wrong_make_no_straggler():
     assert named(steady, 1, slow=lambda step: 8 if 90 < step < 110 else 1) == ()
 
 
-def test_a_few_stretches_in_which_it_was_far_faster_hide_no_straggler():
+def test_a_few_very_fast_segments_do_not_hide_a_straggler():
     slow = {"ranks": 4, "slow": lambda step: 0.02 if 90 < step < 125 else 1.6}
     found = [named(steady, seed, **slow) for seed in range(20)]
     assert found.count((0,)) >= 18
@@ -195,7 +195,7 @@ def test_stretches_that_vary_at_random_are_hardly_chance_wherever_the_least_slow
 
 
 @pytest.mark.parametrize(("ratio", "count"), [(-0.05, 3), (-0.5, 2), (0.0, 20), (0.5, 20)])
-def test_what_is_too_little_may_be_chance(ratio, count):
+def test_small_or_few_differences_may_be_chance(ratio, count):
     assert chance([ratio] * count) > 0.01
 
 

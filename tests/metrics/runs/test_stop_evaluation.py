@@ -60,7 +60,7 @@ def test_a_condition_had_nothing_to_check_if_no_rank_printed_its_metric():
     assert unmet_everywhere([]) == []
 
 
-def test_a_metric_is_meant_in_any_spelling_and_letters_and_no_other():
+def test_condition_matches_every_spelling_of_its_metric_and_no_other_metric():
     for asked, printed in (
         ("val_loss", "val/loss"),
         ("validation_loss", "val_loss"),

@@ -66,7 +66,7 @@ def test_a_round_of_a_bar_is_as_long_as_the_printed_total_unless_steps_exceed_it
     assert placed[:3] + placed[4:7] == [0, 3, 6, length, length + 3, length + 6]
 
 
-def test_a_line_without_a_step_stands_at_the_end_of_its_epoch():
+def test_line_without_a_step_gets_the_last_step_of_its_epoch():
     bars = [[number(step) for step in (1, 2)] for _ in range(3)]
     ends = [number(epoch=epoch, name="acc") for epoch in (1, 2, 3)]
     in_turn = [record for bar, end in zip(bars, ends, strict=True) for record in (*bar, end)]
@@ -75,7 +75,7 @@ def test_a_line_without_a_step_stands_at_the_end_of_its_epoch():
     assert steps(*late) == [1, 2, 3, 2, 4, 5, 6, 4, 6]
 
 
-def test_a_line_without_a_step_that_comes_late_stands_at_the_end_of_its_own_epoch():
+def test_late_line_without_a_step_gets_the_last_step_of_its_own_epoch():
     late = [number(epoch=1, name="acc"), number(epoch=1, name="f1")]
     last = [number(epoch=2, name="acc"), number(epoch=2, name="f1")]
     for epochs in ((1, 2), (None, None)):
@@ -83,7 +83,7 @@ def test_a_line_without_a_step_that_comes_late_stands_at_the_end_of_its_own_epoc
         assert steps(*first, second[0], *late, second[1], *last) == [1, 2, 3, 2, 2, 4, 4, 4]
 
 
-def test_a_line_without_a_step_moves_with_the_end_of_its_epoch():
+def test_step_of_a_line_without_one_follows_the_end_of_its_epoch():
     run = [number(1, 1), number(2, 1), number(1, 2), number(epoch=2, name="acc"), number(2, 2)]
     assert placed_one_by_one(run) == steps(*run) == [1, 2, 3, 4, 4]
 
@@ -103,7 +103,7 @@ def test_a_bar_below_the_line_that_ended_an_epoch_is_of_the_next_one():
     assert steps(*run[:2], ends[0], *run[2:4], ends[1], *run[4:], ends[2]) == [1, 2, 2, 3, 4, 4, 5, 6, 6]
 
 
-def test_a_line_without_a_step_stands_where_training_is_if_the_end_of_its_epoch_is_unknown():
+def test_line_without_a_step_gets_the_latest_training_step_if_its_epoch_has_no_known_end():
     assert steps(number(1, 1), number(2, 1), number(epoch=1, name="acc")) == [1, 2, 2]
     trained = [number(step, epoch) for epoch in (1, 2) for step in (1, 2)]
     assert steps(*trained, number(epoch=3, name="acc")) == [1, 2, 3, 4, 4]
@@ -134,7 +134,7 @@ def test_ranks_are_counted_apart():
     assert steps(*run) == [1, 2, 1, 3, 3, 4, 4, 6]
 
 
-def test_placing_again_changes_nothing():
+def test_timeline_of_a_timeline_is_unchanged():
     run = [number(step, epoch) for _ in range(2) for epoch in (1, 2) for step in (1, 2)]
     run.append(number(epoch=2, name="acc"))
     assert [*Timeline().add(Timeline().add(run))] == [*Timeline().add(run)]
@@ -227,7 +227,7 @@ def logged(*steps: int, attempt: int, key: str = "step") -> str:
     return mark + "".join(f'{{"{key}": {step}, "loss": {attempt}.{step}}}\n' for step in steps)
 
 
-def test_an_attempt_that_resumes_continues_the_run_and_one_that_begins_anew_is_another():
+def test_resumed_attempt_continues_the_run_and_restarted_attempt_replaces_it():
     first = logged(1, 2, 3, attempt=1)
     assert losses_of(first + logged(4, 5, attempt=2)) == [1.1, 1.2, 1.3, 2.4, 2.5]
     assert losses_of(first + logged(1, attempt=2)) == [2.1]

@@ -72,7 +72,7 @@ def test_leaving_a_snapshot_unblocks_other_threads(store: Store, records: Sqlite
         assert records.get(WORKSPACE).name == "w"
 
 
-def test_a_snapshot_within_a_transaction_sees_what_it_wrote(store: Store, records: SqliteRepository) -> None:
+def test_snapshot_within_a_transaction_sees_its_changes(store: Store, records: SqliteRepository) -> None:
     with records.transaction():
         change(records, "new")
         with records.snapshot():
@@ -80,7 +80,7 @@ def test_a_snapshot_within_a_transaction_sees_what_it_wrote(store: Store, record
     assert not store.is_writing
 
 
-def test_what_the_engine_keeps_of_a_resource_goes_with_it(home: SqliteHome, store: Store) -> None:
+def test_rows_of_the_engine_are_deleted_with_their_resource(home: SqliteHome, store: Store) -> None:
     records = SqliteRepository(store)
     cluster, job = WORKSPACE.child(Kind.CLUSTER, "d"), record(JOB, guid="j", **{CLUSTER_GUID: "d"})
     records.insert(record(cluster, guid="d"))
@@ -100,7 +100,7 @@ def rows(store: Store) -> dict[str, int]:
         return {name: db.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables}
 
 
-def test_what_is_missing_is_told_with_the_newest_names_that_are_there(records: SqliteRepository) -> None:
+def test_error_about_a_missing_record_suggests_the_newest_names(records: SqliteRepository) -> None:
     beside = WORKSPACE.child(Kind.EXPERIMENT, "f")
     ids = [*(EXPERIMENT.child(Kind.JOB, f"j{number}") for number in range(9)), beside]
     for id in (*ids, beside.child(Kind.JOB, "elsewhere")):

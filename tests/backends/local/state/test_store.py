@@ -88,7 +88,7 @@ def test_a_transaction_in_a_file_that_was_deleted_is_refused_before_it_begins(
 
 
 @pytest.mark.parametrize("content", [None, b""])
-def test_store_without_database_is_missing_if_it_may_not_be_made(path: Path, content: bytes | None) -> None:
+def test_missing_database_is_an_error_unless_it_may_be_created(path: Path, content: bytes | None) -> None:
     path.parent.mkdir()
     if content is not None:
         path.write_bytes(content)
@@ -131,22 +131,20 @@ def test_a_mistake_of_ours_is_not_called_a_damaged_file(store: Store) -> None:
         written(store)
 
 
-def test_what_is_read_only_is_read_with_its_latest_changes(read_only: Store, store: Store) -> None:
+def test_read_only_store_is_read_with_its_latest_changes(read_only: Store, store: Store) -> None:
     assert (read_only.is_read_only, store.is_read_only, count(read_only)) == (True, False, 1)
     written(store, "later")
     assert count(read_only) == 2
 
 
-def test_what_is_read_only_refuses_a_change_and_says_why(read_only: Store) -> None:
+def test_read_only_store_refuses_changes_with_a_reason(read_only: Store) -> None:
     with pytest.raises(StorageError, match="is read-only") as caught, read_only.write():
         pytest.fail("a transaction on a copy that goes")
     assert (caught.value.code, "BATCHAI_HOME" in caught.value.hint) == ("StoreReadOnly", True)
     assert count(read_only) == 1
 
 
-def test_the_copy_of_what_is_read_only_goes_when_it_is_closed(
-    read_only: Store, tmp_path: Path, monkeypatch
-) -> None:
+def test_copy_of_a_read_only_store_is_removed_on_close(read_only: Store, tmp_path: Path, monkeypatch) -> None:
     copies = tmp_path / "copies"
     copies.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(copies))
@@ -163,7 +161,7 @@ def test_the_copy_of_what_is_read_only_goes_when_it_is_closed(
 
 
 @pytest.mark.parametrize("is_copied", [True, False])
-def test_a_copy_is_taken_though_the_last_who_writes_closes_the_file(
+def test_store_is_copied_while_its_last_writer_closes_it(
     read_only: Store, store: Store, monkeypatch, is_copied: bool
 ) -> None:
     """Who closes it last deletes its WAL: before the WAL was copied, or after."""
@@ -236,7 +234,7 @@ def test_an_interrupt_as_a_transaction_begins_leaves_none_open(store: Store, pat
 
 
 @pytest.mark.parametrize("begin", ["snapshot", "write"])
-def test_a_transaction_begins_after_one_that_was_left_open(store: Store, begin: str) -> None:
+def test_transaction_begins_after_an_interrupted_one(store: Store, begin: str) -> None:
     with store.read() as db:
         db.execute("BEGIN")  # as an interrupt leaves it
     with getattr(store, begin)():
@@ -263,7 +261,7 @@ def timeout_ms(db: sqlite3.Connection) -> int:
     return int(db.execute("PRAGMA busy_timeout").fetchone()[0])
 
 
-def test_a_lock_is_tried_again_each_time_something_was_done_about_it(store: Store, path: Path) -> None:
+def test_lock_is_retried_after_each_attempt_to_unlock(store: Store, path: Path) -> None:
     with store.read() as other:
         other.execute("BEGIN IMMEDIATE")
     waiting = Unlocking(path, other)
@@ -272,7 +270,7 @@ def test_a_lock_is_tried_again_each_time_something_was_done_about_it(store: Stor
     assert waiting.timeouts_ms == [5, 5]
 
 
-def test_what_is_no_lock_is_told_at_once(path: Path) -> None:
+def test_error_other_than_a_lock_is_raised_at_once(path: Path) -> None:
     store = Unlocking(path)
     with store.read() as db:
         db.execute("PRAGMA query_only = ON")
@@ -308,14 +306,14 @@ with open(sys.argv[1], "r+b") as file:
 
 
 @pytest.mark.slow
-def test_to_open_a_store_again_leaves_the_locks_of_who_has_it_open(store: Store, path: Path) -> None:
+def test_reopening_a_store_keeps_the_locks_of_its_users(store: Store, path: Path) -> None:
     """Else another process takes itself for the last one, and its log of changes goes with it."""
     assert count(store) == count(Store(path)) == 0
     assert is_locked(path)
 
 
 @pytest.mark.slow
-def test_to_upload_the_folder_of_a_home_leaves_the_locks_of_its_store(store: Store, path: Path) -> None:
+def test_uploading_the_folder_of_a_home_keeps_the_locks_of_its_store(store: Store, path: Path) -> None:
     """Else another process truncates what SQLite has mapped here, and the kernel dies of a bus error."""
     assert count(store) == 0
     (path.parent / "file").touch()
@@ -347,7 +345,7 @@ def test_only_a_transaction_that_says_so_does_not_wait_for_the_disk(store: Store
 
 
 @pytest.mark.slow
-def test_a_forked_child_opens_the_file_for_itself(store: Store, tmp_path: Path) -> None:
+def test_forked_child_opens_the_file_itself(store: Store, tmp_path: Path) -> None:
     count(store)
     argv = [sys.executable, "-c", FORK, str(tmp_path / "home" / "state.db")]
     assert (
@@ -385,7 +383,7 @@ def test_a_reserve_that_was_never_made_or_is_dropped_is_not_filled(store: Store,
     assert (store.reserve.size_bytes, store.reserve.release_slice()) == (0, False)
 
 
-def test_what_ends_something_has_the_reserve_of_a_full_disk_until_it_is_used_up(store: Store) -> None:
+def test_insisted_change_uses_the_reserve_on_a_full_disk(store: Store) -> None:
     store.make_reserve()
     tried: list[int] = []
 
@@ -405,9 +403,7 @@ def test_what_ends_something_has_the_reserve_of_a_full_disk_until_it_is_used_up(
     ("problem", "left_bytes"),
     [("database or disk is full", 0), ("database is locked", RESERVE_BYTES)],
 )
-def test_what_never_finds_room_uses_up_the_reserve_and_nothing_else_takes_it(
-    store: Store, problem: str, left_bytes: int
-) -> None:
+def test_only_a_full_disk_uses_up_the_reserve(store: Store, problem: str, left_bytes: int) -> None:
     store.make_reserve()
 
     def change(db: sqlite3.Connection) -> None:
@@ -429,14 +425,14 @@ def test_the_first_change_keeps_room_for_later_ones(store: Store, path: Path) ->
     assert count(Store(path)) == 31
 
 
-def test_what_has_not_used_the_reserve_does_not_fill_it(store: Store) -> None:
+def test_change_without_the_reserve_does_not_refill_it(store: Store) -> None:
     store.make_reserve()
     assert store.reserve.release_slice()
     store.insist(lambda db: db.execute(COUNT).fetchone())
     assert store.reserve.size_bytes == RESERVE_BYTES - SLICE_BYTES
 
 
-def test_a_reserve_that_cannot_be_written_is_said_before_anything_is(store: Store, path: Path) -> None:
+def test_unwritable_reserve_is_an_error_before_the_database_is_created(store: Store, path: Path) -> None:
     private_files.make_folder(path.with_name("reserve"))
     with pytest.raises(StorageError, match=f"{path.parent} cannot be used: Is a directory") as caught:
         Store(path).make_reserve()

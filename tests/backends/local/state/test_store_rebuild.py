@@ -52,7 +52,7 @@ def codes(still: Still, job: ResourceId) -> list[str]:
 
 
 @pytest.mark.slow
-def test_jobs_are_as_they_were_and_what_runs_goes_on(world: World) -> None:
+def test_rebuilt_jobs_keep_their_states_and_running_ones_continue(world: World) -> None:
     ended = [world.run("a"), world.run("b", "raise SystemExit(3)"), world.run("c --nodes 2 --processes 2")]
     running = world.submit("d", HOLD)
     until(lambda: running.log() == "up\n")
@@ -107,7 +107,7 @@ def test_a_job_whose_deletion_was_killed_stays_deleted(still: Still, monkeypatch
     assert [row["key"] for row in still.rows("SELECT key FROM job")] == [kept.key]
 
 
-def test_what_it_stands_on_is_there_again_once_and_in_order(still: Still) -> None:
+def test_resources_of_jobs_are_rebuilt_once_and_in_order(still: Still) -> None:
     still.cluster(scale=manual(1))
     jobs = [still.job(name) for name in "ba"]
     before = [tuple(row)[1:] for row in still.rows("SELECT * FROM resource ORDER BY seq")]
@@ -150,7 +150,7 @@ def test_the_baseline_is_the_run_that_was_pinned_last(still: Still) -> None:
     assert RunRecords(still.context()).baseline(first.parent) == "two"
 
 
-def test_a_baseline_that_was_given_up_stays_so(still: Still) -> None:
+def test_removed_baseline_is_not_restored(still: Still) -> None:
     still.cluster()
     first = still.job("one")
     RunRecords(still.context()).relabel(first, LabelChange(("baseline",)))
@@ -183,7 +183,7 @@ def test_process_with_a_queued_jobs_secrets_keeps_them_after_a_rebuild(still: St
 
 
 @pytest.mark.parametrize("is_alive", [True, False])
-def test_a_job_whose_supervisor_is_about_to_bind_its_plan_is_lost_only_with_it(
+def test_job_whose_supervisor_is_about_to_bind_its_plan_is_lost_only_if_that_is_dead(
     still: Still, is_alive: bool
 ) -> None:
     still.cluster()
@@ -203,7 +203,7 @@ def test_a_job_whose_supervisor_is_about_to_bind_its_plan_is_lost_only_with_it(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("has_ended", [True, False])
-def test_a_job_that_had_begun_is_as_its_supervisor_left_it(still: Still, has_ended: bool) -> None:
+def test_started_job_is_rebuilt_from_the_files_of_its_supervisor(still: Still, has_ended: bool) -> None:
     cluster = still.cluster()
     still.prepare()
     job = still.job(count=2)
@@ -234,7 +234,7 @@ def test_columns_that_this_version_does_not_know_are_left_out(still: Still) -> N
     assert codes(still, job) == ["JobStateLost"]
 
 
-def test_a_job_that_cannot_be_described_in_its_folder_is_not_made(still: Still, monkeypatch) -> None:
+def test_job_is_not_created_if_its_backup_cannot_be_written(still: Still, monkeypatch) -> None:
     still.cluster()
 
     def full(*arguments: object) -> None:

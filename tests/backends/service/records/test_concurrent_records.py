@@ -59,7 +59,7 @@ def test_no_change_of_a_process_gets_lost(home: Home, records: Repository) -> No
 
 
 @pytest.mark.slow
-def test_reading_goes_on_while_another_process_changes_a_record(home: Home, records: Repository) -> None:
+def test_record_can_be_read_while_another_process_changes_it(home: Home, records: Repository) -> None:
     other = another(HELD, home)
     until((home.folder / "held").exists)
     assert records.get(WORKSPACE).more == {}

@@ -24,7 +24,7 @@ def accounts(home: Home) -> HomeAccounts:
     return HomeAccounts(home.opened())
 
 
-def test_an_account_is_read_as_it_was_created(home: Home, groups: HomeGroups, accounts: HomeAccounts) -> None:
+def test_created_account_is_read_unchanged(home: Home, groups: HomeGroups, accounts: HomeAccounts) -> None:
     made = accounts.create("acc", "Mine", "here", "Standard_GRS")
     assert (made.name, made.group, made.location, made.sku) == ("acc", "Mine", "here", "Standard_GRS")
     assert HomeAccounts(home.opened()).show("acc") == made
@@ -50,7 +50,7 @@ def test_a_change_of_an_account_that_was_deleted_meanwhile_does_not_bring_it_bac
 
 
 @pytest.mark.parametrize(("number", "code"), [(errno.ENOSPC, "DiskFull"), (errno.EROFS, "StateUnavailable")])
-def test_a_group_that_cannot_be_written_is_refused(
+def test_unwritable_group_is_refused(
     groups: HomeGroups, monkeypatch: pytest.MonkeyPatch, number: int, code: str
 ) -> None:
     def fail(*_: object, **__: object) -> bool:

@@ -28,14 +28,14 @@ def insert(records: Repository, *ids: ResourceId, **more: object) -> list[Record
     return made
 
 
-def test_a_record_is_read_as_it_was_written(home: Home, records: Repository) -> None:
+def test_written_record_is_read_unchanged(home: Home, records: Repository) -> None:
     made = Record(str(JOB), "guid", '{"a": 1}', "digest", 1_767_323_045.123456, {OWNER: "ada", "n": [1, {}]})
     records.insert(made)
     assert home.opened().get(JOB) == made
     assert (made.kind, made.name) == (Kind.JOB, "Job")
 
 
-def test_names_are_found_in_any_letter_case_and_kept_as_they_are(records: Repository) -> None:
+def test_names_are_matched_case_insensitively_and_keep_their_case(records: Repository) -> None:
     records.insert(record(JOB))
     assert records.get(EXPERIMENT.child(Kind.JOB, "JOB")).resource_id.name == "Job"
 
@@ -45,7 +45,7 @@ def test_the_outermost_that_is_missing_is_named(records: Repository) -> None:
         records.get(WORKSPACE.child(Kind.EXPERIMENT, "nope").child(Kind.JOB, "x"))
 
 
-def test_nothing_is_inserted_into_what_does_not_exist(records: Repository) -> None:
+def test_insertion_into_a_missing_parent_is_refused(records: Repository) -> None:
     nowhere = WORKSPACE.child(Kind.EXPERIMENT, "nope")
     inner = nowhere.child(Kind.JOB, "x")
     with pytest.raises(NotFoundError, match="experiment nope"):
@@ -82,7 +82,7 @@ def test_a_page_that_no_list_has_is_refused(records: Repository, token: str) -> 
     assert caught.value.code == "InvalidSkipToken"
 
 
-def test_names_begin_with_a_prefix_in_any_letter_case(records: Repository) -> None:
+def test_prefix_of_names_is_matched_case_insensitively(records: Repository) -> None:
     insert(records, *map(job_named, ("train-2", "eval", "Train-1", "tr_in")))
     assert records.names(EXPERIMENT, Kind.JOB, "TRAIN") == ["train-2", "Train-1"]
 
@@ -101,7 +101,7 @@ def test_clusters_of_all_workspaces(records: Repository) -> None:
     assert {each.name for each in records.clusters()} == {"c", "d"}
 
 
-def test_what_is_inside_is_told_innermost_first(records: Repository) -> None:
+def test_subtree_is_listed_innermost_first(records: Repository) -> None:
     insert(records, job_named("a"), WORKSPACE.child(Kind.EXPERIMENT, "e0"))
     assert [each.name for each in records.subtree(EXPERIMENT)] == ["a", "e"]
     assert {each.name for each in records.subtree(WORKSPACE)} == {"a", "c", "e", "e0", "w"}
@@ -113,7 +113,7 @@ def test_what_is_inside_is_told_innermost_first(records: Repository) -> None:
 # -- owners
 
 
-def test_owners_are_known_of_what_has_one(records: Repository) -> None:
+def test_owners_are_listed_for_owned_resources_only(records: Repository) -> None:
     records.insert(record(JOB, **{OWNER: "ada"}))
     groups = str(WORKSPACE).rpartition("/providers/")[0].lower()
     for key in (JOB.key, EXPERIMENT.key, WORKSPACE.key, groups):
@@ -137,7 +137,7 @@ def test_a_change_that_fails_changes_nothing(records: Repository) -> None:
     assert records.change(WORKSPACE, lambda now: now.changed({"m": 1})).more == {"m": 1}
 
 
-def test_with_a_resource_goes_what_is_inside_and_nothing_else(records: Repository) -> None:
+def test_deletion_removes_a_resource_and_its_contents_only(records: Repository) -> None:
     beside = WORKSPACE.child(Kind.EXPERIMENT, "e0")
     insert(records, JOB, beside, beside.child(Kind.JOB, "other"))
     records.delete(EXPERIMENT)
