@@ -34,7 +34,7 @@ def test_a_value_may_begin_with_a_dash(value):
     assert read_options(["r", f"--args={value}"], {}).args == value
 
 
-def test_an_option_is_no_value_of_another():
+def test_option_is_not_taken_as_the_value_of_another():
     assert "--args: expected one argument" in refused("r", "--args", "--nodes", "2")
     told = refused("r", "--args", "--nodes=2")
     assert "--args: expected one argument\nWrite --args=--nodes=2 if that is its value; `%%" in told
@@ -76,7 +76,7 @@ def test_a_misspelt_choice_gets_a_guess():
     assert 'Did you mean "horovod"?' in refused("r", "--toolkit", "horvod")
 
 
-def test_a_second_word_is_named():
+def test_second_positional_word_is_named_in_the_error():
     assert "unexpected argument 'second'" in refused("first", "second")
 
 

@@ -151,7 +151,7 @@ def test_a_cluster_is_named_or_given_by_its_id():
     assert cell(f"r --cluster {other}").cluster.name == "nc6"
 
 
-def test_variables_stand_on_the_line_but_not_in_the_body():
+def test_variables_are_expanded_on_the_line_but_not_in_the_body():
     request = cell("{name} --args '--lr {lr} {{x}}'", names={"name": "run1", "lr": 0.1})
     assert request.name == "run1"
     assert request.spec.settings.command_line_args == "--lr 0.1 {x}"
@@ -188,11 +188,11 @@ def test_a_syntax_error_names_the_line_of_the_cell():
         ("r --output A=../x", SCRIPT, "leaves its folder"),
     ],
 )
-def test_bad_input_is_refused_in_words(line, body, told, tmp_path):
+def test_invalid_input_is_refused_with_an_explanation(line, body, told, tmp_path):
     assert told in refused(line, body, folder=tmp_path)
 
 
-def test_a_description_shows_all_but_secrets():
+def test_description_shows_everything_except_secrets():
     request = cell("r --secret TOKEN --metric 'loss=l: (.*)'", env={"TOKEN": "t0p"})
     text = describe(request)
     assert "job r in experiment default of workspace default, on cluster default" in text

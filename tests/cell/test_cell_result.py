@@ -48,7 +48,7 @@ def test_a_script_that_assigns_its_global_result_sets_one(body):
         "for result in range(3): pass",
     ],
 )
-def test_any_other_script_sets_none(body):
+def test_script_without_a_global_assignment_sets_no_result(body):
     assert not sets_result(CompiledScript.of(body))
 
 
@@ -96,7 +96,7 @@ def test_plain_data_is_returned_unchanged(value):
     assert type(back) is type(value)
 
 
-def test_numbers_that_are_none_come_back():
+def test_non_finite_numbers_are_returned():
     assert there_and_back([float("inf")]) == [float("inf")]
     assert str(there_and_back(float("nan"))) == "nan"
 
@@ -124,7 +124,7 @@ def test_objects_other_than_plain_data_are_refused_with_their_type():
     assert "holds itself" in refusal_of(endless)
 
 
-def test_too_much_is_refused_with_the_numbers():
+def test_oversized_data_is_refused_with_its_size_and_the_limit():
     assert refusal_of("x" * MOST_BYTES) == "it takes 16.0 MiB, and at most 16 MiB come back"
 
 

@@ -77,7 +77,7 @@ def test_another_error_has_no_hint_about_ipython(line):
     assert not refused(line).hint
 
 
-def test_the_future_of_this_package_is_not_the_scripts():
+def test_future_imports_of_the_package_do_not_apply_to_the_script():
     assert compile_script("def f(x: undefined_name): pass")
     assert compile_script("from __future__ import annotations\nx: y = 1")
 
@@ -109,7 +109,7 @@ names = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"
 @example({"a": b"1", "b": b"2"}, {"b": b"2", "a": b"1"})
 @example({"a": b"1", "b": b"2"}, {"a": b"1", "b": b"3"})
 @given(st.dictionaries(names, st.binary()), st.dictionaries(names, st.binary()))
-def test_folders_are_the_same_only_for_the_same_files(first, second):
+def test_equal_folders_need_equal_files(first, second):
     folders = [files_folder(JOB, files) for files in (first, second)]
     assert (folders[0] == folders[1]) == (first == second)
 

@@ -142,7 +142,7 @@ def test_files_that_may_be_the_database_of_a_home_are_left_out_with_a_note(folde
     assert {*sent("r --upload a/state.db", folder)} == {"a/state.db"}
 
 
-def test_a_secret_that_is_named_is_sent_and_a_link_to_one_is_not(folder):
+def test_named_secret_is_sent_and_link_to_a_secret_is_not(folder):
     put(folder / ".env", "A=1")
     assert sent("r --upload .env", folder) == {".env": "A=1"}
     (folder / "plain.txt").symlink_to(".env")
@@ -158,7 +158,7 @@ def test_file_named_twice_is_uploaded_once(folder):
     assert set(sent("r --upload a a/models/net.py ./a", folder)) == set(PACKAGE)
 
 
-def test_an_unchanged_folder_gives_the_very_same_job(folder):
+def test_unchanged_folder_gives_an_identical_job(folder):
     before = cell("r --upload a", folder=folder)
     for name in PACKAGE:
         os.utime(folder / name, (1, 1))

@@ -43,7 +43,7 @@ def test_script_contains_all_that_a_function_uses_of_its_module():
     assert result_of(function_script(train, (2,))) == '[6, 4.0, {"0": 1, "1": 1}]'
 
 
-def test_values_of_the_module_go_along_as_variables():
+def test_global_values_of_the_module_are_sent_as_variables():
     assert function_script(helper, (2,)).variables == {"SCALE": 3, "_args": (2,), "_kwargs": {}}
 
 

@@ -160,7 +160,7 @@ def test_untranslatable_setting_of_accelerate_is_named(folder):
     assert "--gpus N" in caught.value.hint
 
 
-def test_accelerate_trains_together_on_nodes_without_gpus():
+def test_accelerate_trains_jointly_on_nodes_without_gpus():
     line = "accelerate launch --num_processes 4 train.py"
     assert translated(line, JobCounts(gpus=0)).env == {"ACCELERATE_USE_CPU": "true"}
     assert translated(line, JobCounts(gpus=2)).env == {}
@@ -224,7 +224,7 @@ def test_uv_runs_the_launcher_in_the_environment_of_the_project():
 
 
 @pytest.mark.parametrize("line", ["srun -n 2 python t.py", "bash run.sh", "time python t.py"])
-def test_other_words_are_refused_with_the_launchers_that_are_known(line):
+def test_unknown_launcher_is_refused_with_the_known_ones(line):
     with pytest.raises(UsageError, match="no launcher that is translated") as caught:
         translated(line)
     assert all(name in caught.value.hint for name in ("torchrun", "accelerate launch", "mpirun", "uv run"))
@@ -285,7 +285,7 @@ def test_untranslatable_option_is_refused_by_name(line, message):
         ("mpirun python train.py", "mpirun: the number of processes is missing\nWrite -np N."),
     ],
 )
-def test_a_hint_is_of_use_and_given_once(line, text):
+def test_hint_is_useful_and_given_once(line, text):
     with pytest.raises(UsageError) as caught:
         translated(line)
     assert str(caught.value) == text

@@ -60,12 +60,12 @@ def test_mount_option_is_added_to_the_mounts_of_a_job_json():
         ("data=../up", "relativeMountPath"),
     ],
 )
-def test_a_mount_that_is_none_is_refused(text, says):
+def test_invalid_mount_is_refused(text, says):
     assert says in refused(f"r --mount {text}", kind=(UsageError, SpecError))
 
 
 @pytest.mark.parametrize("shares", [True, "data", {"a": 1}])
-def test_a_mount_beside_shares_that_are_no_list_is_refused_with_their_place(shares):
+def test_mount_is_refused_with_the_field_if_the_files_shares_are_no_list(shares):
     body = json.dumps({"properties": {"nodeCount": 1, "mountVolumes": {"azureFileShares": shares}}})
     with pytest.raises(SpecError, match=r"properties\.mountVolumes\.azureFileShares: expected a list"):
         cell("job --spec --mount data", body)
@@ -133,7 +133,7 @@ def test_mounts_that_name_their_account_keep_it(tmp_path):
 
 
 @pytest.mark.parametrize("backend", ["local", "arm"])
-def test_the_options_say_the_account_and_its_key(tmp_path, backend):
+def test_account_and_key_are_taken_from_options(tmp_path, backend):
     line = "--storage-account-name acct --storage-account-key s3cret"
     request = request_for(tmp_path, line, backend=backend, AZURE_BATCHAI_STORAGE_ACCOUNT="other")
     assert accounts(request) == [("acct", "s3cret")] * 3
@@ -145,7 +145,7 @@ def test_an_account_without_a_key_needs_none_where_the_backend_keeps_the_shares(
     assert accounts(request_for(tmp_path, "--storage-account-name acct")) == [("acct", None)] * 3
 
 
-def test_a_service_needs_both_and_the_error_names_the_options(tmp_path):
+def test_service_needs_account_and_key_and_the_error_names_the_options(tmp_path):
     with pytest.raises(SpecError) as caught:
         request_for(tmp_path, backend="arm")
     for path, option in [

@@ -33,7 +33,7 @@ def document(*cells, **fields):
     ).encode()
 
 
-def test_outputs_counts_and_metadata_make_no_other_notebook():
+def test_outputs_counts_and_metadata_do_not_change_the_notebook_that_is_sent():
     plain = document(code("x = 1"), {"cell_type": "markdown", "source": ["# a\n", "b"], "metadata": {}})
     executed = document(
         code(["x = 1"], id="abc", outputs=[{"output_type": "stream", "text": "1"}], execution_count=7),

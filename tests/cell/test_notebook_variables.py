@@ -39,7 +39,7 @@ def cell(line, body="print(lr)", **variables):
     return parse(line, body, settings=SETTINGS, notebook=Notebook(names=variables))
 
 
-def test_variables_go_beside_the_script():
+def test_variables_are_uploaded_beside_the_script():
     request = cell("r --use lr,sizes", lr=0.1, sizes=[1, 2])
     files = {path.rpartition("/")[2]: data for path, data in request.uploads.items()}
     assert set(files) == {"r.py", FILE, RUN_CELL}
@@ -50,14 +50,14 @@ def test_variables_go_beside_the_script():
     assert settings.command_line_args == "$AZ_BATCHAI_INPUT_SCRIPT/r.py"
 
 
-def test_arguments_stay_the_scripts():
+def test_arguments_are_still_passed_to_the_script():
     request = cell("r --use lr --args '-v 1' --toolkit custom", lr=0.1)
     folder = "$AZ_BATCHAI_INPUT_SCRIPT"
     assert request.spec.settings.command_line == f"python {folder}/{RUN_CELL} {folder}/r.py -v 1"
     assert cell("r --use lr --args '-v 1'", lr=0.1).spec.settings.command_line_args == f"{folder}/r.py -v 1"
 
 
-def test_another_value_is_another_job():
+def test_different_variable_value_gives_a_different_job():
     assert cell("r --use lr", lr=0.1).spec == cell("r --use lr", lr=0.1).spec
     assert cell("r --use lr", lr=0.1).spec != cell("r --use lr", lr=0.2).spec
 
@@ -81,7 +81,7 @@ def test_variable_that_looks_like_a_secret_is_refused_without_showing_it(name, v
 
 
 @pytest.mark.parametrize("name", ["tokenizer", "max_tokens", "key", "keys", "secretary", "token_ids"])
-def test_a_name_that_only_resembles_one_is_none(name):
+def test_similar_name_does_not_count_as_the_variable(name):
     assert FILE in variables_file([name], {name: [1, 2]})
 
 
@@ -98,7 +98,7 @@ def _refused_line(line, **variables):
     return str(caught.value)
 
 
-def test_too_much_is_refused_with_the_numbers():
+def test_oversized_data_is_refused_with_its_size_and_the_limit():
     told = refused("data", bytes(MOST_BYTES + 1))
     assert "--use: 16.0 MiB is too much; the limit is 16.0 MiB" in told
     assert "data alone has 16.0 MiB" in told
@@ -116,7 +116,7 @@ def test_a_name_is_free_where_it_is_read_even_if_another_function_binds_it():
     assert free("def f():\n    global n\n    n = 1\nf()\nprint(n, [k for k in n])", {"n", "k"}) == []
 
 
-def test_a_name_behind_many_others_is_found():
+def test_name_with_a_large_index_is_found():
     many = "\n".join(f"n{number} = 1" for number in range(70_000))
     assert free(f"{many}\nx = y\ndef f(): return z", {"x", "y", "z", "n69999"}) == ["y", "z"]
 
@@ -153,7 +153,7 @@ def test_error_about_an_unknown_name_in_a_template_refers_to_the_cell():
         cell("r --template", "print({rate})", lr=0.1)
 
 
-def test_variables_do_not_go_with_a_description():
+def test_variables_are_refused_with_a_description():
     assert "--use does not go with --spec or --file" in _refused_line("r --spec --use lr", lr=1)
 
 

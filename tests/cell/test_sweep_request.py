@@ -92,7 +92,7 @@ def test_ranges_make_a_random_search_and_lists_a_grid():
     assert sweep('s --sweep "lr=1,2,3" --trials 2').trial_count == 2
 
 
-def test_a_search_by_optuna_chooses_its_trials_later():
+def test_trials_of_an_optuna_search_are_chosen_later():
     request = sweep('s --sweep "lr=log(1e-5,1)" --trials 3 --search tpe')
     assert (request.options.search, request.trials, request.trial_count) == ("tpe", [], 3)
     made = request.template and request.job(0, {"lr": 0.25})
@@ -254,7 +254,7 @@ def test_each_trial_runs_with_each_seed():
         ('s --sweep "" --seeds 2', "--sweep: no parameter is given"),
     ],
 )
-def test_seeds_that_make_no_sweep_are_refused(line, message):
+def test_invalid_seeds_are_refused(line, message):
     with pytest.raises(UsageError) as caught:
         sweep(line)
     assert message in str(caught.value)

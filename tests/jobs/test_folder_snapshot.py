@@ -44,21 +44,21 @@ def test_files_keep_their_paths_and_caches_stay_behind(folder):
 
 
 @pytest.mark.parametrize("has_git", [False, True])
-def test_a_file_whose_name_is_not_utf8_goes_along(folder, has_git):
+def test_file_whose_name_is_not_utf8_is_sent(folder, has_git):
     (folder / os.fsdecode(b"caf\xe9.txt")).write_text("x")
     if has_git:
         git(folder, "init", "-q")
     assert snapshot(folder).files["caf\\xe9.txt"] == b"x"
 
 
-def test_what_batchaiignore_matches_stays_behind(folder):
+def test_files_that_batchaiignore_matches_are_not_sent(folder):
     (folder / ".batchaiignore").write_text("data/\n# a comment\n*.log\n")
     (folder / "a.log").touch()
     assert {*snapshot(folder).files} == {".batchaiignore", "train.py", "pkg/__init__.py"}
 
 
 @pytest.mark.parametrize("has_git", [False, True])
-def test_folders_without_a_file_go_along_and_those_whose_files_stay_behind_do_not(folder, has_git):
+def test_empty_folders_are_sent_and_folders_of_excluded_files_are_not(folder, has_git):
     (folder / ".gitignore").write_text("figs/\nruns/\n")
     (folder / ".batchaiignore").write_text("runs/\nscratch/\n")
     for name in ("figs", "checkpoints/a", "checkpoints/b", "data/new", "__pycache__", "scratch"):
@@ -70,7 +70,7 @@ def test_folders_without_a_file_go_along_and_those_whose_files_stay_behind_do_no
     assert snapshot(folder).empty_folders == ("checkpoints/a", "checkpoints/b", "data/new", "figs")
 
 
-def test_of_very_many_empty_folders_the_first_go_along_and_this_is_said(folder):
+def test_only_the_first_of_many_empty_folders_are_sent_with_a_note(folder):
     for number in range(folder_snapshot.MAX_EMPTY_FOLDERS + 1):
         (folder / f"empty/{number:03}").mkdir(parents=True)
     taken = snapshot(folder)
@@ -104,14 +104,14 @@ def test_an_upload_takes_the_place_of_an_empty_folder_of_its_name(folder, tmp_pa
 
 
 @pytest.mark.parametrize("has_git", [False, True])
-def test_a_virtual_environment_of_any_name_stays_behind(folder, has_git):
+def test_virtual_environment_of_any_name_is_not_sent(folder, has_git):
     (folder / "data" / "pyvenv.cfg").touch()
     if has_git:
         git(folder, "init", "-q")
     assert {*snapshot(folder).files} == {"train.py", "pkg/__init__.py"}
 
 
-def test_what_git_ignores_stays_behind_and_what_it_does_not_know_yet_goes_along(folder):
+def test_files_ignored_by_git_are_not_sent_and_untracked_files_are(folder):
     git(folder, "init", "-q")
     (folder / ".gitignore").write_text("data/\n")
     git(folder, "add", "train.py", ".gitignore")
@@ -121,7 +121,7 @@ def test_what_git_ignores_stays_behind_and_what_it_does_not_know_yet_goes_along(
     assert taken.left_out == {"linked": "a link to what is not sent"}
 
 
-def test_a_folder_of_a_repository_is_alone_and_a_deleted_file_is_gone(folder):
+def test_subfolder_of_a_repository_is_sent_alone_without_deleted_files(folder):
     git(folder, "init", "-q")
     git(folder, "add", "train.py", "pkg/__init__.py")
     (folder / "pkg/__init__.py").unlink()
@@ -129,7 +129,7 @@ def test_a_folder_of_a_repository_is_alone_and_a_deleted_file_is_gone(folder):
     assert {*snapshot(folder / "pkg").files} == {"model.py"}
 
 
-def test_a_link_that_leaves_the_folder_stays_behind_and_is_named(folder):
+def test_link_that_leads_outside_is_not_sent_and_is_named(folder):
     (folder.parent / "secret").touch()
     (folder / "out").symlink_to(folder.parent / "secret")
     (folder / "in.py").symlink_to("train.py")
@@ -139,7 +139,7 @@ def test_a_link_that_leaves_the_folder_stays_behind_and_is_named(folder):
 
 
 @pytest.mark.parametrize("has_git", [False, True])
-def test_links_inside_the_folder_have_the_files_that_they_lead_to(folder, has_git):
+def test_links_inside_the_folder_are_sent_as_their_targets(folder, has_git):
     (folder / "pkg/data").symlink_to("../data")
     (folder / "pkg/all").symlink_to("..")
     (folder / "again").symlink_to("pkg")
@@ -154,7 +154,7 @@ def test_links_inside_the_folder_have_the_files_that_they_lead_to(folder, has_gi
     assert taken.left_out == {"pkg/all": LOOP, "again/all": LOOP}
 
 
-def test_many_links_to_each_other_are_not_followed_for_ever(folder):
+def test_cyclic_links_are_not_followed_endlessly(folder):
     for number in range(40):  # 2 to the power of 40 paths
         (folder / f"d{number}").mkdir()
         for name in ("a", "b"):
@@ -177,7 +177,7 @@ SECRETS = (
 
 
 @pytest.mark.parametrize("has_git", [False, True])
-def test_secrets_stay_behind_even_if_tracked_and_so_do_links_to_them(folder, has_git):
+def test_secrets_and_links_to_them_are_not_sent_even_if_tracked(folder, has_git):
     for name in (*SECRETS, ".config/gcloud/x.db", ".env.example"):
         (folder / name).parent.mkdir(exist_ok=True, parents=True)
         (folder / name).write_text("hush")
@@ -192,7 +192,7 @@ def test_secrets_stay_behind_even_if_tracked_and_so_do_links_to_them(folder, has
     )
 
 
-def test_a_large_file_stays_behind_and_is_named(folder):
+def test_large_file_is_not_sent_and_is_named(folder):
     with (folder / "data/big.bin").open("wb") as file:
         os.truncate(file.fileno(), folder_snapshot.MAX_FILE_BYTES + 1)
     taken = snapshot(folder)
@@ -247,7 +247,7 @@ def unlisted(request, folder, monkeypatch):
 SENT = {".gitignore", "pkg/.gitignore", "pkg/__init__.py", "pkg/keep.txt", "train.py"}
 
 
-def test_a_link_to_a_file_with_secrets_stays_behind_as_one(folder):
+def test_link_to_a_secret_file_is_reported_as_a_secret(folder):
     (folder / ".batchaiignore").write_text(".env\n")
     (folder / ".env").write_text("TOKEN=hush")
     (folder / "settings").symlink_to(".env")
@@ -256,7 +256,7 @@ def test_a_link_to_a_file_with_secrets_stays_behind_as_one(folder):
     assert taken.left_out["settings"] == SECRET
 
 
-def test_where_git_fails_its_ignore_files_are_applied_and_the_reason_is_told(unlisted, request):
+def test_ignore_files_are_applied_with_a_note_if_git_fails(unlisted, request):
     taken = snapshot(unlisted)
     assert {*taken.files} == SENT
     (note,) = taken.notes
@@ -298,7 +298,7 @@ def lists_thirty(monkeypatch):
     monkeypatch.setattr(folder_snapshot, "_MAX_LISTED", 30)
 
 
-def test_what_stays_behind_is_not_even_listed_however_many_files_it_has(folder, lists_thirty):
+def test_excluded_folders_are_not_listed(folder, lists_thirty):
     for place in ("env/lib", "images/1", "node/__pycache__"):
         (folder / place).mkdir(parents=True)
         for number in range(30):
@@ -323,7 +323,7 @@ def test_a_folder_with_far_too_many_files_is_refused_with_the_largest_entries_fo
     assert 0 < listed.count < 150  # of more than 200 folders
 
 
-def test_files_that_vanish_while_they_are_listed_are_not_missed(folder, monkeypatch):
+def test_files_that_vanish_during_listing_are_no_error(folder, monkeypatch):
     def scan_and_remove(path, scan=os.scandir):
         entries = list(scan(path))
         if path == folder:
@@ -334,7 +334,7 @@ def test_files_that_vanish_while_they_are_listed_are_not_missed(folder, monkeypa
     assert {*snapshot(folder).files} == {"train.py", "pkg/__init__.py"}
 
 
-def test_the_home_of_a_backend_in_the_folder_stays_behind(folder):
+def test_home_of_a_backend_is_not_sent(folder):
     home = folder / "jobs"
     (home / "shares").mkdir(parents=True)
     (home / "state.db").write_text("x")
@@ -348,7 +348,7 @@ def test_the_home_of_a_backend_in_the_folder_stays_behind(folder):
 
 
 @pytest.mark.parametrize("has_git", [False, True])
-def test_the_folder_of_a_download_stays_behind_and_is_named(folder, has_git, world):
+def test_folder_of_a_download_is_not_sent_and_is_named(folder, has_git, world):
     job = world.run("made", "open('model.pt', 'w').write('x')")
     job.download(to=folder)
     job.download("stdout.txt", to=folder / "data")
@@ -365,7 +365,7 @@ def test_the_folder_of_a_download_stays_behind_and_is_named(folder, has_git, wor
     assert missed == "downloaded from a job, but the script mentions it"
 
 
-def test_a_script_in_the_folder_of_a_download_goes_along_with_its_modules(folder):
+def test_script_in_the_folder_of_a_download_is_sent_with_its_modules(folder):
     made = folder / "made" / "workdir"
     made.mkdir(parents=True)
     (folder / "made" / DOWNLOAD).write_text("made")
@@ -376,7 +376,7 @@ def test_a_script_in_the_folder_of_a_download_goes_along_with_its_modules(folder
     assert not script.left_out
 
 
-def test_the_working_directory_is_sent_and_its_script_keeps_its_path(folder, tmp_path):
+def test_working_directory_is_sent_and_its_script_keeps_its_path(folder, tmp_path):
     script = read_script(Path("pkg/__init__.py"), folder)
     assert (script.folder, script.name) == (folder, "pkg/__init__.py")
     assert {"train.py", "data/big.bin"} <= {*script.files}
@@ -410,13 +410,13 @@ def test_the_project_of_a_script_is_named_where_the_home_folder_is_refused(folde
 
 
 @pytest.mark.parametrize("script", ["/etc/hostname", "/etc/passwd", "../notes.txt"])
-def test_what_is_no_script_sends_no_folder(folder, script):
+def test_no_folder_is_sent_for_a_file_that_is_no_script(folder, script):
     (folder.parent / "notes.txt").write_text("x")
     with pytest.raises(UsageError):
         read_script(Path(script), folder)
 
 
-def test_a_file_in_place_of_a_tracked_folder_goes_along(folder):
+def test_file_that_replaced_a_tracked_folder_is_sent(folder):
     git(folder, "init", "-q")
     git(folder, "add", "pkg")
     shutil.rmtree(folder / "pkg")
@@ -427,12 +427,12 @@ def test_a_file_in_place_of_a_tracked_folder_goes_along(folder):
 @pytest.mark.parametrize(
     "text", ["x" * 9999, "a/" * 149, "..", ".", "~", "\\", "\ud800", "é" * 200, "a\nb\0"]
 )
-def test_any_text_of_a_script_may_be_no_path(folder, text):
+def test_texts_of_a_script_that_are_no_paths_are_no_error(folder, text):
     (folder / "train.py").write_text(f"x = {text!a}")
     assert read_script(Path("train.py"), folder).left_out == {}
 
 
-def test_an_empty_folder_that_the_script_mentions_is_not_said_to_stay_behind(folder):
+def test_empty_folder_that_the_script_mentions_is_not_reported(folder):
     (folder / "checkpoints/a").mkdir(parents=True)
     (folder / "train.py").write_text("open('checkpoints/a/x', 'w'); print('checkpoints')")
     assert read_script(Path("train.py"), folder).left_out == {}
@@ -458,7 +458,7 @@ def test_an_ignored_path_that_the_script_mentions_is_named(folder):
 
 
 @pytest.mark.parametrize("name", ["job.json", "base.yaml", "base.yml", "JOB.JSON"])
-def test_a_file_of_settings_is_refused_with_what_to_write(folder, name):
+def test_json_or_yaml_file_is_refused_with_the_right_command(folder, name):
     (folder / name).write_text("lr: 0.1\n")  # Python runs it, and nothing happens
     with pytest.raises(UsageError, match=f"{name} is no script; a job runs Python") as caught:
         read_script(Path(name), folder)
@@ -466,7 +466,7 @@ def test_a_file_of_settings_is_refused_with_what_to_write(folder, name):
 
 
 @pytest.mark.parametrize(("name", "first"), [("train.sh", ""), ("train", "#!/usr/bin/env bash\n")])
-def test_a_shell_script_is_refused_with_what_to_write(folder, name, first):
+def test_shell_script_is_refused_with_the_right_command(folder, name, first):
     (folder / name).write_text(f"{first}python train.py\n")
     with pytest.raises(UsageError, match=f"{name} is a shell script") as caught:
         read_script(Path(name), folder)

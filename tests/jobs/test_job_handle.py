@@ -83,26 +83,26 @@ def place_of(world, job):
     return next(world.home.glob(f"shares/**/{job.show().output_path_segment}/outputs/result/{file.name}"))
 
 
-def test_what_rank_0_sets_comes_back(world: World) -> None:
+def test_result_of_rank_0_is_returned(world: World) -> None:
     script = "import os\nresult = {'rank': os.environ['PMI_RANK'], 'losses': (1, 2.5)}"
     job = world.run("r --nodes 2 --processes 3", script)
     assert job.result == {"rank": "0", "losses": (1, 2.5)}
 
 
-def test_a_cell_that_sets_none_is_told_how(world: World) -> None:
+def test_error_about_a_missing_result_says_how_to_set_one(world: World) -> None:
     job = world.run("r", "print(1)")
     with pytest.raises(NotFoundError, match=r"sets no `result`[\s\S]*assign a global"):
         _ = job.result
 
 
-def test_a_value_that_cannot_come_back_fails_no_job_and_says_why(world: World) -> None:
+def test_unsupported_result_does_not_fail_the_job_and_gives_the_reason(world: World) -> None:
     job = world.run("r", "result = open('/dev/null')")
     assert job.exit_code == 0
     with pytest.raises(StorageError, match=r"_io\.TextIOWrapper is not plain data"):
         _ = job.result
 
 
-def test_a_file_that_was_damaged_is_told_so(world: World) -> None:
+def test_damaged_result_file_is_reported(world: World) -> None:
     job = world.run("r", "result = 1")
     place_of(world, job).write_text("cos\nsystem\n(S'true'\ntR.")
     with pytest.raises(StorageError, match="cannot be read: it is no JSON"):

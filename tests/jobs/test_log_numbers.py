@@ -147,7 +147,7 @@ def test_records_stay_in_the_order_in_which_they_came(loose):
     assert (list(table), len(numbers)) == (expected, len(expected) + 12)  # what was asked for does not grow
 
 
-def test_stragglers_of_a_log_that_was_truncated_are_gone():
+def test_truncating_a_log_drops_its_stragglers():
     numbers = LogNumbers()
     rates = [(step, rank, 100.0 - 60 * rank + step % 3) for step in range(1, 30) for rank in (0, 1)]
     numbers.add(

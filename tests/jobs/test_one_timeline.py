@@ -338,7 +338,7 @@ def points_by_rank(series):
     return found
 
 
-def test_folds_of_compared_runs_are_drawn_where_each_was():
+def test_folds_of_compared_runs_are_drawn_at_their_own_positions():
     """Each fold has the same steps, at other times; the second has shorter epochs."""
     prints = []
     for fold, length in enumerate((2, 1, 2)):

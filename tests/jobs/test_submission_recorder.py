@@ -74,7 +74,7 @@ def test_code_arguments_variables_and_environment_are_recorded(tmp_path):
     assert labels == Labels(("wide", "new"), parameters={"epochs": 3, "lr": 0.5})
 
 
-def test_what_a_script_may_miss_of_the_submitters_files_is_recorded(tmp_path):
+def test_remedies_for_files_that_the_script_may_lack_are_recorded(tmp_path):
     (tmp_path / "x.csv").touch()
     record, _ = recorded(request(tmp_path, "train", "open('x.csv')"))
     assert record.remedies["file x.csv"].endswith("add --upload x.csv")
@@ -116,7 +116,7 @@ def test_a_description_is_recorded_with_its_arguments(tmp_path):
     assert (record.arguments, labels.parameters) == (settings["commandLine"], {"lr": 0.1})
 
 
-def test_what_git_prints_on_a_detached_head_is_read_without_secret_files():
+def test_git_state_on_a_detached_head_has_no_secret_files():
     text = "# branch.oid abc\0# branch.head (detached)\0? new file\0"
     assert with_status(GitState(), text, "") == GitState("abc", untracked=("new file",))
     diff = "diff --git a/a/.env b/a/.env\n+A=hush\ndiff --git a/b.py b/b.py\n+b\n"
@@ -162,7 +162,7 @@ def test_a_huge_diff_is_cut(checkout):
 
 
 @pytest.mark.slow
-def test_a_git_that_hangs_delays_no_submission(checkout):
+def test_hanging_git_does_not_delay_a_submission(checkout):
     assert "in time" in GitCheckout(checkout, timeout_s=0.0).state.problem
 
 
@@ -183,7 +183,7 @@ exec sleep 1000
 
 
 @pytest.mark.slow
-def test_a_git_whose_state_is_not_wanted_after_all_is_ended(checkout, monkeypatch, tmp_path_factory):
+def test_git_is_killed_if_its_state_is_not_needed(checkout, monkeypatch, tmp_path_factory):
     folder = tmp_path_factory.mktemp("bin")
     (folder / "git").write_text(HANGS.format(folder=folder))
     (folder / "git").chmod(0o700)
@@ -204,7 +204,7 @@ class Recording:
         return {name: self._files[name].encode() for name in names if name in self._files}
 
 
-def test_a_run_that_repeats_another_has_its_record_without_its_tags(tmp_path):
+def test_resubmitted_run_has_the_original_record_without_tags(tmp_path):
     asked = request(tmp_path, "train --args '--lr 0.5' --tag best", lr=1)
     files = record_files(asked, checkout_for(asked, SETTINGS))
     again = records_of_another(Recording(files), JOB)

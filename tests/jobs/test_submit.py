@@ -80,7 +80,7 @@ SETTINGS = Settings(provenance="none", subscription="s", resource_group="g", wor
         ([], "resnet-50", "resnet-50"),
     ],
 )
-def test_a_further_run_counts_on_from_the_latest(tmp_path, there, name, further):
+def test_next_run_is_numbered_after_the_latest(tmp_path, there, name, further):
     assert next_run(Lab(tmp_path, *there), EXPERIMENT, name) == further
 
 
@@ -154,7 +154,7 @@ def test_a_script_is_named_where_a_cell_would_be(tmp_path):
     assert submit(lab, edited(source=source), SETTINGS).note.startswith("train.py or its options changed")
 
 
-def test_an_edited_cell_is_refused_where_the_same_is_asked_for(tmp_path):
+def test_edited_cell_is_refused_with_the_option_same(tmp_path):
     lab = Taken(tmp_path, "resnet")
     with pytest.raises(ConflictError, match="a different job called resnet exists") as caught:
         submit(lab, edited(is_same=True), SETTINGS)
@@ -162,7 +162,7 @@ def test_an_edited_cell_is_refused_where_the_same_is_asked_for(tmp_path):
     assert Kind.JOB not in lab.kinds()
 
 
-def test_a_run_to_which_the_service_has_added_fields_is_the_same(tmp_path):
+def test_run_with_fields_added_by_the_service_is_identical(tmp_path):
     lab = Lab(tmp_path, "resnet")
     added = {"environmentVariables": [{"name": "A", "value": "added"}]}
     spec = JobSpec.from_wire({"properties": {**SPEC["properties"], **added}})

@@ -49,14 +49,14 @@ def test_waiting_ends_when_the_job_does(backend, job):
     assert (job.is_done, job.state, job.exit_code) == (True, ExecutionState.FAILED, 3)
 
 
-def test_waiting_gives_up_after_the_time_asked_and_not_before(job):
+def test_waiting_times_out_after_the_given_time_and_not_before(job):
     began = time.monotonic()
     with pytest.raises(TimeoutError, match=r"job resnet is still running after 0\.2 s"):
         job.wait(0.2)
     assert time.monotonic() - began > 0.2
 
 
-def test_a_job_that_ends_in_time_is_no_error_however_late_that_is_seen(backend, job):
+def test_job_that_ends_in_time_is_no_timeout_even_if_noticed_late(backend, job):
     after_looks(backend, 1, backend.finish)
     assert job.wait(0) is job
 
@@ -72,7 +72,7 @@ def test_missing_file_error_lists_the_files(backend, job, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_error_of_a_failed_job_has_the_last_words_of_the_rank_that_failed_first(backend, job):
+def test_error_of_a_failed_job_has_the_last_lines_of_the_rank_that_failed_first(backend, job):
     for rank in (0, 2):
         backend.write(f"words of {rank}\n", "stderr.txt", rank=rank)
     assert job.error is None
@@ -107,7 +107,7 @@ def test_metrics_warn_of_numbers_that_were_not_read(backend, job):
     ]
 
 
-def test_a_result_at_the_end_is_told_when_the_job_has_ended(backend, job):
+def test_totals_at_the_end_are_reported_when_the_job_has_ended(backend, job):
     backend.write("batch size 32\nfinished loss=0.5\n")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -142,7 +142,7 @@ def describe(backend, process_count):
     backend.job = replace(backend.job, spec=spec)
 
 
-def test_the_number_of_processes_that_a_job_describes_needs_no_look_at_its_cluster(backend, job):
+def test_described_process_count_needs_no_query_of_the_cluster(backend, job):
     describe(backend, 3)
     asked, show = [], backend.show
     backend.show = lambda id: asked.append(id) or show(id)
@@ -174,7 +174,7 @@ def headline(backend):
     return found and (found.summary.label, found.summary.last_step, found.summary.last)
 
 
-def test_a_file_of_a_trainer_is_ahead_of_what_is_printed(backend):
+def test_trainer_file_takes_precedence_over_printed_numbers(backend):
     backend.write(lines({"step": 3, "loss": 0.5}))
     backend.write(lines({"step": 3, "loss": 0.5}, {"step": 5, "loss": 0.25}), file=TRAINER_LOG)
     assert headline(backend) == ("loss", 5, 0.25)
@@ -186,7 +186,7 @@ def test_a_printed_number_replaces_that_of_a_trainer_file(backend):
     assert headline(backend) == ("loss", 3, 0.5)
 
 
-def test_numbers_that_were_not_read_are_told_unless_a_pattern_reads_them(backend):
+def test_unread_numbers_are_reported_unless_a_pattern_reads_them(backend):
     assert read_model(backend, resource()).notices == ()
     backend.write("".join(f"step {i} loss=0.{i}\na psnr of {i}.5 was seen\n" for i in range(5)))
     model = read_model(backend, resource())

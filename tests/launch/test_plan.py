@@ -85,7 +85,7 @@ def small() -> Plan:
 
 
 @given(PLANS)
-def test_a_plan_that_is_written_is_read_again(plan: Plan) -> None:
+def test_plan_survives_a_round_trip(plan: Plan) -> None:
     again = Plan.from_json(plan.to_json())
     assert again == plan
     assert repr(again) == repr(plan)  # named tuples of one shape are equal: their types are compared too
@@ -153,7 +153,7 @@ def test_file_that_is_not_json_is_refused() -> None:
         Plan.from_json("{")
 
 
-def test_a_plans_file_appears_whole(tmp_path: Path) -> None:
+def test_plan_is_written_atomically(tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     small().write(str(file))
     assert Plan.read(str(file)) == small()
@@ -196,7 +196,7 @@ def test_outcome_survives_a_json_round_trip() -> None:
     "text",
     ["", "[]", "{}", "null", FAILED.to_json()[:-9], FAILED.to_json().replace('"version": 1', '"version": 2')],
 )
-def test_anything_else_is_no_outcome(text: str) -> None:
+def test_outcome_of_any_other_json_is_none(text: str) -> None:
     assert Outcome.from_json(text) is None
 
 
@@ -209,11 +209,11 @@ def test_anything_else_is_no_outcome(text: str) -> None:
         '{"code": "JobFailed", "message": "oh", "details": [{"name": "exitCode", "value": 1}]}',
     ],
 )
-def test_errors_that_are_none_make_no_outcome(error: str) -> None:
+def test_outcome_with_invalid_errors_is_none(error: str) -> None:
     text = Outcome(0).to_json()
     assert Outcome.from_json(text.replace('"errors": []', f'"errors": [{error}]')) is None
 
 
 @pytest.mark.parametrize("time", ["1e300", "-1"])
-def test_an_exit_at_no_time_makes_no_outcome(time: str) -> None:
+def test_outcome_with_an_invalid_time_is_none(time: str) -> None:
     assert Outcome.from_json(FAILED.to_json().replace("12.5", time)) is None

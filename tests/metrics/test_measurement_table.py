@@ -124,7 +124,7 @@ class Pair:
     names: tuple[str, ...]
 
 
-def test_values_are_as_json_has_them():
+def test_values_are_converted_to_json():
     told = json_value({0: Pair(float("nan"), ("a",)), "is": [True, 7, None, Color.RED, 1 / 3, float("-inf")]})
     assert told == {
         "0": {"speed": "NaN", "names": ["a"]},

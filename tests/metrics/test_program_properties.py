@@ -72,7 +72,7 @@ def interleaved(rng: random.Random, *logs: list[bytes]) -> bytes:
 
 
 @pytest.mark.parametrize("name", share(NAMES, 0))
-def test_where_a_log_is_cut_changes_nothing(name):
+def test_log_gives_the_same_numbers_however_it_is_cut(name):
     log, rng = sample(name), random.Random(name)
     for longest in some_of((1, 7, 64, 1000), name):
         cuts = [0]
@@ -107,7 +107,7 @@ def test_a_bare_number_before_each_line_is_the_rank(name):
 
 
 @pytest.mark.parametrize("name", share(IN_LINES, 0))
-def test_two_programs_may_write_in_turn(name):
+def test_lines_of_two_programs_may_alternate(name):
     rng = random.Random(name)
     other = rng.choice(IN_LINES)
     has_returns = b"\r" in sample(name) + sample(other)

@@ -23,7 +23,7 @@ def test_a_programs_log_gives_its_numbers(name):
     assert not invented
 
 
-def test_lines_that_end_as_in_a_terminal_are_read_alike():
+def test_terminal_line_endings_make_no_difference():
     """A terminal (`ssh -t`, `script`) and Windows end lines with a carriage return and a newline."""
     logs = {name: (PROGRAMS / f"{name}.log").read_bytes() for name in NAMES}
     of_files = {name: log for name, log in logs.items() if b"\r" not in log}

@@ -66,7 +66,7 @@ def test_a_file_may_have_any_name_on_a_share(storage, local_folder):
     assert storage.show("data", ".part-y").size_bytes == 4
 
 
-def test_those_that_are_whole_get_their_places_when_another_fails(storage, local_folder):
+def test_complete_files_are_published_even_if_another_fails(storage, local_folder):
     os.mkfifo(local_folder / "pipe")
     with pytest.raises(StorageError, match="pipe cannot be read: it is not a regular file"):
         sent(up(storage, local_folder / "big", local_folder / "pipe"))
@@ -121,7 +121,7 @@ def test_a_pipe_without_a_reader_is_not_resized(storage, tmp_path):
         storage.resize("data", "pipe", 3)
 
 
-def test_a_file_takes_the_place_of_a_pipe(storage, tmp_path):
+def test_uploaded_file_replaces_a_pipe(storage, tmp_path):
     os.mkfifo(tmp_path / "shares/local/data/pipe")
     storage.upload("data", {"pipe": b""})
     assert storage.download("data", "pipe") == b""
@@ -171,7 +171,7 @@ def test_part_of_a_different_file_is_discarded(storage, local_folder, tmp_path, 
 
 
 @pytest.mark.parametrize("data", [BIG[:10], BIG])
-def test_a_byte_that_is_changed_on_its_way_is_noticed(storage, local_folder, tmp_path, monkeypatch, data):
+def test_corrupted_byte_is_detected(storage, local_folder, tmp_path, monkeypatch, data):
     (local_folder / "big").write_bytes(data)
     pwrite = os.pwrite
     monkeypatch.setattr(

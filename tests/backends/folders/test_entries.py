@@ -43,7 +43,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path / "link"
 
 
-def test_a_path_leads_where_the_system_leads_it_in_terms_of_the_folder(folder):
+def test_path_is_resolved_like_by_the_system_but_relative_to_the_folder(folder):
     for path in INSIDE:
         found = resolve_inside(folder, path)
         assert os.path.realpath(found) == os.path.realpath(folder / path)

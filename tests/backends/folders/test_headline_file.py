@@ -45,5 +45,5 @@ def test_a_rarely_printed_metric_stays_the_headline(told):
     assert told(text) == {"name": "val_loss", "value": 0.5, "step": 1}
 
 
-def test_a_number_that_is_not_finite_is_a_word(told):
+def test_non_finite_headline_is_written_as_a_word(told):
     assert told("step 1: loss=nan\n")["value"] == "nan"

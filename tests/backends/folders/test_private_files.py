@@ -36,7 +36,7 @@ def mode(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
-def test_a_file_is_replaced_at_once_and_is_its_owners_alone(tmp_path):
+def test_file_is_replaced_atomically_and_is_private(tmp_path):
     file = tmp_path / "new" / "note"
     for text in ("first", "é"):
         private_files.write(file, text)

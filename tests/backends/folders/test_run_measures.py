@@ -68,7 +68,7 @@ def test_idle_gpus_stop_a_job_once_they_were_idle_for_the_time(tmp_path, samples
     assert reason == 'stop-if "gpu < 5% for 30m": its GPUs were used at 3 % on average'
 
 
-def test_without_new_samples_nothing_is_concluded_from_the_last_one(tmp_path, samples):
+def test_last_sample_is_not_used_again_without_new_ones(tmp_path, samples):
     run = Measured(tmp_path, "gpu < 5% for 30m")
     samples([0], [1])
     run.at(0)
@@ -145,7 +145,7 @@ def test_the_cost_counts_the_nodes_of_all_attempts(tmp_path):
     assert small.at(0) == 'stop-if "cost > 0.001": it had cost 0.0013'
 
 
-def test_a_cost_without_a_price_is_told_of(tmp_path):
+def test_unknown_price_of_a_cost_condition_is_reported(tmp_path):
     run = Measured(tmp_path, "cost > 10")
     assert run.at(0) == ""
     (told,) = run.stopping.unmet(())

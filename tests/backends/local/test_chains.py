@@ -69,7 +69,7 @@ def test_a_waiting_job_keeps_its_secrets_and_their_holder_ends_with_it(world: Wo
     assert third.exit_code == 1
 
 
-def test_no_job_waits_for_a_lost_predecessor_after_a_rebuild(world: World, monkeypatch) -> None:
+def test_rebuilt_job_waits_only_for_open_predecessors(world: World, monkeypatch) -> None:
     monkeypatch.setenv("TOKEN", "hush-hush")
     done = world.submit("done", GATE)
     lost = up(world, "lost --processes 2")

@@ -33,7 +33,7 @@ def adjusted(still: Still, cluster: ResourceId) -> int:
     return len(still.nodes(cluster))
 
 
-def test_of_several_nodes_only_the_long_idle_ones_go(still: Still) -> None:
+def test_only_long_idle_nodes_are_removed(still: Still) -> None:
     cluster = grown(still, "fresh", "stale", "fresh")
     first, _, last = still.nodes(cluster)
     adjusted(still, cluster)

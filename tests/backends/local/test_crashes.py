@@ -116,7 +116,7 @@ def test_a_job_with_restarts_continues_after_its_supervisor_was_killed(world: Wo
 
 
 @pytest.mark.parametrize("how", ["terminate", "delete"])
-def test_a_stopped_supervisor_hears_that_its_job_is_to_end(world: World, how: str) -> None:
+def test_stopped_supervisor_learns_that_its_job_has_to_end(world: World, how: str) -> None:
     job = up(world)
     supervisor = world.supervisor(job)
     supervisor.suspend()

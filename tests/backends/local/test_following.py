@@ -81,7 +81,7 @@ def test_change_by_another_process_is_seen_by_the_next_poll(still: Still, jobs: 
     assert states == [("j2", ExecutionState.TERMINATING)]
 
 
-def test_the_death_of_a_supervisor_is_seen_at_the_next_look(
+def test_death_of_a_supervisor_is_seen_by_the_next_poll(
     still: Still, jobs: list[ResourceId], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = still.backend.status(jobs)

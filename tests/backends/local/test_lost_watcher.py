@@ -31,7 +31,7 @@ def watchers(world: World) -> list[int]:
     return [process.pid for process in filter(is_reading_logs, processes_of(world.home))]
 
 
-def test_conditions_hold_though_the_program_that_checks_them_was_killed(world: World, tmp_path: Path) -> None:
+def test_conditions_are_still_checked_after_their_program_was_killed(world: World, tmp_path: Path) -> None:
     go = tmp_path / "go"
     job = world.submit('j --stop-if "loss is nan"', script(go))
     (first,) = until(lambda: watchers(world))

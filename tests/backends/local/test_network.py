@@ -71,7 +71,7 @@ def docker_world(tmp_path: Path) -> Iterator[World]:
     made.close()
 
 
-def test_an_mpi_job_listens_nowhere(world: World, tmp_path: Path) -> None:
+def test_mpi_job_has_no_listening_socket(world: World, tmp_path: Path) -> None:
     job = world.submit(f'j --nodes 2 --processes 4 --env STAGES={tmp_path} --prep "{PREPARATION}"', SCRIPT)
     assert listeners(world, job, tmp_path, {"prepared": 1, **RANKS}) == [set()] * 4
     assert job.wait(PATIENCE_S).log().split() == ["shm"] * 4

@@ -134,7 +134,7 @@ def read_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("read_only")
-def test_read_only_home_is_used_unchanged(tmp_path: Path) -> None:
+def test_read_only_home_keeps_its_mode_and_refuses_new_groups(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir(mode=0o755)
     (home / "thesis.tex").touch()

@@ -121,7 +121,7 @@ def test_nodes_assigned_by_a_dead_process_are_reassigned(still: Still) -> None:
         ),  # who lives, but is no supervisor
     ],
 )
-def test_a_job_that_was_to_stop_has_stopped_and_another_is_lost(
+def test_recovered_job_counts_as_stopped_if_that_was_requested_and_else_as_lost(
     still: Still, columns: dict[str, str], state: str, code: list[str]
 ) -> None:
     job = lost(still, **columns)

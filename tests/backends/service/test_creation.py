@@ -58,7 +58,7 @@ def test_resources_of_a_job_are_not_created_if_the_job_would_be_refused(
     assert "scripts" not in fixed.backend.storage.shares()
 
 
-def test_nothing_is_made_for_a_job_that_the_engine_refuses_on_the_cluster_made_for_it(fixed: World) -> None:
+def test_nothing_is_created_if_the_engine_would_refuse_the_job_on_its_new_cluster(fixed: World) -> None:
     spec = job_spec(cluster={"id": str(ELSEWHERE)}, batchaiSlurm="--output=x")
     needs = JobNeeds(JOB, [(ELSEWHERE, cluster_spec())], share="scripts", files={"a": b"1"}, spec=spec)
     with pytest.raises(SpecError, match="--output"):
@@ -92,7 +92,7 @@ def test_missing_resource_of_a_job_is_named_if_its_workspace_does_not_exist_yet(
         fixed.backend.show(workspace)
 
 
-def test_a_job_whose_cluster_is_another_kind_of_resource_is_refused(fixed: World) -> None:
+def test_job_with_another_resource_as_its_cluster_is_refused(fixed: World) -> None:
     with pytest.raises(UsageError, match="not of a cluster"):
         fixed.job(cluster={"id": str(EXPERIMENT)})
 

@@ -10,7 +10,7 @@ WORKSPACE = ResourceId("s", "g", "w", Kind.WORKSPACE, "w")
 CLUSTER = WORKSPACE.child(Kind.CLUSTER, "c")
 
 
-def test_another_secret_makes_no_other_description():
+def test_fingerprint_does_not_depend_on_secrets():
     other = job_body(secrets=[{"name": "TOKEN", "value": "other"}])
     assert fingerprint(JobSpec.from_wire(other)) == fingerprint(JobSpec.from_wire(job_body()))
 

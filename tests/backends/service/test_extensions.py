@@ -60,7 +60,7 @@ def test_malformed_chunk_is_refused(data: dict) -> None:
 
 
 @given(st.lists(st.tuples(st.binary(), st.booleans())), st.integers(0, 255), st.integers(1, 40))
-def test_the_output_of_a_command_arrives_however_it_is_cut(parts, code: int, size: int) -> None:
+def test_output_of_a_command_is_read_whatever_the_chunks(parts, code: int, size: int) -> None:
     output = [CommandBytes(data, is_error and bool(data)) for data, is_error in parts] + [CommandEnd(code)]
     sent = b"".join(extension_bodies.output_to_lines(output))
     pieces = [sent[start : start + size] for start in range(0, len(sent), size)]
@@ -77,7 +77,7 @@ class StubBackend:
         return None
 
 
-def test_only_native_options_of_the_engine_are_accepted() -> None:
+def test_native_options_in_server_info_are_read_and_malformed_ones_ignored() -> None:
     told = json.loads(json.dumps(extension_wire.info_to_wire(StubBackend(), Pace(0.5, 10.0))))
     for said, options in ((["slurm", "rlimit"], ("slurm", "rlimit")), ("slurm", ()), (None, ())):
         capabilities = {**told["capabilities"], "backend_options": said}

@@ -26,7 +26,7 @@ def test_expired_lock_is_removed(tmp_path: Path) -> None:
     assert try_lock(lock)
 
 
-def test_no_name_leads_out_of_the_folder(tmp_path: Path) -> None:
+def test_no_resource_name_escapes_the_folder(tmp_path: Path) -> None:
     made = FileRepository(Layout(tmp_path / "inner"))
     odd = ResourceId("..", "..", "w", Kind.WORKSPACE, "w")
     made.insert(record(odd))

@@ -52,7 +52,7 @@ def test_list_of_quotas_matches_the_service():
     ]
 
 
-def test_as_many_cores_as_the_quota_are_given_and_not_one_more():
+def test_quota_allows_exactly_its_number_of_cores():
     check_quotas(Nodes("Standard_NC6", 1), CLUSTERS, 48)
     with pytest.raises(ConflictError) as caught:
         check_quotas(Nodes("Standard_NC6", 1), CLUSTERS, 47)

@@ -24,7 +24,7 @@ def study():
 
 
 @pytest.mark.parametrize("suffix", BEGINNINGS)
-def test_the_suffix_says_how_a_figure_is_written(study, suffix, tmp_path):
+def test_suffix_determines_the_format_of_a_figure(study, suffix, tmp_path):
     path = study.save(tmp_path / f"figure.{suffix}")
     assert path.read_bytes().startswith(BEGINNINGS[suffix])
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
@@ -45,7 +45,7 @@ def test_saving_to_an_invalid_path_is_refused(study, name, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_figure_that_two_threads_draw_is_whole_in_both(tmp_path):
+def test_figure_drawn_by_two_threads_is_complete_in_both(tmp_path):
     ax = plot(read_metrics(b"1\timages/sec: 9.0 +/- 0.0 (jitter = 0.0)\t3.000\n" * 3).records)
     whole = {dpi: figure_png(ax, dpi=dpi) for dpi in (50, 200)}
     with ThreadPoolExecutor(4) as threads:
@@ -83,7 +83,7 @@ def test_mean_covers_the_ranks_that_have_the_step():
     assert mean.get_ydata().tolist() == [3, 4, 4]
 
 
-def test_a_number_of_ones_own_is_drawn_likewise():
+def test_metric_of_the_user_is_drawn():
     text = "".join(f"[1,{rank}]<stdout>:step={s} psnr={s + rank}\n" for s in (1, 2) for rank in (0, 2))
     (panel,) = plot(records(text)).figure.axes
     first, other, mean = panel.get_lines()
@@ -103,7 +103,7 @@ def test_figure_is_readable_on_light_and_dark_pages(axes):
         assert contrast(luminance(to_rgba(INK)[:3]), ground) >= 4
 
 
-def test_a_saved_figure_is_black_on_white_and_the_shown_one_stays(tmp_path):
+def test_saved_figure_is_black_on_white_and_displayed_one_is_unchanged(tmp_path):
     ax = plot(records())
     shown = figure_png(ax)
     picture = imread(save_figure(ax, tmp_path / "figure.png"))
@@ -122,7 +122,7 @@ def contrast(one, other):
     return (high + 0.05) / (low + 0.05)
 
 
-def test_all_that_draw_take_turns():
+def test_drawing_functions_run_one_at_a_time():
     from batchai_magics.metrics.charts import comparison_chart, figure, run_chart, scaling_chart
 
     functions = (

@@ -71,7 +71,7 @@ def test_frame_and_its_records_give_the_same_plot():
         "Epoch 0.5: loss=1.5\nstep 3: acc=0.5\nEpoch 1.5: loss=1.0\n",
     ],
 )
-def test_a_missing_cell_of_a_frame_is_no_point(text):
+def test_missing_cell_of_a_frame_is_not_drawn(text):
     assert points(frame(records(text))) == points(records(text))
 
 
@@ -142,13 +142,13 @@ def test_a_smooth_line_is_drawn_over_the_values_as_they_are():
 
 
 @pytest.mark.parametrize("wrong", [{"x": "minutes"}, {"smooth": 1.0}, {"smooth": -0.1}])
-def test_wrong_options_are_refused(wrong):
+def test_invalid_options_are_refused(wrong):
     with pytest.raises(UsageError):
         plot(records(KERAS), **wrong)
 
 
 @pytest.mark.parametrize("text", ["", "hello\n", "Step #10\tLoss: nan\n", "Model: lenet\n"])
-def test_a_log_with_nothing_to_draw_says_so_in_a_sentence(text):
+def test_log_without_numbers_is_drawn_as_a_message(text):
     ax = plot(records(text))
     assert [words.get_text() for words in ax.texts] == [NOTHING]
     assert not ax.axison
@@ -178,7 +178,7 @@ def test_the_axes_are_one_picture_as_the_value_of_a_cell():
     assert set(data) == {"text/plain", "image/png"}
 
 
-def test_pyplot_knows_nothing_of_the_figure():
+def test_figure_does_not_belong_to_pyplot():
     import matplotlib
 
     matplotlib.use("agg")

@@ -149,7 +149,7 @@ def test_a_metric_has_the_spelling_of_the_baseline():
     assert found.frame()["train/loss"].tolist() == pytest.approx([1 / 3] * 2)
 
 
-def test_two_metrics_of_one_run_stay_two_beside_a_run_with_one_of_them():
+def test_two_metrics_of_a_run_stay_separate_if_another_run_has_one_of_them():
     trainer = spelt("loss={} train_loss={}")
     found = compare({"one": SPELLINGS["plain"], "trainer": trainer})
     assert [each.name for each in found.traits] == ["val_loss", "loss", "train_loss"]

@@ -56,6 +56,6 @@ def test_values_that_come_in_parts_are_in_the_same_segments(values, cut):
     assert segments_of(values) == segments_of(values[:cut], values[cut:]) == segments_of(*one_by_one)
 
 
-def test_the_last_segment_that_is_allowed_has_all_further_values():
+def test_last_allowed_segment_has_all_further_values():
     values = [(1, 0)] * 2 + [(0, 0), (1, 0), (0, 1), (0, 2)]
     assert [number for number, _ in segments_of(values, max_count=2)] == [1, 1, 2, 2, 2, 2]

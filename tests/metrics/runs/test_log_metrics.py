@@ -41,7 +41,7 @@ def test_json_has_the_records_in_file_order_with_unknown_ranks_null():
     ]
 
 
-def test_json_tells_one_total_or_none():
+def test_json_has_one_total_or_null():
     assert (
         json.loads(read_metrics(f"{total(12.5)}\n{total(12.5)}\n".encode()).to_json())["total_images_per_sec"]
         == 12.5
@@ -104,7 +104,7 @@ def test_log_with_some_metrics_gives_no_warning(read):
     assert read_metrics(b"prose without any number\n" * 9).notices == ()
 
 
-def test_a_match_that_is_no_number_is_warned_of_once():
+def test_pattern_match_that_is_not_a_number_gives_one_warning():
     with pytest.warns(MetricsWarning, match='matched "dB", which is not a number') as caught:
         assert len(read_metrics(UNREAD, patterns={"n": r"(\d+) rounds|(dB)"}).records) == 5
     assert len(caught) == 1
@@ -136,7 +136,7 @@ def test_a_row_is_a_number_in_file_order():
     assert found["wall_time"].isna().tolist() == [False] * 4 + [True]
 
 
-def test_nothing_gives_an_empty_table_of_the_same_types():
+def test_no_records_give_an_empty_table_of_the_same_types():
     full = table(run())
     empty = table("")
     assert len(empty) == 0

@@ -80,7 +80,7 @@ def test_many_lines_of_several_ranks_give_the_records_of_each_line_by_itself(cou
     assert isinstance(parse_metrics(replace(chunk, data=data[:500], spans=()), Parser()), tuple)
 
 
-def test_records_know_when_they_were_written():
+def test_records_have_their_write_times():
     lines = [f"{step}\timages/sec: 10.0 +/- 0.1 (jitter = 0.2)\t2.500\n".encode() for step in (1, 2)]
     times = (WriteTime(0, 1000.0), WriteTime(len(lines[0]), 1001.5))
     chunk = Chunk(b"".join(lines), 0, 99, True, (), times)

@@ -63,7 +63,7 @@ def test_dlloggers_parameters_tell_the_run(prefix):
     assert (told.batch_size_per_device, told.batch_size_global) == (64, 256)
 
 
-def test_dlloggers_json_tells_them_too_and_none_is_a_metric():
+def test_parameters_in_dlloggers_json_are_facts_and_not_metrics():
     told = summary(
         'DLLL {"timestamp": "1570716916.14", "type": "LOG", "step": "PARAMETER", "data":'
         ' {"model": "bert", "dataset_name": "squad", "global_batch_size": 96, "train_batch_size": 12}}\n'
@@ -71,11 +71,11 @@ def test_dlloggers_json_tells_them_too_and_none_is_a_metric():
     assert (told.model, told.dataset, told.batch_size_global, told.metrics) == ("bert", "squad", 96, ())
 
 
-def test_a_header_that_names_no_processes_tells_no_number_of_them():
+def test_header_without_processes_gives_no_process_count():
     assert summary("Model: lenet\nBatch size: 16\n").ranks == 0
 
 
-def test_a_parameter_that_is_no_count_is_no_batch_size():
+def test_non_integer_parameter_is_not_a_batch_size():
     assert summary(DLLOGGER.replace(": 64", ": auto")).batch_size_per_device is None
 
 

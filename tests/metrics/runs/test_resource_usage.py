@@ -45,7 +45,7 @@ def growing(**rates):
     )
 
 
-def test_sums_become_rates_and_the_first_sample_has_none():
+def test_counters_become_rates_and_the_first_sample_has_none():
     rows = [row for row in UsageRates().rows(record([use(0, cpu_s=1)], [use(0, cpu_s=2.5)])) if row.rank == 0]
     assert math.isnan(rows[0].cpu_percent)
     assert rows[0].memory_bytes == 100
@@ -53,12 +53,12 @@ def test_sums_become_rates_and_the_first_sample_has_none():
     assert rows[1].node == "n0"
 
 
-def test_a_sum_that_fell_is_no_negative_rate():
+def test_decreasing_counter_gives_no_negative_rate():
     rows = [row for row in UsageRates().rows(record([use(0, cpu_s=5)], [use(0, cpu_s=2)])) if row.rank == 0]
     assert rows[1].cpu_percent == 0
 
 
-def test_samples_that_come_later_go_on_where_the_others_ended():
+def test_later_samples_continue_the_rates_of_earlier_ones():
     whole = record([use(0, cpu_s=1)], [use(0, cpu_s=2)], [use(0, cpu_s=4)])
     uses = UsageRates()
     first = list(uses.rows(TelemetryRecord(whole.nodes, whole.samples[:2])))
@@ -98,7 +98,7 @@ def test_a_slow_rank_gets_its_reason(rates, cause, text):
     assert reason.text.startswith(f"{text}: ")
 
 
-def test_where_all_lack_cores_the_slow_one_does_not_wait_for_data():
+def test_slow_rank_does_not_wait_for_data_if_all_ranks_lack_cores():
     crowded = [[use(rank, cpu_s=0.1 * t, core_wait_s=0.7 * t) for rank in range(3)] for t in range(10)]
     assert reason_for(mean_usage(record(*crowded)), 0).cause is SlownessCause.CORE
 
@@ -129,7 +129,7 @@ class TestIdle:
             now=600.0,
         )
 
-    def test_ranks_that_wait_are(self):
+    def test_ranks_that_wait_are_idle(self):
         assert self.of({}, {"cpu_s": 0.01})
         assert self.of({}, {}, gpu=0)
 

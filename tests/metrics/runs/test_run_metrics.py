@@ -51,7 +51,7 @@ def test_a_log_with_epochs_only_is_drawn_over_epochs():
     assert list(found["val_loss"].last_segment()) == [1, 2]
 
 
-def test_an_epoch_above_the_first_step_is_no_step_that_counts():
+def test_epoch_line_before_the_first_step_does_not_count_as_a_step():
     assert metrics_of(lines({"epoch": 0, "loss": 3.0}, {"step": 5, "loss": 2.0})).last_step == 5
 
 
@@ -62,7 +62,7 @@ def test_points_are_placed_by_epoch_and_by_time():
     assert list(found["loss"].curves("time", start=found.start)[-1].positions) == [0, 1]
 
 
-def test_the_figures_are_last_and_best_with_its_step():
+def test_summary_has_the_last_and_the_best_value_with_its_step():
     text = lines(*({"step": s, "val_loss": v, "acc": v} for s, v in ((1, 3.0), (2, 1.0), (3, 2.0))))
     loss, accuracy = (metrics_of(text)[name].summary for name in ("val_loss", "acc"))
     assert (loss.last, loss.best, loss.best_step) == (2.0, 1.0, 2)
@@ -86,7 +86,7 @@ def test_best_value_follows_the_direction_set_by_the_user():
     assert metrics_of(text, MetricPreferences(falling=("energy",)))["energy"].summary.best == 1.0
 
 
-def test_no_records_are_no_metrics():
+def test_no_records_give_no_metrics():
     found = metrics_of("")
     assert (len(found), found.headline, found.charts, found.start) == (0, None, [], None)
 
@@ -127,7 +127,7 @@ def test_segments_are_named_by_the_headings_above_them_or_their_number():
     assert names("Fold 1", 2, "Fold 2", 1, "Fold 1", 1) == ["Fold 1", "Fold 2", "Fold 1, 3"]
 
 
-def test_ranks_have_headings_of_their_own_and_fits_are_averaged_fit_by_fit():
+def test_each_rank_has_its_own_headings_and_fits_are_averaged_one_by_one():
     text = "".join(
         f"[1,{rank}]<stdout>:Fold {fold + rank}\n[1,{rank}]<stdout>:step 1: loss={10 * fold + rank}\n"
         for fold in (1, 2)

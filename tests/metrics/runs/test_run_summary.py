@@ -39,7 +39,7 @@ class TestFrame:
         assert table["step"].tolist() == [1, 1, 10, 10, 20, 20]
         assert list(frame(records("Epoch 1: loss=0.5\n"))) == ["epoch", "loss"]
 
-    def test_an_unknown_rank_is_missing_and_a_known_one_an_integer(self):
+    def test_unknown_rank_is_missing_and_known_rank_is_an_integer(self):
         table = frame(records(f"{step(1)}\n[1,3]<stdout>:{step(1)}\n"))
         assert str(table["rank"].dtype) == "Int64"
         assert table["rank"].isna().tolist() == [True, False]
@@ -96,12 +96,12 @@ class TestSummary:
         )
         assert (result.batch_size_global, result.batch_size_per_device, result.device_count) == (128, 32, 4)
 
-    def test_a_rate_that_is_global_is_not_added_up_and_no_ranks_own(self):
+    def test_global_rate_is_neither_summed_nor_assigned_to_a_rank(self):
         header = HEADER.replace("horovod/", "/").replace("horovod", "distributed_all_reduce")
         result = summary(tagged({0: 100, 1: 50}, header=header))
         assert (result.images_per_sec, result.rates, result.skew, result.stragglers) == (75, {}, None, ())
 
-    def test_a_rank_that_begins_after_another_one_has_ended_is_of_the_same_run(self):
+    def test_rank_that_starts_after_another_ended_belongs_to_the_same_run(self):
         buffered = [f"{run(steps=(1, 10))}".splitlines() for _ in range(2)]
         lines = [f"[1,{rank}]<stdout>:{line}\n" for rank, part in enumerate(buffered) for line in part]
         assert set(summary("".join(lines)).rates) == {0, 1}
@@ -174,7 +174,7 @@ class TestMeaning:
             (tagged({0: 100}, header=""), {"node-0": 100}),
         ],
     )
-    def test_ranks_that_tell_no_rate_share_in_the_total_that_another_tells(self, log, per_node):
+    def test_ranks_without_a_rate_share_the_printed_total(self, log, per_node):
         nodes = {0: "node-0", 1: "node-0", 2: "node-1", 3: "node-1"}
         assert summarize(records(log), nodes=nodes).per_node == pytest.approx(per_node)
 
@@ -292,7 +292,7 @@ def test_a_summary_needs_less_memory_than_an_object_for_each_line():
         ),
     ],
 )
-def test_odd_rates_and_counts_leave_a_summary(text):
+def test_unusual_rates_and_counts_give_a_summary(text):
     assert summary(text).metrics
 
 

@@ -153,7 +153,7 @@ def test_names_of_curves_have_what_distinguishes_them():
 BATCHES = ((16, "vgg16"), (64, "lenet"))
 
 
-def test_people_read_a_study_in_few_columns():
+def test_displayed_study_has_few_columns():
     shown = scaling([log(1, 10), log(2, 10)])._repr_html_()
     assert re.findall("<th[^>]*>([^<]*)</th>", shown)[:5] == [
         "model", "processes", "images/sec", "speed-up", "efficiency",
@@ -171,7 +171,7 @@ def tokens(processes, rate):
 
 
 @pytest.mark.parametrize("metric", ["", "tokens/sec"])
-def test_any_rate_scales(metric):
+def test_scaling_study_works_for_any_rate(metric):
     found = scaling({"one": tokens(1, 100), "two": tokens(2, 180)}, metric=metric)
     assert found.frame()["tokens_per_sec"].tolist() == [100, 180]
     assert found.frame()["efficiency_percent"].tolist() == [100, 90]

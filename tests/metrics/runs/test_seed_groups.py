@@ -42,7 +42,7 @@ def test_the_best_group_has_the_best_mean_not_the_best_run():
     assert seed_groups(lucky, "loss", rises=False).reference == 0
 
 
-def test_without_a_direction_nothing_is_called_best():
+def test_no_group_is_called_best_without_a_direction():
     groups = seed_groups(runs(a=[1.0] * 3, b=[2.0] * 3), "temperature", rises=None)
     assert [row["verdict"] for row in groups.rows()] == ["", ""]
 

@@ -43,7 +43,7 @@ def rates_of(found):
     return [round(interval.images_per_sec) for interval in found]
 
 
-def test_blocks_undo_the_cumulative_mean():
+def test_intervals_undo_the_cumulative_mean():
     told = printed_steps([1, 2, 4])
     assert rates_of(intervals(told)) == rates_of(intervals(told[::-1])) == [1000, 500, 250]
 
@@ -55,7 +55,7 @@ def test_lines_are_merged_if_rounding_distorts_their_speed():
     assert all(interval.images_per_sec == pytest.approx(5, rel=0.05) for interval in found)
 
 
-def test_a_long_run_has_a_hundred_blocks_at_most():
+def test_long_run_has_at_most_a_hundred_intervals():
     assert len(intervals(printed_steps([1] * 1000))) == 100
 
 
@@ -77,13 +77,13 @@ def test_warm_up_ends_where_the_steady_speed_begins(seconds, warm_up):
     assert warm_up_steps(intervals(printed_steps([*[5] * 6, *[1] * 5]))) != 60
 
 
-def test_all_steps_after_the_cut_count_and_one_alone_tells_nothing():
+def test_speed_covers_all_intervals_after_the_cut_but_needs_more_than_one():
     told = printed_steps([5, 5, 1, 3])
     assert steady_speed(RankHistory.of(told), 20).images_per_sec == pytest.approx(500, rel=0.01)
     assert steady_speed(RankHistory.of(told), 30) == steady_speed(RankHistory.of(told), None)
 
 
-def test_a_few_lines_tell_no_warm_up():
+def test_too_few_lines_give_no_warm_up():
     assert warm_up_steps([Interval(0, 10, 1.0)] * 3) is None
     assert RunMetrics(read_metrics(run(ranks=2).encode()).records).speeds.warm_up_steps is None
 
@@ -156,11 +156,11 @@ def test_rank_that_becomes_slow_half_way_is_a_straggler():
 
 
 @pytest.mark.parametrize("lag", [0.006, 0.03])
-def test_a_rank_that_is_slower_without_a_doubt_and_by_little_is_none(lag):
+def test_rank_that_is_significantly_but_slightly_slower_is_no_straggler(lag):
     assert named(steady, 1, slow=lambda step: 1 / (1 - lag)) == ()
 
 
-def test_a_few_stretches_that_went_wrong_make_no_straggler():
+def test_a_few_disturbed_segments_make_no_straggler():
     assert named(steady, 1, slow=lambda step: 8 if 90 < step < 110 else 1) == ()
 
 

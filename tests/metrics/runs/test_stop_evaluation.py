@@ -15,14 +15,14 @@ def value(name, number, *, step=None, rank=None):
     return Measurement(name, number, step=step, rank=rank)
 
 
-def test_one_such_value_is_enough_without_a_time():
+def test_one_matching_value_is_enough_without_a_duration():
     watch = stopping("loss is nan")
     watch.add([value("loss", 0.5, step=1, rank=0), value("loss", math.nan, step=2, rank=3)], 0)
     watch.add([value("loss", 0.5, step=3, rank=3)], 1)
     assert watch.reason(1) == 'stop-if "loss is nan": loss was nan at step 2 of rank 3'
 
 
-def test_an_infinite_value_is_one_in_either_direction_and_nan_is_none():
+def test_infinity_meets_a_comparison_in_its_direction_and_nan_meets_none():
     for number, word in ((math.inf, "inf"), (-math.inf, "-inf")):
         watch = stopping("loss is inf")
         watch.add([value("loss", 1e9, step=1), value("loss", math.nan, step=2)], 0)
@@ -31,7 +31,7 @@ def test_an_infinite_value_is_one_in_either_direction_and_nan_is_none():
         assert watch.reason(0) == f'stop-if "loss is inf": loss was {word} at step 3'
 
 
-def test_a_time_counts_from_the_first_such_value_without_a_break():
+def test_duration_counts_from_the_first_matching_value_without_interruption():
     watch = stopping("images/sec < 50 for 5m")
     watch.add([value("images_per_sec", 40)], 0)
     assert watch.reason(299) == ""

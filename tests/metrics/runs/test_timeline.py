@@ -96,7 +96,7 @@ def test_length_of_a_round_comes_from_counters_that_restart_at_their_least_step(
     assert steps(*rounds) == [0, 1, 2, 10, 2, 4, 5, 20, 5]
 
 
-def test_a_bar_below_the_line_that_ended_an_epoch_is_of_the_next_one():
+def test_bar_after_the_line_that_ends_an_epoch_belongs_to_the_next_epoch():
     """In one stream, what has no epoch has that of the line above."""
     run = [number(step, late) for late in (None, 1, 2) for step in (1, 2)]
     ends = [number(epoch=epoch, name="acc") for epoch in (1, 2, 3)]
@@ -109,7 +109,7 @@ def test_line_without_a_step_gets_the_latest_training_step_if_its_epoch_has_no_k
     assert steps(*trained, number(epoch=3, name="acc")) == [1, 2, 3, 4, 4]
 
 
-def test_validations_at_steps_of_the_run_stay():
+def test_validation_steps_counted_over_the_run_are_unchanged():
     validation = [number(step, name="val_loss", phase="val") for step in (60, 120)]
     assert steps(number(50), validation[0], number(100), validation[1]) == [50, 60, 100, 120]
 
@@ -119,17 +119,17 @@ def test_steps_of_a_validation_are_counted_within_its_epoch_and_never_before_tra
     assert steps(number(1, 1), number(2, 1), number(1, 2), *validation) == [1, 2, 3, 3, 4]
 
 
-def test_several_lines_of_an_epoch_stand_where_they_were_printed():
+def test_several_lines_of_an_epoch_get_the_training_steps_at_which_they_were_printed():
     run = [number(1, 1), number(epoch=1, name="acc"), number(2, 1), number(epoch=1, name="acc"), number(1, 2)]
     assert steps(*run) == [1, 1, 2, 2, 3]
 
 
-def test_batches_of_a_validation_stand_where_training_was():
+def test_batches_of_a_validation_get_the_step_of_training():
     validation = [number(step, name="val_loss", phase="val") for step in (0, 1)]
     assert steps(number(50), *validation, number(100), *validation) == [50, 50, 50, 100, 100, 100]
 
 
-def test_ranks_are_counted_apart():
+def test_each_rank_has_its_own_timeline():
     run = [number(step, epoch, rank=rank) for epoch in (1, 2) for rank in (0, 1) for step in (1, 2 + rank)]
     assert steps(*run) == [1, 2, 1, 3, 3, 4, 4, 6]
 
@@ -140,7 +140,7 @@ def test_timeline_of_a_timeline_is_unchanged():
     assert [*Timeline().add(Timeline().add(run))] == [*Timeline().add(run)]
 
 
-def test_a_timeline_tells_when_numbers_have_moved():
+def test_timeline_reports_changed_steps():
     timeline = Timeline()
     parts = [[number(1)], [number(2)], [number(epoch=1, name="acc")], [number(1)], [number(2)], [number(3)]]
     moved = []
@@ -168,7 +168,7 @@ def test_fractional_epochs_move_later_ones():
     assert placed_one_by_one(run) == steps(*run) == [1, 2, 5, 6, 3, 4]
 
 
-def test_validations_above_the_first_step_of_training_move_to_where_training_was():
+def test_validations_before_the_first_training_step_move_to_the_training_step():
     """As long as nothing is trained, steps of a validation are those of the run."""
     validation = number(4, name="val_loss", phase="val")
     run = [validation, number(epoch=2, name="acc"), number(7, 2)]
@@ -179,7 +179,7 @@ EPOCHS = st.lists(st.lists(st.integers(0, 9), min_size=1, unique=True).map(sorte
 
 
 @given(EPOCHS, st.booleans(), st.booleans(), st.booleans())
-def test_numbers_that_come_one_by_one_end_where_they_stand_at_once(epochs, has_epoch, is_ended, is_global):
+def test_numbers_added_one_by_one_get_the_same_steps_as_all_at_once(epochs, has_epoch, is_ended, is_global):
     run = []
     for epoch, in_epoch in enumerate(epochs, start=1):
         begin = 10 * epoch * is_global

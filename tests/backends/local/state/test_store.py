@@ -78,9 +78,7 @@ def test_a_file_that_came_back_is_used(store: Store, path: Path) -> None:
     assert count(store) == 1
 
 
-def test_a_transaction_in_a_file_that_was_deleted_is_refused_before_it_begins(
-    store: Store, path: Path
-) -> None:
+def test_transaction_in_a_deleted_file_is_refused_before_it_begins(store: Store, path: Path) -> None:
     written(store)
     shutil.rmtree(path.parent)
     with pytest.raises(StorageError, match="deleted while it was in use"):
@@ -109,7 +107,7 @@ def test_a_damaged_file_is_named_with_a_way_out(store: Store, path: Path, damage
     assert str(path.parent / "jobs") in error.hint
 
 
-def test_a_database_of_nothing_is_made_anew_with_another_number(store: Store, path: Path) -> None:
+def test_empty_database_file_is_replaced_by_a_new_one(store: Store, path: Path) -> None:
     path.parent.mkdir(mode=0o700)
     path.touch()
     with path.open("rb") as held:  # its number is not given to another file
@@ -117,7 +115,7 @@ def test_a_database_of_nothing_is_made_anew_with_another_number(store: Store, pa
         assert path.stat().st_ino != os.fstat(held.fileno()).st_ino
 
 
-def test_a_journal_of_garbage_is_no_full_disk(store: Store, path: Path) -> None:
+def test_invalid_journal_is_not_reported_as_a_full_disk(store: Store, path: Path) -> None:
     written(store)
     with path.with_name("state.db-wal").open("r+b") as file:
         file.truncate(1000)
@@ -125,7 +123,7 @@ def test_a_journal_of_garbage_is_no_full_disk(store: Store, path: Path) -> None:
     assert (error.code, "Move it away" in error.hint) == ("StoreDamaged", True)
 
 
-def test_a_mistake_of_ours_is_not_called_a_damaged_file(store: Store) -> None:
+def test_programming_error_is_not_reported_as_a_damaged_file(store: Store) -> None:
     written(store)
     with pytest.raises(sqlite3.IntegrityError):
         written(store)
@@ -336,7 +334,7 @@ def test_a_crash_of_the_machine_loses_nothing_that_was_committed(store: Store) -
         assert db.execute("PRAGMA synchronous").fetchone()[0] == 2  # FULL: on the disk before it is said
 
 
-def test_only_a_transaction_that_says_so_does_not_wait_for_the_disk(store: Store) -> None:
+def test_transactions_wait_for_the_disk_unless_told_otherwise(store: Store) -> None:
     def level(**wish: bool) -> int:
         with store.write(**wish) as db:
             return db.execute("PRAGMA synchronous").fetchone()[0]
@@ -357,7 +355,7 @@ def test_forked_child_opens_the_file_itself(store: Store, tmp_path: Path) -> Non
 # -- the reserve
 
 
-def test_room_is_set_aside_once_and_given_away_slice_by_slice(store: Store, tmp_path: Path) -> None:
+def test_reserve_is_allocated_once_and_released_slice_by_slice(store: Store, tmp_path: Path) -> None:
     reserve = tmp_path / "home" / "reserve"
     store.make_reserve()
     assert reserve.stat().st_size == RESERVE_BYTES
@@ -375,7 +373,7 @@ def test_room_is_set_aside_once_and_given_away_slice_by_slice(store: Store, tmp_
     assert reserve.stat().st_size == RESERVE_BYTES
 
 
-def test_a_reserve_that_was_never_made_or_is_dropped_is_not_filled(store: Store, tmp_path: Path) -> None:
+def test_missing_or_deleted_reserve_is_not_refilled(store: Store, tmp_path: Path) -> None:
     store.make_reserve()
     store.reserve.delete()
     store.reserve.refill()
@@ -414,7 +412,7 @@ def test_only_a_full_disk_uses_up_the_reserve(store: Store, problem: str, left_b
     assert store.reserve.size_bytes == left_bytes
 
 
-def test_the_first_change_keeps_room_for_later_ones(store: Store, path: Path) -> None:
+def test_first_change_allocates_the_reserve(store: Store, path: Path) -> None:
     count(store)
     written(store)
     log = path.with_name("state.db-wal").stat()

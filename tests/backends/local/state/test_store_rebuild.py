@@ -85,7 +85,7 @@ def told(job: JobResource) -> tuple[object, ...]:
     "spoilt",
     ["", "[]", f'{{"version": {VERSION - 1}, "rows": {{}}}}', f'{{"version": {VERSION}, "rows": {{}}}}'],
 )
-def test_a_folder_that_tells_nothing_is_left_out(still: Still, spoilt: str) -> None:
+def test_folder_without_a_readable_backup_is_skipped(still: Still, spoilt: str) -> None:
     still.cluster()
     good, bad = still.job("good"), still.job("bad")
     still.layout.job(still.state(bad)["guid"]).creation.write_text(spoilt)
@@ -131,7 +131,7 @@ def test_the_later_of_two_clusters_with_one_name_is_restored(still: Still) -> No
     assert len(still.nodes(cluster)) == 1
 
 
-def test_each_owner_has_their_baseline_again(still: Still) -> None:
+def test_baseline_of_each_owner_is_restored(still: Still) -> None:
     still.cluster()
     jobs = [still.job(name, owner=name[0]) for name in ("a1", "b1", "a2")]
     for job in jobs:
@@ -160,7 +160,7 @@ def test_removed_baseline_is_not_restored(still: Still) -> None:
     assert RunRecords(still.context()).baseline(first.parent) == ""
 
 
-def test_a_cluster_is_as_large_as_the_newest_job_knew_it(still: Still) -> None:
+def test_cluster_is_restored_with_the_size_in_the_newest_backup(still: Still) -> None:
     cluster = still.cluster(scale=manual(1))
     still.job("early")
     still.resize(cluster, 3)

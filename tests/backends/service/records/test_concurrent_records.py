@@ -43,7 +43,7 @@ records.change(WORKSPACE, killed)
 """
 
 
-def test_of_many_at_once_one_is_first(records: Repository) -> None:
+def test_one_of_concurrent_insertions_succeeds(records: Repository) -> None:
     with ThreadPoolExecutor(8) as pool:
         guids = [str(number) for number in range(8)]
         before = list(pool.map(lambda guid: records.insert(record(JOB, guid)), guids))
@@ -52,7 +52,7 @@ def test_of_many_at_once_one_is_first(records: Repository) -> None:
 
 
 @pytest.mark.slow
-def test_no_change_of_a_process_gets_lost(home: Home, records: Repository) -> None:
+def test_concurrent_changes_are_all_made(home: Home, records: Repository) -> None:
     others = [another(COUNT_UP, home) for _ in range(2)]
     assert [other.wait() for other in others] == [0, 0]
     assert records.get(WORKSPACE).more == {"count": 40}

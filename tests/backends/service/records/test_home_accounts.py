@@ -32,7 +32,7 @@ def test_created_account_is_read_unchanged(home: Home, groups: HomeGroups, accou
     assert [group.name for group in groups.list()] == ["Mine"]
 
 
-def test_of_many_that_create_an_account_at_once_all_get_the_same(home: Home, accounts: HomeAccounts) -> None:
+def test_concurrent_creations_of_an_account_return_the_same(home: Home, accounts: HomeAccounts) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: accounts.create("acc", "g", "here"), range(8)))
     keys = accounts.keys("acc")
@@ -62,7 +62,7 @@ def test_unwritable_group_is_refused(
     assert caught.value.code == code
 
 
-def test_a_group_with_half_a_character_is_refused_with_its_field(groups: HomeGroups) -> None:
+def test_group_with_a_lone_surrogate_is_refused_with_its_field(groups: HomeGroups) -> None:
     groups.create("g", "here", {"a": "b"})
     with pytest.raises(SpecError, match=r"tags\.a: this text holds a lone surrogate"):
         groups.create("g", "here", {"a": "\ud800"})

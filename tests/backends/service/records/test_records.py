@@ -40,7 +40,7 @@ def test_names_are_matched_case_insensitively_and_keep_their_case(records: Repos
     assert records.get(EXPERIMENT.child(Kind.JOB, "JOB")).resource_id.name == "Job"
 
 
-def test_the_outermost_that_is_missing_is_named(records: Repository) -> None:
+def test_error_names_the_outermost_missing_resource(records: Repository) -> None:
     with pytest.raises(NotFoundError, match="experiment nope"):
         records.get(WORKSPACE.child(Kind.EXPERIMENT, "nope").child(Kind.JOB, "x"))
 
@@ -64,7 +64,7 @@ def test_a_list_of_one_kind_holds_no_other_and_nothing_from_elsewhere(records: R
     assert records.names(WORKSPACE, Kind.CLUSTER) == ["c"]
 
 
-def test_pages_make_up_the_list(records: Repository) -> None:
+def test_pages_add_up_to_the_list(records: Repository) -> None:
     made = insert(records, *map(job_named, "edcba"))
     page, seen = Page(size=2), []
     while page:
@@ -75,7 +75,7 @@ def test_pages_make_up_the_list(records: Repository) -> None:
 
 
 @pytest.mark.parametrize("token", ["x", "-1", "\u00b2", "9" * 19, "0001700000000.000001"])
-def test_a_page_that_no_list_has_is_refused(records: Repository, token: str) -> None:
+def test_invalid_page_token_is_refused(records: Repository, token: str) -> None:
     insert(records, JOB)
     with pytest.raises(ServiceError, match="is not from this service") as caught:
         records.children(EXPERIMENT, Kind.JOB, Page(after=token))
@@ -124,7 +124,7 @@ def test_owners_are_listed_for_owned_resources_only(records: Repository) -> None
 # -- changes
 
 
-def test_a_change_is_all_that_changes(home: Home, records: Repository) -> None:
+def test_change_keeps_the_other_fields(home: Home, records: Repository) -> None:
     a, b = insert(records, job_named("a"), job_named("b"), n=1, **{OWNER: "ada"})
     changed = records.change(job_named("a"), lambda now: now.changed({"n": 2}, spec="new"))
     assert changed == replace(a, spec="new", more={OWNER: "ada", "n": 2})
