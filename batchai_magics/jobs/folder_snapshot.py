@@ -187,7 +187,7 @@ def _homes(settings: Settings) -> list[Path]:
 class Snapshot:
     """The files of a project by their paths with `/`, and the paths that stay behind, with the reason.
 
-    `empty_folders` are those in which, and below which, there is no file: scripts write there.
+    `empty_folders` contain no file at any depth: scripts write there.
     """
 
     files: Mapping[str, bytes] = field(repr=False)

@@ -183,13 +183,13 @@ class JobModel:
 
     def poll_ended(self) -> None:
         """All events of a poll have been applied: stdout and stderr can be merged."""
-        self.version += self.numbers.settle()
+        self.version += self.numbers.refresh()
         self._find_unread()
         self._merge(self.merged.advance())
 
     def end(self) -> None:
         """Marks the model as complete."""
-        self.version += self.numbers.settle(is_last=True)
+        self.version += self.numbers.refresh(is_last=True)
         self._find_unread(is_last=True)
         self._merge(self.merged.finish())
         self.is_over = True

@@ -71,9 +71,9 @@ class LogNumbers:
         self._warm_up_due = self._stragglers_due = _FIRST_SEARCH
         self._stragglers: tuple[int, ...] = ()
         self._processes = ProcessNumbers()
-        self._forget_places()
+        self._forget_lines()
 
-    def _forget_places(self) -> None:
+    def _forget_lines(self) -> None:
         self._has_moved = False  # on the timeline, since they were placed
         self._start: float | None = None  # time of the first number
         self.series: dict[str, NumberColumns] = {}
@@ -101,10 +101,10 @@ class LogNumbers:
             self._has_moved |= bool(self._files) and file not in self._files
             self._files.setdefault(file, MeasurementTable()).extend(table)
             self._table = None
-        self._place(table)
+        self._add_numbers(table)
         return len(self.metrics) + len(self.attempts) > known
 
-    def settle(self, *, is_last: bool = False) -> bool:
+    def refresh(self, *, is_last: bool = False) -> bool:
         """Updates what is derived from all records, less often as their number grows.
 
         Numbers that have moved on the timeline are added again, and the end of warm-up is detected.
@@ -119,8 +119,8 @@ class LogNumbers:
         if has_moved:
             self._renumber_due = int(len(self) * RENUMBER_GROWTH)
             self.generation += 1
-            self._forget_places()
-            self._place(self.table)
+            self._forget_lines()
+            self._add_numbers(self.table)
         before = self.warm_up
         self._find_warm_up(is_last=is_last)
         return has_moved or self.warm_up != before
@@ -174,7 +174,7 @@ class LogNumbers:
             self._warm_up_due = int(count * WARM_UP_GROWTH)
             self.warm_up = RunMetrics(self.table).speeds.warm_up_steps
 
-    def _place(self, table: MeasurementTable) -> None:
+    def _add_numbers(self, table: MeasurementTable) -> None:
         """Adds the numbers of the next records, in the order of writing, to their lines."""
         for part in self._timeline.add(table).parts(*RUN_KEYS):
             for _, fact in part.facts:

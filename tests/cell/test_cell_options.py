@@ -34,7 +34,7 @@ def test_a_value_may_begin_with_a_dash(value):
     assert read_options(["r", f"--args={value}"], {}).args == value
 
 
-def test_option_is_not_taken_as_the_value_of_another():
+def test_option_is_not_read_as_the_value_of_another():
     assert "--args: expected one argument" in refused("r", "--args", "--nodes", "2")
     told = refused("r", "--args", "--nodes=2")
     assert "--args: expected one argument\nWrite --args=--nodes=2 if that is its value; `%%" in told

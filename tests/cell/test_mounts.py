@@ -65,7 +65,7 @@ def test_invalid_mount_is_refused(text, says):
 
 
 @pytest.mark.parametrize("shares", [True, "data", {"a": 1}])
-def test_mount_is_refused_with_the_field_if_the_files_shares_are_no_list(shares):
+def test_mount_option_is_refused_if_the_file_shares_of_the_body_are_no_list(shares):
     body = json.dumps({"properties": {"nodeCount": 1, "mountVolumes": {"azureFileShares": shares}}})
     with pytest.raises(SpecError, match=r"properties\.mountVolumes\.azureFileShares: expected a list"):
         cell("job --spec --mount data", body)

@@ -81,7 +81,7 @@ def test_variable_that_looks_like_a_secret_is_refused_without_showing_it(name, v
 
 
 @pytest.mark.parametrize("name", ["tokenizer", "max_tokens", "key", "keys", "secretary", "token_ids"])
-def test_similar_name_does_not_count_as_the_variable(name):
+def test_name_that_only_resembles_a_secret_is_accepted(name):
     assert FILE in variables_file([name], {name: [1, 2]})
 
 

@@ -107,7 +107,7 @@ def test_metrics_warn_of_numbers_that_were_not_read(backend, job):
     ]
 
 
-def test_totals_at_the_end_are_reported_when_the_job_has_ended(backend, job):
+def test_unread_numbers_of_the_last_line_are_reported_when_the_job_has_ended(backend, job):
     backend.write("batch size 32\nfinished loss=0.5\n")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

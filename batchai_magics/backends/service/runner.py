@@ -140,7 +140,7 @@ class PlannedSetup:
 class ClusterChange:
     """What an engine does about a cluster that was created or resized.
 
-    `setup` is that of a new cluster's nodes. `option` says what becomes of those of the open `runs` that are
+    `setup` is for the nodes of a new cluster. `option` says what becomes of those of the open `runs` that are
     on nodes that leave.
     """
 

@@ -75,7 +75,11 @@ class Service(Backend):
     )
     accounts: Accounts | None = on_first_use(lambda service: _accounts(service.context))
     groups: Groups = on_first_use(lambda service: _groups(service.context, service.accounts))
-    node_commands: NodeCommands | None = on_first_use(lambda service: _node_commands(service.context))
+    node_commands: NodeCommands | None = on_first_use(
+        lambda service: (
+            ServiceNodeCommands(service.context) if service.context.facts.has_node_commands else None
+        )
+    )
     setup_logs: SetupLogs = on_first_use(lambda service: ServiceSetupLogs(service.context))
     telemetry: Telemetry = on_first_use(lambda service: ServiceTelemetry(service.context))
     records: RunRecords = on_first_use(lambda service: _records(service.context))
@@ -394,11 +398,6 @@ def _groups(context: HomeContext, accounts: Accounts | None) -> Groups:
     from batchai_magics.backends.service.resource_changes import delete_in_group
 
     return HomeGroups(context.repository.groups, partial(delete_in_group, context, accounts))
-
-
-def _node_commands(context: HomeContext) -> NodeCommands | None:
-    """Commands on nodes, where the engine runs them."""
-    return ServiceNodeCommands(context) if context.facts.has_node_commands else None
 
 
 class ServiceNodeCommands(NamedTuple):

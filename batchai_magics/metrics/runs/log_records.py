@@ -146,7 +146,7 @@ def _times(table: MeasurementTable) -> Iterator[tuple[int, float]]:
         yield row, latest
 
 
-MAX_PLACES = 1 << 18
+MAX_NUMBERS = 1 << 18  # that are remembered of each source
 
 
 class PrintedNumbers:
@@ -179,7 +179,7 @@ class PrintedNumbers:
             if isinstance(record, Measurement) and keys & other.keys():
                 continue
             source.update(dict.fromkeys(keys))
-            while len(source) > MAX_PLACES:
+            while len(source) > MAX_NUMBERS:
                 del source[next(iter(source))]
             new.append(record)
         return new

@@ -163,7 +163,7 @@ class Speeds:
     """The steady speeds of the processes of a run, from their mean rates.
 
     `warm_up_steps`, after which half of the processes have warmed up, are left out; None for too few lines.
-    `share` scales the sum of the speeds to that of all processes: ranks missing from the log count like the
+    `share` scales the sum of the speeds to all processes: ranks missing from the log count like the
     others, and if each rank prints the rate of all, the mean is that rate. `rates` are the images/sec by
     rank; empty if each prints the rate of all.
     """

@@ -83,7 +83,7 @@ def test_mean_covers_the_ranks_that_have_the_step():
     assert mean.get_ydata().tolist() == [3, 4, 4]
 
 
-def test_metric_of_the_user_is_drawn():
+def test_any_metric_is_drawn_in_the_colours_of_its_ranks():
     text = "".join(f"[1,{rank}]<stdout>:step={s} psnr={s + rank}\n" for s in (1, 2) for rank in (0, 2))
     (panel,) = plot(records(text)).figure.axes
     first, other, mean = panel.get_lines()

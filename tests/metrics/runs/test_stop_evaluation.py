@@ -22,7 +22,7 @@ def test_one_matching_value_is_enough_without_a_duration():
     assert watch.reason(1) == 'stop-if "loss is nan": loss was nan at step 2 of rank 3'
 
 
-def test_infinity_meets_a_comparison_in_its_direction_and_nan_meets_none():
+def test_infinity_of_either_sign_is_inf_and_nan_is_not():
     for number, word in ((math.inf, "inf"), (-math.inf, "-inf")):
         watch = stopping("loss is inf")
         watch.add([value("loss", 1e9, step=1), value("loss", math.nan, step=2)], 0)

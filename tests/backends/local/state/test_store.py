@@ -412,7 +412,7 @@ def test_only_a_full_disk_uses_up_the_reserve(store: Store, problem: str, left_b
     assert store.reserve.size_bytes == left_bytes
 
 
-def test_first_change_allocates_the_reserve(store: Store, path: Path) -> None:
+def test_first_change_preallocates_the_wal(store: Store, path: Path) -> None:
     count(store)
     written(store)
     log = path.with_name("state.db-wal").stat()
