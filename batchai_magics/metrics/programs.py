@@ -29,9 +29,9 @@ from batchai_magics.metrics.grammar.parsed_line import LineKind
 class ProgramLine:
     """A line that only one program prints.
 
-    `kind` is what it is for the lines around it, None if nothing on it is a metric. `phase` is that of its
+    `kind` is its role for the lines around it, None if no number on it is a metric. `phase` is the phase of its
     numbers. `words` are expressions for marks that are not any text or number. `names` are the metrics and
-    units of names that the sample gives, whose expressions may have groups; without a metric, there is none.
+    units of names that the sample gives, whose expressions may have groups; an empty one leaves the number out.
     `has_fixed_width`: its numbers have so many decimals that other lines may touch it.
     """
 
@@ -789,11 +789,11 @@ class Layout(Enum):
 class ProgramTable:
     """A table that only one program prints, with the reader of its rows.
 
-    `header` is an expression for the names of its columns, with bars between them; of copied rows, `mark` stands
-    before each. `phase` is that of its numbers. A table with a `row_name` has the position of the line above and
-    only rows of this name, one with a `label` only rows whose label begins so and names a phase.
+    `header` is an expression for the names of its columns, with bars between them; `mark` precedes each copied
+    row. `phase` is the phase of its numbers. A table with a `row_name` has the position of the line above and
+    only rows of this name, one with a `label` only rows whose label starts with it and names a phase.
     `steps` are columns with the step, under names that no other program has. `names` are the metrics of columns,
-    by their names in lower case; without a metric, there is none. `is_of_words`: single blanks separate cells, too.
+    by their names in lower case; an empty one leaves the column out. `is_of_words`: single blanks separate cells, too.
     """
 
     program: str
