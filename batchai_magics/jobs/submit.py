@@ -32,7 +32,7 @@ from batchai_magics.models.runs.labels import LabelChange
 
 
 @dataclass(frozen=True)
-class Submitted:
+class SubmittedJob:
     """The job of a request."""
 
     job: Job
@@ -41,7 +41,7 @@ class Submitted:
     note: str = ""  # a message about the submission; mostly empty for the first run of a name
 
 
-def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submitted:
+def submit(backend: Backend, request: CellRequest, settings: Settings) -> SubmittedJob:
     """Creates a job with everything that it needs, or returns an identical run of its name.
 
     A request that differs from all runs becomes the next run of the name, as with `request.is_new`.
@@ -123,7 +123,7 @@ def new_job(request: CellRequest, name: str, owner: str = "") -> NewJob:
     return NewJob(request.id.parent.child(Kind.JOB, name), request.spec, records, owner)
 
 
-def checked(backend: Backend, request: CellRequest, settings: Settings) -> CellRequest:
+def checked_request(backend: Backend, request: CellRequest, settings: Settings) -> CellRequest:
     """The request with the channels of the settings; nothing is sent for the job.
 
     Raises:
@@ -134,7 +134,7 @@ def checked(backend: Backend, request: CellRequest, settings: Settings) -> CellR
     return with_watch_settings(request, settings, backend)
 
 
-def _create_or_find(backend: Backend, request: CellRequest, runs: Sequence[JobResource]) -> Submitted:
+def _create_or_find(backend: Backend, request: CellRequest, runs: Sequence[JobResource]) -> SubmittedJob:
     """Creates the job under its name or the next one, or finds an identical run."""
     names = [run.id.name for run in runs]
     file = request.source.file if request.source else ""
@@ -167,7 +167,7 @@ def _identical_run(request: CellRequest, runs: Sequence[JobResource]) -> str:
     return same or (runs[-1].id.name if _may_match(wire, runs[-1].spec.to_wire()) else "")
 
 
-def _reattached(backend: Backend, job: Job, runs: Sequence[JobResource], file: str) -> Submitted:
+def _reattached(backend: Backend, job: Job, runs: Sequence[JobResource], file: str) -> SubmittedJob:
     """The existing run. The cell's metric patterns are saved with it, for lists and other processes."""
     records = backend.records
     if job.patterns and records and not job.patterns.items() <= job.labels().patterns.items():
@@ -176,17 +176,17 @@ def _reattached(backend: Backend, job: Job, runs: Sequence[JobResource], file: s
     if any(run.id.key == job.id.key and run.state.is_final for run in runs):
         note = f"Warning: {text} and has ended: nothing ran, showing that run."
         note += " To run it again: --new, or the setting run_policy = new."
-        return Submitted(job, is_new=False, has_ended=True, note=note)
-    return Submitted(job, is_new=False, note=f"{text}; showing that run. Use --new to run it again.")
+        return SubmittedJob(job, is_new=False, has_ended=True, note=note)
+    return SubmittedJob(job, is_new=False, note=f"{text}; showing that run. Use --new to run it again.")
 
 
-def _create(backend: Backend, request: CellRequest, name: str) -> Submitted:
+def _create(backend: Backend, request: CellRequest, name: str) -> SubmittedJob:
     """Creates the job; the note has the backend's warnings."""
     job = new_job(request, name)
     created = backend.create(job.id, job.spec, records=job.records)
     notes = created.notes if isinstance(created, JobResource) else ()
     note = " ".join(f"Warning: {text}." for text in notes)
-    return Submitted(Job(backend, job.id, patterns=request.patterns), is_new=True, note=note)
+    return SubmittedJob(Job(backend, job.id, patterns=request.patterns), is_new=True, note=note)
 
 
 def _may_match(requested: Any, returned: Any) -> bool:

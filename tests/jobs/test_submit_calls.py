@@ -11,7 +11,7 @@ from azure.core.pipeline.transport import RequestsTransport
 from batchai_magics import cell
 from batchai_magics.backends.base import Backend
 from batchai_magics.config import Settings
-from batchai_magics.jobs.submit import Submitted, submit
+from batchai_magics.jobs.submit import SubmittedJob, submit
 from tests.server.running import connected, serving
 from tests.world import World
 
@@ -38,7 +38,7 @@ class Counted:
         return recorded_call
 
 
-def submitted(backend: Backend, calls: list[str], line: str, body: str = "x = 1") -> Submitted:
+def submitted(backend: Backend, calls: list[str], line: str, body: str = "x = 1") -> SubmittedJob:
     """Submits a cell; `calls` has those of this submit alone afterwards."""
     calls.clear()
     request = cell.parse(line, body, settings=Settings())

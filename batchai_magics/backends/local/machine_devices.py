@@ -43,10 +43,10 @@ def machine(devices: str = "/dev") -> MachineDevices:
     with suppress(OSError):  # Windows has no such folder
         names = os.listdir(devices)  # noqa: PTH208  pathlib takes a millisecond
     count = sum(name.startswith("nvidia") and name.removeprefix("nvidia").isdigit() for name in names)
-    return MachineDevices(core_count, visible(count, os.environ.get("CUDA_VISIBLE_DEVICES")))
+    return MachineDevices(core_count, visible_gpus(count, os.environ.get("CUDA_VISIBLE_DEVICES")))
 
 
-def visible(count: int, setting: str | None) -> tuple[str, ...]:
+def visible_gpus(count: int, setting: str | None) -> tuple[str, ...]:
     """The GPUs this process may use, of a machine with `count`; `setting` is its `CUDA_VISIBLE_DEVICES`.
 
     Device files do not tell CUDA's numbers: a container may have `nvidia3` alone.

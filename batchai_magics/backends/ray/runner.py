@@ -44,7 +44,7 @@ from batchai_magics.backends.service.runner import (
     waiting_reason,
 )
 from batchai_magics.backends.service.service import Service
-from batchai_magics.backends.service.undelivered import Undelivered
+from batchai_magics.backends.service.undelivered import UndeliveredNotifications
 from batchai_magics.errors import BatchAIError, StorageError
 from batchai_magics.launch.job_bounds import JobBounds
 from batchai_magics.launch.outcome import Outcome
@@ -117,7 +117,7 @@ class RayRunner(Runner):
         self.gateway = RayGateway(
             settings, layout.home, lambda: installed_programs.install(layout.home, PROGRAMS)
         )
-        self._undelivered = Undelivered(layout)
+        self._undelivered = UndeliveredNotifications(layout)
         self.facts = RayFacts(layout, settings, self.gateway)
 
     def check(self, request: Request, cluster: ClusterRef | None) -> EngineState:

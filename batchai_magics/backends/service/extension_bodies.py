@@ -142,7 +142,7 @@ def output_from_lines(pieces: Iterable[bytes]) -> Iterator[CommandBytes | Comman
 RECORDS_KEY = "batchaiRecords"  # beside the `properties` of a job that is created
 
 
-def submitted(body: Mapping[str, Any]) -> dict[str, str]:
+def submitted_records(body: Mapping[str, Any]) -> dict[str, str]:
     """The record files in the body of a request that creates a job.
 
     Raises:

@@ -65,7 +65,7 @@ def create(context: HomeContext, id: ResourceId, spec: Spec, owner: str = "") ->
                 others = _within_quota(context, request, record.guid)
                 state = context.runner.check(replace(request, others=others), None)
                 record = record.changed({**state, CHANGED: context.repository.now()})
-                return _made_cluster(context, record, spec)
+                return _create_cluster(context, record, spec)
     inserted = context.repository.insert_or_find(record)
     if isinstance(spec, WorkspaceSpec):
         HomeGroups(context.repository.groups).ensure(id.group, spec.location)
@@ -101,7 +101,7 @@ def change_tags(context: HomeContext, id: ResourceId, tags: dict[str, str]) -> N
     context.repository.change(id, with_tags)
 
 
-def _made_cluster(context: HomeContext, record: Record, spec: ClusterSpec) -> Record:
+def _create_cluster(context: HomeContext, record: Record, spec: ClusterSpec) -> Record:
     """Records a cluster with its nodes; cleans up if that fails or another process was faster."""
     is_new = False
     try:

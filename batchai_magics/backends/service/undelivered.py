@@ -11,7 +11,7 @@ from batchai_magics.backends.service.runner import Run, RunStatus
 from batchai_magics.errors import BatchAIError
 
 
-class Undelivered:
+class UndeliveredNotifications:
     """Checks the outboxes of a home once, and again whenever a run is seen to have ended."""
 
     def __init__(self, layout: Layout) -> None:

@@ -35,7 +35,7 @@ from batchai_magics.backends.service.runner import (
     RunStatus,
 )
 from batchai_magics.backends.service.service import Service
-from batchai_magics.backends.service.undelivered import Undelivered
+from batchai_magics.backends.service.undelivered import UndeliveredNotifications
 from batchai_magics.backends.slurm import client, sbatch
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.clusters import SILENT, Placement, SlurmClusters
@@ -138,7 +138,7 @@ class SlurmRunner(Runner):
         self._queries = QueryCache(slurm, layout.home / "asked", settings.look_s, clock)
         self.runs = Runs(layout, slurm, self._queries, settings)
         self._clusters = SlurmClusters(layout, self._queries, settings)
-        self._undelivered = Undelivered(layout)
+        self._undelivered = UndeliveredNotifications(layout)
         self._latest_arrays: dict[str, str] = {}  # the number of the last array by the name of its group
         self.facts = SlurmFacts(layout, machine, settings, self._clusters)
 

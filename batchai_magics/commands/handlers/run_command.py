@@ -42,7 +42,7 @@ from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError, UsageError, translate_file_errors
 from batchai_magics.jobs.folder_snapshot import read_module, read_script
 from batchai_magics.jobs.job_model import read_model
-from batchai_magics.jobs.submit import Submitted, submit
+from batchai_magics.jobs.submit import SubmittedJob, submit
 from batchai_magics.models import vm_sizes
 from batchai_magics.models.backend_options import BackendOption, declared_by
 from batchai_magics.models.job_execution import ERR, OUT
@@ -104,11 +104,11 @@ class PreparedRun:
     context: Context
     line: RunLine
 
-    def submit(self) -> Submitted:
+    def submit(self) -> SubmittedJob:
         """Submits the job."""
         return submit(self.context.backend, self.request, self.context.settings)
 
-    def stream(self, submitted: Submitted) -> Stream:
+    def stream(self, submitted: SubmittedJob) -> Stream:
         """The output of the job until its end."""
         parts = _parts(submitted, is_error=self.line.is_json)
         return job_stream(parts, resume_command(submitted.job.id, "logs -f"))
@@ -336,7 +336,7 @@ def _request(line: RunLine, context: Context, folder: Path) -> tuple[CellRequest
     return launched_request(line.command, line.options, context.settings, folder)
 
 
-def _parts(submitted: Submitted, *, is_error: bool) -> StreamParts:
+def _parts(submitted: SubmittedJob, *, is_error: bool) -> StreamParts:
     """What happens to the job and its log, all of it for stderr if `is_error`."""
     job = submitted.job
     if submitted.is_new:

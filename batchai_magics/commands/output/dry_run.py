@@ -39,7 +39,7 @@ def dry_run_text(
     """
 
     def check(backend: Backend) -> None:
-        submit.checked(backend, request, settings)
+        submit.checked_request(backend, request, settings)
         check_predecessors(backend, request, settings.share, created_before=created_before)
 
     return _text(request, settings, check)

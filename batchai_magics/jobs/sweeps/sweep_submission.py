@@ -11,7 +11,7 @@ from batchai_magics.cell.cell_options import TPE
 from batchai_magics.cell.sweep_request import SweepRequest
 from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError, ConflictError
-from batchai_magics.jobs.submit import checked, prepare
+from batchai_magics.jobs.submit import checked_request, prepare
 from batchai_magics.jobs.sweeps import sweep_steps
 from batchai_magics.jobs.sweeps.optuna_study import optuna_module
 from batchai_magics.jobs.sweeps.sweep_definition import (
@@ -80,7 +80,7 @@ def check_sweep(backend: Backend, request: SweepRequest, settings: Settings) -> 
         text = f"sweeps are not supported by the {backend.capabilities.name} backend"
         hint = "Their definitions are kept on a file share. Submit jobs instead. Nothing was sent."
         raise CapabilityError(text, code="NotSupported", hint=hint)
-    checked(backend, request.template or request.first, settings)
+    checked_request(backend, request.template or request.first, settings)
 
 
 def _definition(files: SweepFiles, request: SweepRequest) -> tuple[SweepDefinition, str]:

@@ -82,7 +82,7 @@ def _records(call: ApiCall, spec: JobSpec) -> Mapping[str, str]:
     confined to a container must not escape it that way.
     """
     try:
-        records = extension_bodies.submitted(call.json())
+        records = extension_bodies.submitted_records(call.json())
         if spec.container_settings:
             check_confined(records)
         return records

@@ -14,7 +14,7 @@ from batchai_magics.backends.node import containers
 from batchai_magics.errors import CapabilityError, SpecError
 from batchai_magics.jobs import submit as submission
 from batchai_magics.jobs.job_overview import job_overview
-from batchai_magics.jobs.submit import Submitted
+from batchai_magics.jobs.submit import SubmittedJob
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.boxes import IMAGE
@@ -35,7 +35,7 @@ TUTORIAL = plain_job(
 )
 
 
-def submit_tutorial(world: World) -> Submitted:
+def submit_tutorial(world: World) -> SubmittedJob:
     body = json.dumps(TUTORIAL)
     request = cell.parse("j --spec", body, settings=world.settings, notebook=cell.Notebook())
     return submission.submit(world.backend, request, world.settings)

@@ -13,7 +13,7 @@ from batchai_magics.backends.service.service import Service
 from batchai_magics.cell import Notebook, parse
 from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError
-from batchai_magics.jobs.submit import Submitted, submit
+from batchai_magics.jobs.submit import SubmittedJob, submit
 from tests.contract.place import Place, PlaceOptions
 from tests.contract.places import PLACES
 from tests.patience import PATIENCE_S
@@ -36,7 +36,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
         yield replace(place, backend=bare)
 
 
-def run(backend: Backend, folder: Path) -> Submitted:
+def run(backend: Backend, folder: Path) -> SubmittedJob:
     (folder / "data.csv").write_text("7")
     settings = Settings()
     request = parse(
