@@ -171,7 +171,7 @@ class MeasurementTable(Collection[Record]):
 
 
 def _metrics_of(line: Iterable[Measurement]) -> tuple[MetricName, ...]:
-    return tuple([MetricName(each.name, each.unit, each.phase) for each in line])
+    return tuple([MetricName(number.name, number.unit, number.phase) for number in line])
 
 
 def _rows_of(records: Iterable[Record]) -> Iterator[Sequence[Record]]:
@@ -252,11 +252,11 @@ class LineColumns:
 
     def take(self, indices: Sequence[int]) -> LineColumns:
         """The lines at these indices, in this order."""
-        taken: dict[int, Column] = {}  # metrics share their steps
+        selected: dict[int, Column] = {}  # metrics share their steps
         for column in self._columns:
-            if id(column) not in taken:
-                taken[id(column)] = column.take(indices)
-        columns = [taken[id(column)] for column in self._columns]
+            if id(column) not in selected:
+                selected[id(column)] = column.take(indices)
+        columns = [selected[id(column)] for column in self._columns]
         count = len(self.metrics)
         return LineColumns(
             self.metrics, self.rows.take(indices), columns[:count], columns[count:-5], *columns[-5:]

@@ -115,7 +115,8 @@ class RankHistory:
     @property
     def steps(self) -> list[int]:
         """The steps at which its intervals, which follow each other, begin and end."""
-        return [each.first for each in self.intervals[:1]] + [interval.last for interval in self.intervals]
+        ends = [interval.last for interval in self.intervals]
+        return [self.intervals[0].first, *ends] if ends else []
 
 
 def steady_speed(history: RankHistory, cut: int | None) -> Speed | None:
