@@ -27,8 +27,8 @@ _BEGINNINGS = (
     rb"(?<!Evaluation)(?:(?<!\]) )?Minibatch\[",
     rb"(?:Train )?Epoch:? \d",  # Keras, PyTorch
     rb"Test (?:loss|accuracy|set): ",
-    rb":::ML(?:L|Pv0\.5\.0) ",
-    rb"DLLL? (?:\{|20)",
+    rb":::ML(?:L|Pv\d\.\d\.\d) ",
+    rb"DLLL? (?:\{|\d\d)",
     rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}: [IWEF] ",  # TensorFlow's own messages in between
     rb"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} ",
     rb"(?:INFO|WARNING|ERROR):\w",

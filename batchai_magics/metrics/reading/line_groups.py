@@ -261,8 +261,7 @@ class Block:
         if self.lines.ranks is not None or not below or not isinstance(below[0], PlanLines):
             return False
         text = self.lines.texts[row]
-        may_be_row = b"|" in text or b"{'" in text or len(text) > MAX_TABLE_LINE_BYTES
-        return not may_be_row and row_start(text) == (0, None)
+        return len(text) <= MAX_TABLE_LINE_BYTES and _is_no_row(text.translate(DIGITS_TO_ZERO))
 
     def _by_skeleton(self) -> Mapping[SkeletonPlans, Sequence[int]]:
         """The rows of lines that may matter, by their skeletons."""
@@ -383,6 +382,12 @@ def ranks_of(plan: LinePlan, lines: Lines, rows: Sequence[int], texts: list[byte
         printed_rank if rank is None or has_precedence else rank
         for rank, printed_rank in zip(ranks, printed, strict=True)
     ]
+
+
+@lru_cache(1024)
+def _is_no_row(form: bytes) -> bool:
+    """Whether a line has neither a prefix nor the cells of a table, whatever the values of its digits."""
+    return not (b"|" in form or b"{'" in form) and row_start(form) == (0, None)
 
 
 def _by_key(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache, partial
 
 from batchai_magics.metrics.grammar.headings import fit_heading, fit_of_heading
 from batchai_magics.metrics.grammar.prefix_grammar import read_prefixes
@@ -13,6 +14,7 @@ from batchai_magics.metrics.measurement import ATTEMPT, FIT, Fact
 from batchai_magics.metrics.programs import PROGRAM_FACTS, ProgramFact
 from batchai_magics.metrics.reading.joined_lines import split_joined
 from batchai_magics.metrics.reading.prefix_patterns import PREFIX, rank_of
+from batchai_magics.metrics.reading.timestamps import DIGITS_TO_ZERO
 
 _MODEL, _DATASET, _DEVICE_COUNT = "model", "dataset", "device_count"
 _BATCH_SIZE, _PER_DEVICE, _GLOBAL = "batch_size", "batch_size_per_device", "batch_size_global"
@@ -37,6 +39,7 @@ _NAMES = {
 _COUNTS = (_BATCH_SIZE, _PER_DEVICE, _GLOBAL, _DEVICE_COUNT)
 _COUNT = re.compile(r"\d{1,18}")
 _MOST_BYTES = 16 * 1024  # of a line with facts
+_MOST_FORMS = 1024  # that are remembered
 _ATTEMPT = ProgramFact(
     program="batchai",
     sample="[batchai] attempt <attempt:2> begins on <*:node2: Slurm took its nodes for another job>",
@@ -67,26 +70,53 @@ def facts_of(line: bytes, rank: int | None, offset: int, *, is_whole: bool) -> I
         offset: The offset of its end.
         is_whole: It has its beginning and its end; else its last fact may be cut.
     """
-    is_labelled, parts = rank is None, split_joined(line) if len(line) <= _MOST_BYTES else []
+    if len(line) > _MOST_BYTES:
+        return
+    parts = [line] if _is_one_line(_form_of(line)) else split_joined(line)
+    is_labelled = rank is None
     for number, part in enumerate(parts, 1):
         label = rank_of(PREFIX.match(part)) if is_labelled else None
         rank = rank if label is None else label
-        for key, value in _key_values(part, is_whole=is_whole or number < len(parts)):
+        read = _reader_of(_form_of(part), is_whole=is_whole or number < len(parts))
+        for key, value in read(part) if read else ():
             yield Fact(key, value, rank, offset)
 
 
-def _key_values(line: bytes, *, is_whole: bool) -> Iterator[tuple[str, str]]:
-    """The keys and values of the facts on a line."""
-    prefixes = read_prefixes(line)
+def _form_of(line: bytes) -> bytes:
+    """What lines have in common that tell the same facts: all but the values of their digits."""
+    return line.translate(DIGITS_TO_ZERO)
+
+
+@lru_cache(_MOST_FORMS)
+def _is_one_line(form: bytes) -> bool:
+    """Whether no line of this form is several that processes wrote without a newline between."""
+    return split_joined(form) == [form]
+
+
+@lru_cache(_MOST_FORMS)
+def _reader_of(form: bytes, *, is_whole: bool) -> Callable[[bytes], Iterator[tuple[str, str]]] | None:
+    """What reads the keys and values of the facts on lines of this form; None if they tell none."""
+    prefixes = read_prefixes(form)
     begins = [begin for begin in (prefixes.begin, prefixes.name_begin) if begin is not None]
     for row, sample, expression in _EXPRESSIONS:
-        if not (is_whole or row.has_fixed_width):
-            continue
-        if found := next(filter(None, (expression.match(line, begin) for begin in begins)), None):
-            texts = {name: found[group].decode("utf-8", "replace") for name, group in sample.texts}
-            yield from _parameters(texts)
-            return
-    if is_whole and (fit := fit_of_heading(line)):
+        for begin in begins if is_whole or row.has_fixed_width else ():
+            if expression.match(form, begin):
+                return partial(_facts_at, sample, expression, begin)
+    return _fit_on if is_whole and fit_heading(form) else None
+
+
+def _facts_at(
+    sample: SampleExpression, expression: re.Pattern[bytes], begin: int, line: bytes
+) -> Iterator[tuple[str, str]]:
+    """The parameters that an expression finds on a line from where its message begins."""
+    if found := expression.match(line, begin):
+        texts = {name: found[group].decode("utf-8", "replace") for name, group in sample.texts}
+        yield from _parameters(texts)
+
+
+def _fit_on(line: bytes) -> Iterator[tuple[str, str]]:
+    """The fit that begins below a heading."""
+    if fit := fit_of_heading(line):
         yield FIT, fit
 
 
