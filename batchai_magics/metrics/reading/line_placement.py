@@ -57,7 +57,7 @@ class SpecialLine(NamedTuple):
     is_redrawn: bool
 
 
-class Placement(NamedTuple):
+class LinePlacement(NamedTuple):
     """Where a line gets its position from, and what its context tells the lines below.
 
     Each integer is the value of a `Source`, or 0 for none. `is_own`: the numbers are kept as the plan's
@@ -87,5 +87,5 @@ class PlacedState:
         self.state = state
         is_of_phase = state.phase is not None and state.to_phase == 0
         self.is_of_block = state.to_heading == 0 or is_of_phase
-        self.placements: dict[LinePlan, Placement | None] = {}
+        self.placements: dict[LinePlan, LinePlacement | None] = {}
         self.further: dict[int, PlacedState] = {}

@@ -13,8 +13,8 @@ from batchai_magics.metrics.reading.line_context import LineContext, Placed
 from batchai_magics.metrics.reading.line_placement import (
     FAR,
     ContextState,
+    LinePlacement,
     PlacedState,
-    Placement,
     SpecialLine,
 )
 from batchai_magics.metrics.reading.line_plan import LinePlan
@@ -57,7 +57,7 @@ class PlacementCache:
             further = placed.further[line_count] = self._of(placed.state.further_below(line_count))
         return further
 
-    def find(self, placed: PlacedState, plan: LinePlan) -> Placement | None:
+    def find(self, placed: PlacedState, plan: LinePlan) -> LinePlacement | None:
         """How the next line is placed; None if that depends on its numbers."""
         if plan not in placed.placements:
             if self._count >= _MAX_PLACEMENTS:
@@ -79,7 +79,7 @@ class PlacementCache:
             known = self._states[state] = PlacedState(state)
         return known
 
-    def _learn(self, state: ContextState, plan: LinePlan) -> Placement | None:
+    def _learn(self, state: ContextState, plan: LinePlan) -> LinePlacement | None:
         """Enter a line with the sources of its numbers; None if its placement depends on the numbers."""
         context, layout, reading = LineContext(state.is_of_file), plan.layout, plan.reading
         context.restore(state, -1)
@@ -109,7 +109,7 @@ class PlacementCache:
             is_heading and state.phase is not None and state.has_epoch and epoch is not None,
             reading.kind is LineKind.REDRAWN,
         )
-        return Placement(
+        return LinePlacement(
             _source_index(at_step),
             _source_index(at_epoch),
             _source_index(context.step),
