@@ -57,7 +57,7 @@ def test_a_variable_that_only_the_submitter_has_is_advised_to_be_passed():
     remedies = variables_of_submitter(
         ["os.environ['DATA_DIR'], os.getenv(\"MY_TOKEN\"), {'labels': 1}['HOME']"],
         {"DATA_DIR": "/data", "MY_TOKEN": "x", "HOME": "/h", "OTHER": "o"},
-        given=["HOME"],
+        job_variables=["HOME"],
     )
     text = "KeyError: 'DATA_DIR'"
     (hint,) = hints_of(JOB, JobError("resnet", text, exception=text), remedies)

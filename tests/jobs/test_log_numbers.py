@@ -59,7 +59,7 @@ def test_seconds_are_since_the_first_number_of_a_file_that_is_read_later():
     for file, seconds in (("stdout.txt", 20), ("stderr.txt", 10)):
         row = f'{{"step": {seconds}, "time": {1763805600 + seconds}, "loss": 0.5}}\n'
         numbers.add(read_metrics(row.encode()).records, file)
-    numbers.settle(is_last=True)
+    numbers.refresh(is_last=True)
     *_, times = numbers.series["loss"].columns(0, 9)
     assert np.frombuffer(times, np.float32).tolist() == [0, 10]
 

