@@ -375,21 +375,21 @@ class _Project:
 
 def _empty_folders(path: Path, name: str) -> list[str]:
     """The deepest folders in a folder, or itself; none if there is a file in any of them."""
-    found, unread = list[str](), [(str(path), name)]
+    deepest, unread = list[str](), [(str(path), name)]
     while unread:
-        path_of_one, name_of_one = unread.pop()
-        inner: list[tuple[str, str]] = []
+        folder, folder_name = unread.pop()
+        subfolders: list[tuple[str, str]] = []
         try:
-            with os.scandir(path_of_one) as entries:
+            with os.scandir(folder) as entries:
                 for entry in entries:
                     if not entry.is_dir(follow_symlinks=False):
                         return []  # at once: an ignored folder may have millions of files
-                    inner.append((entry.path, f"{name_of_one}/{entry.name}"))
+                    subfolders.append((entry.path, f"{folder_name}/{entry.name}"))
         except OSError:  # it is gone, or not for this user
             return []
-        found += [] if inner else [name_of_one]
-        unread += inner
-    return found
+        deepest += [] if subfolders else [folder_name]
+        unread += subfolders
+    return deepest
 
 
 def _is_open_folder(path: Path) -> bool:
@@ -537,11 +537,7 @@ def _walk(folder: Path, prefix: str, rules: Sequence[_Rules] | None, unsent: _Un
     try:
         with os.scandir(folder) as scan:
             entries = list(scan)
-    except (
-        FileNotFoundError,
-        NotADirectoryError,
-        PermissionError,
-    ):  # it is gone, or this user may not read it
+    except (FileNotFoundError, NotADirectoryError, PermissionError):  # it is gone, or not readable
         return
     for entry in entries:
         path, name, is_folder = Path(entry.path), f"{prefix}{entry.name}", entry.is_dir(follow_symlinks=False)

@@ -109,8 +109,8 @@ def _facts_at(
     sample: SampleExpression, expression: re.Pattern[bytes], begin: int, line: bytes
 ) -> Iterator[tuple[str, str]]:
     """The parameters that an expression finds on a line from where its message begins."""
-    if found := expression.match(line, begin):
-        texts = {name: found[group].decode("utf-8", "replace") for name, group in sample.texts}
+    if match := expression.match(line, begin):
+        texts = {name: match[group].decode("utf-8", "replace") for name, group in sample.texts}
         yield from _parameters(texts)
 
 
