@@ -16,6 +16,10 @@ ORDER = (
     " | backends.* | follow | jobs | cards commands | widgets server | magics agents agent_skill | cli"
 )
 LAYERS = {unit: number for number, layer in enumerate(ORDER.split("|")) for unit in layer.split()}
+METRICS_ORDER = "timestamps measurement column measurement_table | grammar programs | reading | runs charts"
+METRICS_LAYERS = {
+    part: number for number, layer in enumerate(METRICS_ORDER.split("|")) for part in layer.split()
+}
 
 # The only modules and packages that import a library.
 HOMES = {
@@ -81,6 +85,15 @@ def test_imports_point_to_lower_layers_only():
         if name in MODULES and unit(name) != unit(module) and layer(unit(name)) >= layer(unit(module))
     ]
     assert not wrong, f"sideways or upwards: {', '.join(wrong)}"
+
+
+def test_grammar_and_readers_of_logs_import_nothing_above_them():
+    wrong = [
+        f"{module}:{line} imports {name}"
+        for module, name, line in imported()
+        if metrics_layer(name, otherwise=0) > metrics_layer(module, otherwise=len(METRICS_LAYERS))
+    ]
+    assert not wrong, f"upwards: {', '.join(wrong)}"
 
 
 def test_no_modules_import_each_other():
@@ -161,6 +174,12 @@ def unit(module):
     """The part of the package that a module belongs to: `backends.local`, `jobs`, `cell`."""
     first, *rest = module.split(".")[1:]
     return f"backends.{rest[0]}" if first == "backends" and rest else first
+
+
+def metrics_layer(module, *, otherwise):
+    """The layer of a module within `metrics`; `otherwise` for all other modules."""
+    part = module.partition("batchai_magics.metrics.")[2].split(".")[0]
+    return METRICS_LAYERS[part] if part else otherwise
 
 
 def lives_in(homes, module):

@@ -17,7 +17,7 @@ from batchai_magics.metrics.grammar.metric_names import (
     split_phase,
 )
 from batchai_magics.metrics.grammar.parsed_line import LineKind, NamedNumber, ParsedLine, Span
-from batchai_magics.metrics.reading.timestamps import json_timestamp
+from batchai_magics.metrics.timestamps import json_timestamp
 
 Path = tuple[str | int, ...]
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from batchai_magics.metrics.grammar.metric_names import is_measure, is_timer, phase_of_word
 from batchai_magics.metrics.programs import PROGRAM_PREFIXES
-from batchai_magics.metrics.reading.timestamps import ISO_TIME
+from batchai_magics.metrics.timestamps import ISO_TIME
 
 _CLOCK = rb"\d\d?:\d\d:\d\d(?:[.,]\d{1,9})?"
 _DATE = (

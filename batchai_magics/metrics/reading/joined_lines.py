@@ -17,7 +17,7 @@ from batchai_magics.metrics.grammar.prefix_grammar import read_prefixes
 from batchai_magics.metrics.grammar.program_lines import source_of
 from batchai_magics.metrics.programs import PROGRAM_FACTS, PROGRAM_LINES
 from batchai_magics.metrics.reading.prefix_patterns import LABEL
-from batchai_magics.metrics.reading.timestamps import DIGITS
+from batchai_magics.metrics.timestamps import DIGITS
 
 _BEGINNINGS = (
     rb"(?:Iter|Step) #\d",  # Horovod

@@ -20,7 +20,7 @@ from batchai_magics.metrics.reading.line_plan import Groups, Layout, LinePlan, P
 from batchai_magics.metrics.reading.line_splitter import Lines
 from batchai_magics.metrics.reading.plan_cache import PlanCache, SkeletonPlans
 from batchai_magics.metrics.reading.run_facts import FACT_LITERALS
-from batchai_magics.metrics.reading.timestamps import (
+from batchai_magics.metrics.timestamps import (
     DIGITS,
     DIGITS_TO_ZERO,
     MIN_TIMESTAMP_BYTES,

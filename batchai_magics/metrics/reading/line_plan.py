@@ -21,7 +21,7 @@ from batchai_magics.metrics.grammar.plain_lines import has_decimal_commas, is_un
 from batchai_magics.metrics.grammar.position_grammar import count
 from batchai_magics.metrics.grammar.row_patterns import RowPattern
 from batchai_magics.metrics.measurement import MetricName
-from batchai_magics.metrics.reading.timestamps import TimestampSlices
+from batchai_magics.metrics.timestamps import TimestampSlices
 
 _RUN = re.compile(rb"\d+")
 _DIGITS = b"[0-9]{1,300}"

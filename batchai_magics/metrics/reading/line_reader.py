@@ -36,7 +36,7 @@ from batchai_magics.metrics.reading.placement_cache import PlacementCache
 from batchai_magics.metrics.reading.plan_cache import PlanCache, SkeletonPlans
 from batchai_magics.metrics.reading.prefix_patterns import printed_time
 from batchai_magics.metrics.reading.run_facts import facts_of
-from batchai_magics.metrics.reading.timestamps import (
+from batchai_magics.metrics.timestamps import (
     WriteClock,
     parse_glog_timestamp,
     wall_time,

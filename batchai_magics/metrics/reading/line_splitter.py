@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from batchai_magics.metrics.reading.timestamps import Timestamp
+from batchai_magics.metrics.timestamps import Timestamp
 
 MAX_LINE_BYTES = 64 * 1024
 """Longer lines are split here, so that a stream without newlines needs bounded memory."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from batchai_magics.metrics.measurement import Record
 from batchai_magics.metrics.reading.bar_steps import BarCount, UnplacedDict
-from batchai_magics.metrics.reading.timestamps import WriteClock
 from batchai_magics.metrics.reading.user_patterns import PatternMismatch, UserPatterns
+from batchai_magics.metrics.timestamps import WriteClock
 
 if TYPE_CHECKING:
     from batchai_magics.metrics.measurement_table import MeasurementTable

@@ -23,7 +23,7 @@ from batchai_magics.metrics.reading.line_plan import (
     layout_of,
 )
 from batchai_magics.metrics.reading.run_facts import may_tell_facts
-from batchai_magics.metrics.reading.timestamps import (
+from batchai_magics.metrics.timestamps import (
     DIGITS,
     DIGITS_TO_ZERO,
     GLOG,

@@ -19,7 +19,7 @@ from batchai_magics.metrics.grammar.prefix_grammar import (
     RANK_LABEL,
     any_of,
 )
-from batchai_magics.metrics.reading.timestamps import (
+from batchai_magics.metrics.timestamps import (
     CTIME,
     ISO_TIME,
     MIN_TIMESTAMP_BYTES,

@@ -20,7 +20,7 @@ from batchai_magics.metrics.grammar.plain_lines import plain_line
 from batchai_magics.metrics.grammar.position_grammar import Position
 from batchai_magics.metrics.grammar.prefix_grammar import read_prefixes
 from batchai_magics.metrics.reading.line_splitter import strip_escapes
-from batchai_magics.metrics.reading.timestamps import DIGITS_TO_ZERO
+from batchai_magics.metrics.timestamps import DIGITS_TO_ZERO
 
 BAR_BYTES = 1 << 13  # searched for the newest bar
 MAX_LINES = 64

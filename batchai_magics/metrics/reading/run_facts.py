@@ -14,7 +14,7 @@ from batchai_magics.metrics.measurement import ATTEMPT, FIT, Fact
 from batchai_magics.metrics.programs import PROGRAM_FACTS, ProgramFact
 from batchai_magics.metrics.reading.joined_lines import split_joined
 from batchai_magics.metrics.reading.prefix_patterns import PREFIX, rank_of
-from batchai_magics.metrics.reading.timestamps import DIGITS_TO_ZERO
+from batchai_magics.metrics.timestamps import DIGITS_TO_ZERO
 
 _MODEL, _DATASET, _DEVICE_COUNT = "model", "dataset", "device_count"
 _BATCH_SIZE, _PER_DEVICE, _GLOBAL = "batch_size", "batch_size_per_device", "batch_size_global"

@@ -26,7 +26,7 @@ from batchai_magics.metrics.reading.prefix_patterns import (
     rank_of,
     split_tags,
 )
-from batchai_magics.metrics.reading.timestamps import Timestamp
+from batchai_magics.metrics.timestamps import Timestamp
 
 _UNTAGGED = StreamKey(None)
 _MAX_LABEL_BYTES = 200

@@ -14,9 +14,9 @@ from batchai_magics.metrics.column import Column
 from batchai_magics.metrics.measurement import ATTEMPT, Fact, Measurement, MetricName, Record
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable
 from batchai_magics.metrics.reading.log_parser import Parser
-from batchai_magics.metrics.reading.timestamps import WriteTimes
 from batchai_magics.metrics.runs.metric_traits import traits_of
 from batchai_magics.metrics.runs.number_frames import numbers
+from batchai_magics.metrics.timestamps import WriteTimes
 
 
 class _LogBlock(Protocol):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.measurement_table import MeasurementTable
-from batchai_magics.metrics.reading.timestamps import WriteTimes
+from batchai_magics.metrics.timestamps import WriteTimes
 from tests.metrics.log_text import HEADER, step, total
 from tests.metrics.program_samples import NEAR_MISSES
 from tests.metrics.reading.program_lines import KNOWN_LINES

@@ -10,7 +10,7 @@ from batchai_magics.metrics import Fact, Measurement, Parser
 from batchai_magics.metrics.measurement import lines_of
 from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES
 from batchai_magics.metrics.reading.log_parser import read_table
-from batchai_magics.metrics.reading.timestamps import json_timestamp, parse_timestamp
+from batchai_magics.metrics.timestamps import json_timestamp, parse_timestamp
 from tests.metrics.log_text import step, step_lines
 from tests.metrics.reading.log_parts import (
     LOGS,

@@ -7,7 +7,7 @@ import pytest
 from batchai_magics.metrics import Fact, Parser
 from batchai_magics.metrics.measurement import TOTAL, lines_of
 from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES
-from batchai_magics.metrics.reading.timestamps import WriteTimes
+from batchai_magics.metrics.timestamps import WriteTimes
 from tests.metrics.log_text import run, step
 
 T = datetime(2019, 3, 2, 10, 25, 35, tzinfo=timezone.utc).timestamp()
