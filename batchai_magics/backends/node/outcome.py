@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -69,6 +70,12 @@ def _fault_outcome(fault: Fault, plan: Plan, silent: Sequence[int], *, is_well: 
         text = "Processes disappeared before the job was done"
     listed = ",".join(map(str, fault.missed or silent))
     return failed_with("JobFailed", text, NO_CODE, processes=listed)
+
+
+def write_error(errnos: Iterable[int]) -> OSError | None:
+    """Why output was not written, of the errors on all nodes: a full disk, if any is one."""
+    errors = [OSError(number, os.strerror(number)) for number in errnos]
+    return next(filter(is_disk_full, errors), errors[0] if errors else None)
 
 
 def write_failure(problem: OSError, plan: Plan, *, code: int | None = None) -> Outcome:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from batchai_magics.backends.node.outcome import (
@@ -11,6 +13,7 @@ from batchai_magics.backends.node.outcome import (
     stop_outcome,
     supervisor_failure,
     time_limit_reached,
+    write_error,
     write_failure,
 )
 from batchai_magics.backends.node.ranks.pmi import Abort
@@ -110,6 +113,15 @@ def test_output_that_could_not_be_kept_fails_the_job_with_its_reason():
         "code": "OutputLost",
         "message": "The job's output could not be written: Input/output error",
     }
+
+
+@pytest.mark.parametrize(
+    ("errnos", "expected"),
+    [((), None), ((errno.EAGAIN, errno.ENOSPC), errno.ENOSPC), ((errno.EIO, errno.EAGAIN), errno.EIO)],
+)
+def test_of_what_kept_ranks_from_writing_a_full_disk_is_reported(errnos, expected):
+    error = write_error(errnos)
+    assert (error.errno if error else None) == expected
 
 
 @pytest.mark.parametrize("error", [FULL, StorageError("state.db is full", code="DiskFull")])

@@ -78,6 +78,7 @@ TIME = struct.Struct("<Qd")  # a record of a `.times` file: start, time of the b
 TIME_RESOLUTION_S = 0.1  # resolution of write times
 MAX_LINE = 16 << 20  # longer lines are split
 LOCK_TIMEOUT_S, LOCK_POLL_S = 0.05, 0.001  # timeout and polling interval for the lock of a log
+PROBE_BYTES = 4096  # written to find out whether a disk is full
 IDLE_S = 0.2  # a displayable unfinished line is written this long after it began
 
 
@@ -112,7 +113,7 @@ class LogWriter:
     ) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self._write = write
-        self._name = log.path.rpartition("/")[2]
+        self._folder, _, self._name = log.path.rpartition("/")
         self._file = opener(log.path, flags)
         self.is_shared = bool(log.spans)
         self._spans = opener(log.spans, flags) if log.spans else -1
@@ -161,6 +162,21 @@ class LogWriter:
                 self._parts.appendleft((file, remaining))
             elif not self._parts and self.is_shared:
                 fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    @property
+    def failure(self) -> OSError | None:
+        """Why queued data is not written: if the log is locked on a full disk, the disk."""
+        if not isinstance(self.problem, BlockingIOError):
+            return self.problem
+        import tempfile  # few jobs need it
+
+        try:
+            with tempfile.TemporaryFile(dir=self._folder, buffering=0) as file:
+                self._write(file.fileno(), bytes(PROBE_BYTES))
+                os.fsync(file.fileno())
+        except OSError as error:
+            return error
+        return self.problem
 
     @property
     def seal(self) -> LogSeal:

@@ -284,7 +284,7 @@ class Ranks:
                     if is_paused and pipe.file not in self._selector.get_map():
                         self._watch(pipe)
             elif time.monotonic() - writer.stuck_since > self._disk_grace_s(writer):
-                self.unwritable = writer.problem
+                self.unwritable = writer.failure
                 self.abandon()
                 return
 

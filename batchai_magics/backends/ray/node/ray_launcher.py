@@ -25,6 +25,7 @@ from batchai_magics.backends.node.outcome import (
     node_loss,
     ranks_outcome,
     stop_outcome,
+    write_error,
 )
 from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S
 from batchai_magics.backends.node.ranks.pmi import manager_of
@@ -156,7 +157,7 @@ class RayProcesses:
         self._ends: dict[int, ProcessExit] = {}
         self._ended_on_their_own: set[int] | None = None
         self._fault = NO_FAULT
-        self._unwritable: OSError | None = None
+        self._write_errnos: set[int] = set()
         self._lost: dict[str, str] = {}
         self._printed: list[int] = []
         self._launch_problem = ""  # the last error that the program on a node has printed
@@ -185,7 +186,9 @@ class RayProcesses:
         """Why the processes must end although none of them failed."""
         manager = self._manager
         missed = manager.missed(self._ends.keys()) if manager and self.is_running else ()
-        return Fault(manager.abort if manager else None, tuple(sorted(missed)), self._unwritable)
+        return Fault(
+            manager.abort if manager else None, tuple(sorted(missed)), write_error(self._write_errnos)
+        )
 
     def start(self) -> None:
         """Starts a program on each node that has ranks, which starts them."""
@@ -281,7 +284,7 @@ class RayProcesses:
                 number = self._plan.processes[reply.rank].node
                 self._programs[number].send(pmi=[[reply.rank, reply.data.decode("latin-1")]])
         elif "unwritable" in event:
-            self._unwritable = OSError(event["unwritable"], os.strerror(event["unwritable"]))
+            self._write_errnos.add(event["unwritable"])
         elif "error" in event:
             self._launch_problem = event["error"].strip() or self._launch_problem
             with contextlib.suppress(OSError):  # a full disk: the last line is known

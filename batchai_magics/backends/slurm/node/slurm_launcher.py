@@ -23,13 +23,13 @@ from batchai_magics.backends.node.launcher import Launcher, PlanProcesses, Repor
 from batchai_magics.backends.node.node_programs import programs_folder, start_words
 from batchai_magics.backends.node.outcome import (
     KILLED,
-    NO_FAULT,
     REQUEUE,
     Fault,
     failed_with,
     node_loss,
     ranks_outcome,
     stop_outcome,
+    write_error,
 )
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S
@@ -249,8 +249,7 @@ class SrunProcesses:
     @property
     def fault(self) -> Fault:
         """Why the output of ranks could not be written, if so."""
-        numbers = RankMark.UNWRITTEN.numbers(self._plan)
-        return Fault(unwritable=OSError(numbers[0], os.strerror(numbers[0]))) if numbers else NO_FAULT
+        return Fault(unwritable=write_error(RankMark.UNWRITTEN.numbers(self._plan)))
 
     def start(self) -> None:
         """Starts srun, which starts all processes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import fcntl
 import hashlib
 import json
@@ -318,6 +319,18 @@ def test_log_locked_by_another_process_does_not_block_ranks(tmp_path):
     assert (written(tmp_path), spans(tmp_path)) == (b"line\n" * 2, [(0, 5, 0), (5, 10, 1)])
     with (tmp_path / "out").open("rb") as other:
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)  # it lets go of it as before
+
+
+@pytest.mark.parametrize(("room", "expected"), [(0, errno.ENOSPC), (1 << 20, errno.EAGAIN)])
+def test_output_that_waits_for_a_lock_on_a_full_disk_fails_because_the_disk_is_full(tmp_path, room, expected):
+    """The process that has the lock waits for room, too."""
+    log = LogPaths(str(tmp_path / "out"), str(tmp_path / "spans"))
+    writer = LogWriter(log, write=Disk(room).write)
+    with (tmp_path / "out").open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        writer.write(0, b"line\n")
+        assert writer.failure
+        assert writer.failure.errno == expected
 
 
 def test_output_refused_by_a_full_disk_at_the_end_is_counted_as_lost(tmp_path):
