@@ -214,7 +214,7 @@ def snapshot(folder: Path, homes: Collection[Path] = (), *, script: Path | None 
         lines = data.decode("utf-8", "replace").splitlines()
     ignored = pathspec.GitIgnoreSpec.from_lines(lines)
     unsent = _Unsent(root, ignored, frozenset(homes), script.parent.resolve() if script else root)
-    listing = ProjectListing(frozenset()) if unsent.is_in_home(root) else list_files(root, unsent)
+    listing = ProjectListing(frozenset()) if unsent.is_in_home(str(root)) else list_files(root, unsent)
     sent = unsent.without(listing.names)
     project = _Project(root, sent)
     project.walk("", ".", ())
@@ -230,7 +230,7 @@ def snapshot(folder: Path, homes: Collection[Path] = (), *, script: Path | None 
     notes: list[str] = []
     if listing.problem:
         notes.append(f"{listing.problem}: what its ignore files list stays behind, even if it is tracked")
-    unlisted = {name: path for name, path in project.unlisted.items() if not unsent.has_folder(path)}
+    unlisted = {name: path for name, path in project.unlisted.items() if not unsent.has_folder(str(path))}
     empty = sorted(folder for name, path in unlisted.items() for folder in _empty_folders(path, name))
     if len(empty) > MAX_EMPTY_FOLDERS:
         notes.append(f"the job has the first {MAX_EMPTY_FOLDERS} of {len(empty)} empty folders")
@@ -247,26 +247,32 @@ class _Unsent:
     script_folder: Path  # goes along even if it is in a folder that was downloaded
     downloads: dict[str, str] = field(default_factory=dict)  # those found, with the reason
 
-    def has_folder(self, path: Path) -> bool:
+    # The methods take strings: pathlib would take most of the time in a project of many folders.
+
+    def has_folder(self, path: str) -> bool:
         """Whether nothing of a folder goes along; then it is not even listed, however large it is."""
-        if is_excluded(path.name) or self.is_in_home(path):
+        if is_excluded(os.path.basename(path)) or self.is_in_home(path):  # noqa: PTH119 a string
             return True
-        name = path.relative_to(self.root).as_posix()
+        name = self._name_of(path)
         is_environment = any(os.path.lexists(f"{path}{file}") for file in _ENVIRONMENT_FILES)
         if is_environment or self._is_ignored(f"{name}/"):
             return True
-        if self.script_folder.is_relative_to(path) or not os.path.lexists(path / DOWNLOAD):
+        if not os.path.lexists(f"{path}/{DOWNLOAD}") or self.script_folder.is_relative_to(path):
             return False
         self.downloads[text_of(name)] = "downloaded from a job"
         return True
 
-    def is_in_home(self, path: Path) -> bool:
+    def is_in_home(self, path: str) -> bool:
         """Whether a folder is the home of a backend, or lies in one."""
-        return any(map(path.is_relative_to, self.homes))
+        return any(f"{path}{os.sep}".startswith(f"{home}{os.sep}") for home in self.homes)
 
-    def has_file(self, path: Path) -> bool:
+    def has_file(self, path: str) -> bool:
         """Whether a file does not go along, given that its folder does."""
-        return is_excluded(path.name) or self._is_ignored(path.relative_to(self.root).as_posix())
+        return is_excluded(os.path.basename(path)) or self._is_ignored(self._name_of(path))  # noqa: PTH119 a string
+
+    def _name_of(self, path: str) -> str:
+        """The path in the project, with `/`."""
+        return path[len(str(self.root)) + 1 :].replace(os.sep, "/")
 
     def _is_ignored(self, name: str) -> bool:
         return self.ignored.match_file(text_of(name))
@@ -277,13 +283,14 @@ class _Unsent:
         return [
             name
             for name in names
-            if self._is_open(name.rpartition("/")[0], open_folders) and not self.has_file(self.root / name)
+            if self._is_open(name.rpartition("/")[0], open_folders)
+            and not self.has_file(str(self.root / name))
         ]
 
     def _is_open(self, folder: str, known: dict[str, bool]) -> bool:
         if folder not in known:
             above = self._is_open(folder.rpartition("/")[0], known)
-            known[folder] = above and not self.has_folder(self.root / folder)
+            known[folder] = above and not self.has_folder(str(self.root / folder))
         return known[folder]
 
 
@@ -480,16 +487,16 @@ def list_files(root: Path, unsent: _Unsent) -> ProjectListing:
     """
     top = work_tree_of(root)
     if top is None:
-        return _listing(_walk(root, "", None, unsent))
+        return _listing(_walk(str(root), "", None, unsent))
     output = GitProcess(root, _LIST).output(_TIMEOUT_S)
     if output.problem:
-        return _listing(_walk(root, "", tuple(_rules_above(root, top)), unsent), output.problem)
+        return _listing(_walk(str(root), "", tuple(_rules_above(root, top)), unsent), output.problem)
     names: set[str] = set()
     problem, is_cut = "", False
     for name in filter(None, os.fsdecode(output.data).split("\0")):
         inner = root / name
         if inner.is_dir() and not inner.is_symlink():  # a submodule, or another repository
-            is_repository = os.path.lexists(inner / ".git") and not unsent.has_folder(inner)
+            is_repository = os.path.lexists(inner / ".git") and not unsent.has_folder(str(inner))
             listing = list_files(inner, unsent) if is_repository else ProjectListing(frozenset())
             names |= {f"{name.rstrip('/')}/{path}" for path in listing.names}
             problem, is_cut = problem or listing.problem, is_cut or listing.is_cut
@@ -531,31 +538,31 @@ def _rules_above(root: Path, top: Path) -> Iterator[_Rules]:
         yield from _Rules.read(folder / ".gitignore", folder)
 
 
-def _walk(folder: Path, prefix: str, rules: Sequence[_Rules] | None, unsent: _Unsent) -> Iterator[str]:
+def _walk(folder: str, prefix: str, rules: Sequence[_Rules] | None, unsent: _Unsent) -> Iterator[str]:
     """Yields the paths of files and links, which are not followed; without rules outside a repository."""
-    all_rules = None if rules is None else (*rules, *_Rules.read(folder / ".gitignore", folder))
+    all_rules = None if rules is None else (*rules, *_Rules.read(Path(folder, ".gitignore"), Path(folder)))
     try:
         with os.scandir(folder) as scan:
             entries = list(scan)
     except (FileNotFoundError, NotADirectoryError, PermissionError):  # it is gone, or not readable
         return
     for entry in entries:
-        path, name, is_folder = Path(entry.path), f"{prefix}{entry.name}", entry.is_dir(follow_symlinks=False)
+        path, name, is_folder = entry.path, f"{prefix}{entry.name}", entry.is_dir(follow_symlinks=False)
         is_unsent = unsent.has_folder(path) if is_folder else unsent.has_file(path)
         if is_unsent or _is_ignored(path, all_rules or (), is_folder=is_folder):
             continue
         if not is_folder:
             yield name
-        elif os.path.lexists(path / ".git"):
-            yield from (f"{name}/{inner}" for inner in list_files(path, unsent).names)
+        elif os.path.lexists(f"{path}/.git"):
+            yield from (f"{name}/{inner}" for inner in list_files(Path(path), unsent).names)
         else:
             yield from _walk(path, f"{name}/", all_rules, unsent)
 
 
-def _is_ignored(path: Path, rules: Sequence[_Rules], *, is_folder: bool) -> bool:
+def _is_ignored(path: str, rules: Sequence[_Rules], *, is_folder: bool) -> bool:
     """Whether the last pattern that matches excludes it; patterns of deeper folders come last."""
     for rule in reversed(rules):
-        name = path.relative_to(rule.base).as_posix() + "/" * is_folder
+        name = Path(path).relative_to(rule.base).as_posix() + "/" * is_folder
         included = rule.patterns.check_file(name).include
         if included is not None:
             return included

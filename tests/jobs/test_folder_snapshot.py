@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
 
@@ -76,6 +76,14 @@ def test_only_the_first_of_many_empty_folders_are_sent_with_a_note(folder):
     taken = snapshot(folder)
     assert len(taken.empty_folders) == folder_snapshot.MAX_EMPTY_FOLDERS
     assert taken.notes == ("the job has the first 100 of 101 empty folders",)
+
+
+def test_no_path_object_is_made_of_each_folder(folder):
+    for number in range(100):
+        (folder / f"many/{number}").mkdir(parents=True)
+    with calls_of(PurePath.relative_to) as calls:
+        assert len(snapshot(folder).empty_folders) == 100
+    assert calls.count < 50
 
 
 def test_empty_folders_may_be_deeper_than_calls_of_python(folder):
