@@ -200,20 +200,21 @@ def _merge(body: dict[str, Any], key: str, items: Mapping[str, dict[str, str]], 
 
 _ALL = f'cp -R "{INPUT}/." .'
 _WORDS = r"(?: (?:[^\s&'\"]|'[^']*'|\"'\")+)+"  # as `shlex.join` writes them
-_COPY = re.compile(rf"{re.escape(_ALL)}(?: && rm -f(?P<own>{_WORDS}))?(?: && mkdir -p --{_WORDS})?(?: && |$)")
+_OWN_STEPS = rf"(?: && rm -f(?P<own>{_WORDS}))?(?: && mkdir -p --{_WORDS})?"
+_COPY = re.compile(rf"(?:{re.escape(_ALL)}|\{{ {re.escape(_ALL)}{_OWN_STEPS}; \}})(?: && |$)")
 
 
 def copy_command(excluded: Collection[str], empty_folders: Collection[str] = ()) -> str:
     """The command that copies what was sent, but for `excluded`: scripts open files by relative paths.
 
-    It creates the empty folders.
+    It creates the empty folders. Braces keep its steps apart from the user's, which may begin alike.
     """
-    parts = [_ALL]
+    steps = [_ALL]
     if excluded:
-        parts.append(f"rm -f {shlex.join(sorted(excluded))}")
+        steps.append(f"rm -f {shlex.join(sorted(excluded))}")
     if empty_folders:
-        parts.append(f"mkdir -p -- {shlex.join(sorted(empty_folders))}")
-    return " && ".join(parts)
+        steps.append(f"mkdir -p -- {shlex.join(sorted(empty_folders))}")
+    return f"{{ {' && '.join(steps)}; }}" if len(steps) > 1 else _ALL
 
 
 def without_copy(command: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.cell import describe
+from batchai_magics.cell.cell_job_spec import copy_command, only_copy, without_copy
 from batchai_magics.cell.cell_uploads import MAX_FILES, left_out_notes
 from tests.cell.parsed_cells import JOB_JSON, cell, refused
 
@@ -41,14 +42,23 @@ def test_a_copy_of_the_uploads_is_made_before_the_preparation_of_the_job(tmp_pat
     (tmp_path / "data.csv").touch()
     copy = 'cp -R "$AZ_BATCHAI_INPUT_SCRIPT/." .'
     asked = {
-        "r --upload data.csv": f"{copy} && rm -f r.py",
-        "r --upload data.csv --prep true": f"{copy} && rm -f r.py && true",
-        "r --upload data.csv --use x": f"{copy} && rm -f r.py run_cell.py variables.pkl",
+        "r --upload data.csv": f"{{ {copy} && rm -f r.py; }}",
+        "r --upload data.csv --prep true": f"{{ {copy} && rm -f r.py; }} && true",
+        "r --upload data.csv --use x": f"{{ {copy} && rm -f r.py run_cell.py variables.pkl; }}",
         "r --prep true": "true",
     }
     for line, command in asked.items():
         assert cell(line, folder=tmp_path, names={"x": 1}).spec.job_preparation.command_line == command
     assert cell("r", folder=tmp_path).spec.job_preparation is None
+
+
+@pytest.mark.parametrize("own", ["mkdir -p -- out && make", "rm -f old.ckpt", "{ make; } && true"])
+@pytest.mark.parametrize("excluded", [(), ("it's.py",)])
+@pytest.mark.parametrize("empty_folders", [(), ("my figs", "runs")])
+def test_preparation_of_the_user_is_told_from_the_copy_however_it_begins(own, excluded, empty_folders):
+    copy = copy_command(excluded, empty_folders)
+    assert (without_copy(f"{copy} && {own}"), only_copy(f"{copy} && {own}")) == (own, copy)
+    assert (without_copy(own), only_copy(own), without_copy(copy)) == (own, "", "")
 
 
 def test_a_job_file_keeps_its_preparation_behind_the_copy(tmp_path):

@@ -108,7 +108,7 @@ def test_an_upload_takes_the_place_of_an_empty_folder_of_its_name(folder, tmp_pa
     notebook = Notebook(folder=folder, job_name="train")
     script = read_script(Path("train.py"), folder)
     request = parse_script(words, [], script, settings=Settings(), notebook=notebook)
-    assert request.spec.job_preparation.command_line.endswith(" && mkdir -p -- figs")
+    assert request.spec.job_preparation.command_line.endswith(" && mkdir -p -- figs; }")
 
 
 @pytest.mark.parametrize("has_git", [False, True])

@@ -266,7 +266,7 @@ def test_relative_paths_of_the_script_work_since_the_working_directory_has_a_cop
 def test_the_working_directory_has_the_empty_folders_of_the_project(preview, tmp_path):
     (tmp_path / "my figs").mkdir()
     assert (
-        """preparation  cp -R "$AZ_BATCHAI_INPUT_SCRIPT/." . && mkdir -p -- 'my figs' && true"""
+        """preparation  { cp -R "$AZ_BATCHAI_INPUT_SCRIPT/." . && mkdir -p -- 'my figs'; } && true"""
         in preview("--prep true src/train.py")
     )
 
