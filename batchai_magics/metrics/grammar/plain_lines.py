@@ -12,26 +12,27 @@ from functools import partial
 _PHASES = {
     "train": (
         "训练 訓練 学習 학습 훈련 entraînement entrainement entrenamiento treinamento treino addestramento"
-        " обучение обучении обучения обучающая тренировка тренировке eğitim träning"
+        " обучение обучении обучения обучающая тренировка тренировке eğitim träning treningu treningowa"
+        " huấn_luyện pelatihan"
     ),
     "val": (
         "验证 驗證 検証 검증 validación validación validação validazione validierung validierungs валидация"
-        " валидации валидационная doğrulama validering"
+        " валидации валидационная doğrulama validering walidacji walidacyjna kiểm_định xác_thực validasi"
     ),
-    "test": "测试 測試 テスト 테스트 prueba тест тесте тестовая",
+    "test": "测试 測試 テスト 테스트 prueba тест тесте тестовая testowa kiểm_tra pengujian",
 }
 _METRICS = {
     "loss": (
         "损失值 損失値 损失 損失 ロス 손실값 손실 perte pertes pérdida pérdidas perdida perda perdita verlust"
-        " verlustwert потери потерь потеря лосс kayıp förlust verlies strata"
+        " verlustwert потери потерь потеря лосс kayıp kaybı förlust verlies strata mất_mát tổn_thất kerugian"
     ),
     "accuracy": (
         "准确率 準確率 正确率 正確率 正解率 정확도 exactitude exactitud genauigkeit acurácia acuracia"
-        " accuratezza точность dokładność doğruluk nauwkeurigheid noggrannhet"
+        " accuratezza точность dokładność doğruluk doğruluğu nauwkeurigheid noggrannhet độ_chính_xác akurasi"
     ),
     "precision": "précision precisión precisão precisione präzision",
     "acc": "精度",
-    "error": "误差 誤差 오차 오류 erreur errore fehler ошибка ошибки",
+    "error": "误差 誤差 오차 오류 erreur errore fehler ошибка ошибки błąd hata sai_số galat",
     "reward": "奖励 獎勵 報酬 보상 récompense recompensa ricompensa belohnung награда",
     "lr": "学习率 學習率 学習率 학습률 lernrate",
     "perplexity": "困惑度",
@@ -39,9 +40,12 @@ _METRICS = {
 }
 _COUNTERS = {
     "epoch": "轮次 轮数 エポック 에포크 에폭 époque epoche época épocas epoca эпоха эпохи epoka",
-    "ep": "世代 epok",
-    "step": "步数 步骤 ステップ 스텝 étape schritt paso passo шаг",
-    "iter": "迭代次数 迭代 イテレーション 반복 итерация itération iteración iteração iterazione",
+    "ep": "世代 epok vòng",
+    "step": "训练次数 训练步数 步数 步骤 ステップ 스텝 étape schritt paso passo шаг bước adım langkah",
+    "iter": (
+        "迭代次数 迭代 イテレーション 반복 итерация itération iteración iteração iterazione vòng_lặp iterasi"
+    ),
+    "batch": "批次 バッチ 배치 батч",
 }
 _LOSSES_OF = {"trainingsverlust": "train_loss", "validierungsverlust": "val_loss", "testverlust": "test_loss"}
 _ACCURACIES_OF = {
@@ -49,14 +53,24 @@ _ACCURACIES_OF = {
     "validierungsgenauigkeit": "val_accuracy",
     "testgenauigkeit": "test_accuracy",
 }
-_MEAN = "平均"
+_FINISHED = {  # behind a count
+    "done": (
+        "완료 完了 完成 结束 terminée abgeschlossen beendet finalizada finalizado completada concluída"
+        " completata завершена завершено tamamlandı zakończona ukończona selesai"
+    )
+}
 _FIRST_OF_CJK = "\u3000"
-_AVERAGED = f"(?:当前|本轮)?(?P<mean>{_MEAN})?"
+_AVERAGED = (
+    "(?:当前|本轮|整体)?"
+    "(?P<mean>平均|평균[ ]?"
+    "|(?:средн(?:яя|ее|ие)|ortalama|średni[ae]?|durchschnittlich\\w{0,2}|mittlerer)[ ])?"
+)
+_MEAN_BEHIND = "(?:[ ](?P<mean_behind>moyenne?|medi[ao]|médi[ao]|promedio|trung[ ]bình|rata-rata))?"
 
 
 def _english(table: Mapping[str, str]) -> dict[str, str]:
-    """The English word of each word in a table."""
-    return {word: english for english, words in table.items() for word in words.split()}
+    """The English word of each word in a table, where `_` stands for a blank."""
+    return {word.replace("_", " "): english for english, words in table.items() for word in words.split()}
 
 
 def _any_of(words: Mapping[str, str]) -> str:
@@ -68,18 +82,21 @@ def _any_of(words: Mapping[str, str]) -> str:
 
 
 _PHASE_OF, _METRIC_OF, _COUNTER_OF = _english(_PHASES), _english(_METRICS), _english(_COUNTERS)
+_DONE_OF = _english(_FINISHED)
 _METRIC_OF |= _LOSSES_OF | _ACCURACIES_OF
 
 
-_OF = r"(?:[ ](?:de|di|do|da|du|des|na|на|auf|für)[ ]|[ ]d['’]|[ ]\(?|_)"
+_OF = r"(?:[ ](?:de|di|do|da|du|des|na|на|auf|für|trên|trên tập)[ ]|[ ]d['’]|[ ]\(?|_)"
+_SET = "集?上?的?[ _]?"
 _ENGLISH_PHASES = {"train": "train", "training": "train", "validation": "val", "test": "test"}
 _NAME = re.compile(
-    f"{_AVERAGED}(?:(?P<phase>{_any_of(_PHASE_OF)})(?:[ _]|的|集)?)?(?P<metric>{_any_of(_METRIC_OF)})"
+    f"{_AVERAGED}(?:(?P<phase>{_any_of(_PHASE_OF)}){_SET})?(?P<metric>{_any_of(_METRIC_OF)}){_MEAN_BEHIND}"
     f"(?:{_OF}(?P<of>{_any_of(_PHASE_OF | _ENGLISH_PHASES)})\\)?)?",
     re.IGNORECASE,
 )
 _PHASED_ENGLISH = re.compile(
-    f"(?P<phase>{_any_of(_PHASE_OF)})[ _]?(?P<metric>(?:loss|acc|accuracy|error|f1|auc)(?![^\\W_]))",
+    f"(?:整体)?(?P<phase>{_any_of(_PHASE_OF)}){_SET}"
+    "(?P<metric>(?:loss|acc|accuracy|error|f1|auc)(?![^\\W_]))",
     re.IGNORECASE,
 )
 _AFTER = (  # `Fin de l'époque 1`, `Después de la época 1`
@@ -91,7 +108,18 @@ _COUNTER = re.compile(
     f"{_AFTER}(?P<word>{_any_of(_COUNTER_OF)})(?=[ \t]*[:=#\\[(|]?[ \t]*\\d)", re.IGNORECASE
 )
 _ORDINAL = re.compile(
-    r"第(?P<count>[ ]?\d+(?:[ ]?/[ ]?\d+)?)(?P<noun>[ ]?(?:轮|回|代|エポック|个?epoch|步|ステップ))"
+    r"第(?P<count>[ ]?\d+(?:[ ]?/[ ]?\d+)?)(?P<noun>[ ]?(?:轮(?:训练(?=[ -]|\Z))?|回|代|エポック|个?epoch"
+    r"|步|ステップ|次(?:迭代|训练)))"
+)
+_DONE_BEHIND = re.compile(f"(?<=[\\d\\])])[ ]?{_any_of(_DONE_OF)}(?![^\\W\\d_])", re.IGNORECASE)
+_TIME = re.compile(
+    "(?:训练|所用|总|經過|経過|所要|소요[ ]?|경과[ ]?|학습[ ]?)?"
+    "(?:耗时|耗時|用时|用時|时间|時間|시간|время|durée|süre|thời gian)(?=[ ]?[:=]?[ ]{0,3}\\d)",
+    re.IGNORECASE,
+)
+_SECONDS = re.compile(
+    r"(?<=\d)(?:秒|초|[ ]?(?:сек(?:унд[аы]?)?\.?|giây|segundos|secondes|sekunden|saniye|detik)(?!\w))",
+    re.IGNORECASE,
 )
 _SIGNS = {"：": ":", "＝": "=", "，": ",", "；": ";", "【": "[", "】": "]", "为": ":", "為": ":"}
 _SIGN = re.compile(r"[：＝，；【】]|(?<=\w)[为為](?=[ ]?[-+]?\d)")
@@ -214,11 +242,11 @@ def _name(match: re.Match[str]) -> str:
     metric = _METRIC_OF[match["metric"].lower()]
     phase = (match["phase"] or match["of"] or "").lower()
     named = f"{_PHASE_OF.get(phase) or _ENGLISH_PHASES[phase]}_{metric}" if phase else metric
-    return f"avg_{named}" if match["mean"] else named
+    return f"avg_{named}" if match["mean"] or match["mean_behind"] else named
 
 
 def _ordinal(match: re.Match[str]) -> str:
-    word = "it" if match["noun"].endswith(("步", "ステップ")) else "ep"
+    word = "it" if match["noun"].endswith(("步", "ステップ", "迭代", "次训练")) else "ep"
     return f"{word} {match['count']}" + " " * len(match["noun"].encode())
 
 
@@ -229,9 +257,12 @@ _REPLACEMENTS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...
     (_GREEK, lambda match: ""),
     (_ARROW_IN_FRONT, lambda match: ""),
     (_ORDINAL, _ordinal),
+    (_TIME, lambda match: "time"),
+    (_SECONDS, lambda match: "s".ljust(len(match[0].encode()))),
+    (_DONE_BEHIND, lambda match: "done"),
     (_NAME, _name),
     (_PHASED_ENGLISH, lambda match: f"{_PHASE_OF[match['phase'].lower()]}_{match['metric'].lower()}"),
     (_COUNTER, lambda match: _COUNTER_OF[match["word"].lower()]),
 )
-_ASCII = [word for word in (*_PHASE_OF, *_METRIC_OF, *_COUNTER_OF) if word.isascii()]
+_ASCII = [word for word in (*_PHASE_OF, *_METRIC_OF, *_COUNTER_OF, *_DONE_OF) if word.isascii()]
 _GERMAN = re.compile(rb"(?i)\b(?:" + "|".join(_ASCII).encode() + rb")\b")

@@ -239,6 +239,19 @@ LANGUAGES = {
     "エポック 3/9 損失: 0.25 正解率: 0.75": "epoch=3 loss=0.25 accuracy=0.75",
     "에포크 3/9 손실: 0.25 정확도: 0.75": "epoch=3 loss=0.25 accuracy=0.75",
     "🚀 Epoch 3/9 ✅ loss: 0.25": "epoch=3 loss=0.25",
+    "Vòng lặp 3/9, mất mát: 0.25, độ chính xác: 0.75": "step=3 loss=0.25 accuracy=0.75",
+    "Epoch 3: Mất mát huấn luyện: 0.25, Độ chính xác kiểm tra: 75.5%": "epoch=3 train_loss=0.25 test_accuracy=75.5",
+    "Epoch 3/9 selesai - Kerugian rata-rata: 0.25 - Akurasi validasi: 0.75": "epoch=3 avg_loss=0.25 val_accuracy=0.75",
+    "Epoka 3 | Strata walidacyjna: 0.25 | Dokładność treningu: 75.5%": "epoch=3 val_loss=0.25 train_accuracy=75.5",
+    "Epoka 3, błąd: 0.25": "epoch=3 error=0.25",
+    "Epoch 3 - Ortalama Kayıp: 0.25 - Doğrulama Kaybı: 0.5": "epoch=3 avg_loss=0.25 val_loss=0.5",
+    "Epoche 3/9 abgeschlossen – Genauigkeit: 75.5%": "epoch=3 accuracy=75.5",
+    "Époque 3/9 terminée - Erreur moyenne : 0.25": "epoch=3 avg_error=0.25",
+    "Эпоха 3, средняя ошибка: 0.25": "epoch=3 avg_error=0.25",
+    "에폭 3 완료: 평균 손실=0.25, 소요 시간=1.5초": "epoch=3 avg_loss=0.25 time=1.5",
+    "Epoch 3: loss=0.25, 耗时=1.5秒": "epoch=3 loss=0.25 time=1.5",
+    "エポック 3, バッチ 7/9, 損失: 0.25": "epoch=3 step=7 loss=0.25",
+    "第7次训练, loss: 0.25": "step=7 loss=0.25",
 }
 
 
@@ -250,6 +263,13 @@ def test_words_of_other_languages_are_read(line):
 def test_a_heading_of_another_language_holds_for_the_lines_below():
     text = "".join(f"📚 轮次 {n}/2\n✅ 训练损失: 0.{n}\n\n" for n in (1, 2))
     assert rows_of(text) == [{"epoch": 1, "train_loss": 0.1}, {"epoch": 2, "train_loss": 0.2}]
+
+
+def test_chinese_rounds_have_training_counts_and_means_of_the_test_set_below():
+    text = "-------第3轮训练---------\n训练次数：7，Loss: 0.25\n整体测试集上的Loss: 1.5\n整体测试集上的正确率: 0.75\n"
+    assert rows_of(text) == told(
+        "step=7 epoch=3 loss=0.25; epoch=3 test_loss=1.5; epoch=3 test_accuracy=0.75"
+    )
 
 
 SENTENCES = (
