@@ -268,7 +268,7 @@ def test_a_heading_of_another_language_holds_for_the_lines_below():
 def test_chinese_rounds_have_training_counts_and_means_of_the_test_set_below():
     text = "-------第3轮训练---------\n训练次数：7，Loss: 0.25\n整体测试集上的Loss: 1.5\n整体测试集上的正确率: 0.75\n"
     assert rows_of(text) == told(
-        "step=7 epoch=3 loss=0.25; epoch=3 test_loss=1.5; epoch=3 test_accuracy=0.75"
+        "step=7 epoch=3 loss=0.25; step=7 epoch=3 test_loss=1.5; step=7 epoch=3 test_accuracy=0.75"
     )
 
 
