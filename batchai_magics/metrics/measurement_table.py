@@ -56,12 +56,16 @@ class MeasurementTable(Collection[Record]):
         return table
 
     @classmethod
-    def of_rows(cls, rows: Iterable[Row], columns: Sequence[LineColumns]) -> MeasurementTable | None:
-        """The table of these rows, and of others that are columns; None if two lines have the same row."""
-        facts, numbers = list[tuple[int, Fact]](), list[int]()
+    def of_rows(
+        cls, facts: Sequence[tuple[int, Fact]], rows: Iterable[Row], columns: Sequence[LineColumns]
+    ) -> MeasurementTable | None:
+        """The table of facts in order, of measurements by row, and of columns.
+
+        None if two lines have the same row.
+        """
+        numbers = list[int]()
         alone = defaultdict[tuple[MetricName, ...], list[tuple[int, Sequence[Measurement]]]](list)
         for row, records in rows:
-            facts += [(row, record) for record in records if isinstance(record, Fact)]
             for line in lines_of(records):
                 numbers.append(row)
                 alone[_metrics_of(line)].append((row, line))
@@ -75,8 +79,8 @@ class MeasurementTable(Collection[Record]):
         for part in columns:
             parts[part.metrics].append(part)
         joined = [*map(LineColumns.joined, parts.values())]
-        last_rows = (*(row for row, _ in facts), *(part.rows[-1] for part in joined))
-        return cls(joined, sorted(facts, key=itemgetter(0)), 1 + max(last_rows, default=-1))
+        last_rows = [*(part.rows[-1] for part in joined), *(row for row, _ in facts[-1:])]
+        return cls(joined, facts, 1 + max(last_rows, default=-1))
 
     def __len__(self) -> int:
         return len(self.facts) + sum(len(lines.rows) * len(lines.metrics) for lines in self.lines)

@@ -59,6 +59,7 @@ class LineReader:
         self._lines = Lines([], (), rank, 0)  # of the block
         self._clock: WriteClock | None = None
         self._single: list[tuple[int, Sequence[Record]]] = []  # records by the rows of their lines
+        self._facts: list[tuple[int, Fact]] = []  # by the rows of their lines
         self._lengths: list[Fact] = []  # on lines of the block
         self._bar_counts: list[tuple[int, BarCount]] = []  # by the ends of their lines
         self._unplaced: list[tuple[int, UnplacedDict]] = []
@@ -69,7 +70,8 @@ class LineReader:
     def read(self, lines: Lines, clock: WriteClock | None) -> Collection[Record]:
         """Read the next lines of the file."""
         self._lines, self._clock = lines, clock
-        self._single, self._lengths, self._bar_counts, self._unplaced = [], [], [], []
+        self._single, self._facts, self._lengths = [], [], []
+        self._bar_counts, self._unplaced = [], []
         self._begins, self._more_groups = [], []
         if not lines.texts:
             return ()
@@ -79,11 +81,7 @@ class LineReader:
             self.plans = PlanCache(are_labels_ranks=True)
             rest = self.read(lines.slice(row, len(lines.texts)), clock)
             return [*before, *rest] if before else rest
-        for row in block.fact_rows:
-            facts = facts_of(
-                lines.texts[row], lines.rank_at(row), lines.ends[row], is_whole=lines.is_whole(row)
-            )
-            self._add(row, [fact._replace(wall_time=printed_at(lines, row, clock)) for fact in facts])
+        self._facts = facts_of(lines, block.fact_rows, clock)
         for group in sorted(block.groups, key=lambda group: group.rows[0]):
             self._learn_label(group)
         if self._is_uniform(block):  # the lines may be read in any order
@@ -109,26 +107,26 @@ class LineReader:
 
     def _records_of(self, groups: Sequence[PlanLines]) -> Collection[Record]:
         """What was read: columns if the block is long, else records."""
-        single = [*self._new_lengths(groups), *self._single]
+        facts = sorted([*self._new_lengths(groups), *self._facts], key=itemgetter(0))
         groups = [*groups, *self._more_groups]
         if len(self._lines.texts) >= _MANY_LINES:
             columns = [group.lines_at(*part) for group in groups for part in group.indices_by_metrics]
-            if (table := MeasurementTable.of_rows(single, columns)) is not None:
+            if (table := MeasurementTable.of_rows(facts, self._single, columns)) is not None:
                 return table
-        return _in_order(single, groups)
+        return _in_order([*((row, [fact]) for row, fact in facts), *self._single], groups)
 
-    def _new_lengths(self, groups: Sequence[PlanLines]) -> list[tuple[int, Sequence[Record]]]:
+    def _new_lengths(self, groups: Sequence[PlanLines]) -> list[tuple[int, Fact]]:
         """The new totals of counters on lines whose training metrics were kept, as facts by row."""
         for group in groups:
             if group.kept_indices and group.plan.length_of:
                 self._note_lengths(group)
-        new_lengths = list[tuple[int, Sequence[Record]]]()
+        new_lengths = list[tuple[int, Fact]]()
         for fact in sorted(self._lengths, key=attrgetter("offset")):
             total, _, name = fact.value.partition(" ")
             context, length = self._contexts.of(fact.rank), (name, total.encode())
             if context.is_news(length):
                 context.lengths.add(length)
-                new_lengths.append((self._lines.ends.index(fact.offset), [fact]))
+                new_lengths.append((self._lines.ends.index(fact.offset), fact))
         return new_lengths
 
     def _note_lengths(self, group: PlanLines) -> None:
@@ -641,12 +639,6 @@ class LineReader:
             context = self._contexts.between_lines(group.ranks[index])
             stamp = parse_glog_timestamp(text[glog_at:], context.year_for)
         return wall_time(stamp, self._clock.at(group.ends[index]) if self._clock else None)
-
-
-def printed_at(lines: Lines, row: int, clock: WriteClock | None) -> float | None:
-    """When a line was printed, by its prefixes, its tag or the clock; None if none of them has a time."""
-    stamp = printed_time(lines.texts[row]) or lines.stamp_at(row)
-    return wall_time(stamp, clock.at(lines.ends[row]) if clock else None)
 
 
 def _in_order(single: Iterable[tuple[int, Sequence[Record]]], groups: Iterable[PlanLines]) -> list[Record]:

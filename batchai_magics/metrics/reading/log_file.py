@@ -11,9 +11,9 @@ from batchai_magics.metrics.grammar.position_grammar import step_of
 from batchai_magics.metrics.measurement import Measurement, Record
 from batchai_magics.metrics.reading.bar_steps import BarCount, UnplacedDict
 from batchai_magics.metrics.reading.line_context import RankContexts
-from batchai_magics.metrics.reading.line_reader import LineReader, printed_at
+from batchai_magics.metrics.reading.line_reader import LineReader
 from batchai_magics.metrics.reading.line_splitter import Block, Lines, LineSplitter, strip_escapes
-from batchai_magics.metrics.reading.prefix_patterns import PREFIX, has_tag, rank_of
+from batchai_magics.metrics.reading.prefix_patterns import PREFIX, has_tag, printed_at, rank_of
 from batchai_magics.metrics.reading.tagged_streams import ReturnLabels, Stretch, TaggedStreams, ranks_of_lines
 from batchai_magics.metrics.reading.user_patterns import UserPatterns
 from batchai_magics.metrics.timestamps import WriteClock

@@ -19,12 +19,15 @@ from batchai_magics.metrics.grammar.prefix_grammar import (
     RANK_LABEL,
     any_of,
 )
+from batchai_magics.metrics.reading.line_splitter import Lines
 from batchai_magics.metrics.timestamps import (
     CTIME,
     ISO_TIME,
     MIN_TIMESTAMP_BYTES,
     Timestamp,
+    WriteClock,
     parse_timestamp,
+    wall_time,
 )
 
 _PASTED = rb"[ \t>#]"
@@ -95,6 +98,12 @@ def printed_time(line: bytes) -> Timestamp | None:
     """The time in the prefixes of a line; None without one."""
     prefix = PREFIX.match(line)
     return parse_timestamp(prefix[0]) if prefix and prefix.end() >= MIN_TIMESTAMP_BYTES else None
+
+
+def printed_at(lines: Lines, row: int, clock: WriteClock | None) -> float | None:
+    """When a line was printed, by its prefixes, its tag or the clock; None if none of them has a time."""
+    stamp = printed_time(lines.texts[row]) or lines.stamp_at(row)
+    return wall_time(stamp, clock.at(lines.ends[row]) if clock else None)
 
 
 def has_tag(data: bytes) -> bool:
