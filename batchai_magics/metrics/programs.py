@@ -962,7 +962,7 @@ PROGRAM_FACTS = (
     ProgramFact(
         program="tf_cnn_benchmarks",
         sample="<columns:Step\tImg/sec\ttotal_loss>",
-        literals=(b" Img/sec", b"\tImg/sec"),
+        literals=(b"Img/sec",),
         words={"columns": r"Step[ \t]+Img/sec[ \t]+\S[^\n]{0,80}"},
     ),
     ProgramFact(

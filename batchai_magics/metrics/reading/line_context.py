@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from batchai_magics.metrics.grammar.metric_names import (
     TRAIN,
@@ -20,11 +21,11 @@ from batchai_magics.metrics.grammar.parsed_line import LineKind, ParsedLine
 from batchai_magics.metrics.grammar.row_patterns import Row
 from batchai_magics.metrics.measurement import MetricName, Record
 from batchai_magics.metrics.reading.bar_steps import BarCount, BarSteps, HeldDict, UnplacedDict
-from batchai_magics.metrics.reading.line_placement import FAR, ContextState, PlacedState
 from batchai_magics.metrics.reading.line_plan import LinePlan
 from batchai_magics.metrics.reading.process_lines import ProcessLines
 
 _MAX_RANKS = 1 << 15
+FAR = 16  # lines; no block has as many without a number
 _MAX_LENGTHS = 64  # of a rank's counters; epochs of more lengths have none in common
 _MAX_GAP = 3  # lines between the members of a block
 _MAX_RULE_GAP = 2
@@ -47,11 +48,40 @@ Placed = tuple[int | None, float | None, Values]
 """The step, the epoch and the numbers of a line."""
 
 
+class ContextState(NamedTuple):
+    """What a context tells the lines below, without numbers and what only bars need.
+
+    `to_heading`, `to_step` and `to_phase` count the lines since the last heading, step line and heading of a
+    phase. `twin` is the context's without its number.
+    """
+
+    is_of_file: bool
+    has_step: bool
+    has_epoch: bool
+    has_step_of_phase: bool
+    is_known: bool
+    is_list: bool
+    phase: str | None
+    is_phase_new: bool
+    may_open_settings: bool
+    step_plan: LinePlan | None
+    twin: tuple[str, str] | None
+    to_heading: int
+    to_step: int
+    to_phase: int
+
+    def further_below(self, line_count: int) -> ContextState:
+        """The state after this many lines that change nothing."""
+        distances = self.to_heading, self.to_step, self.to_phase
+        to_heading, to_step, to_phase = (min(distance + line_count, FAR) for distance in distances)
+        return self._replace(to_heading=to_heading, to_step=to_step, to_phase=to_phase)
+
+
 @dataclass(slots=True)
 class LineContext:
     """The position of one process, from the lines that it has printed.
 
-    Between lines with placements, `placed` has everything but the numbers, as of `line`.
+    Between lines with placements, `state` has everything but the numbers, as of `line`.
     """
 
     is_of_file: bool = False  # the process wrote the file alone; else its lines have a rank
@@ -83,7 +113,7 @@ class LineContext:
     month: int = 0  # … and the month of the last one
     lengths: set[tuple[str, bytes]] = field(default_factory=set)  # of counters, by the metric beside them
     bar_steps: BarSteps = field(default_factory=BarSteps)  # of its dicts
-    placed: PlacedState | None = None
+    state: ContextState | None = None
     line: int = 0
 
     def state_at(self, line: int) -> ContextState:
@@ -187,8 +217,9 @@ class LineContext:
             return False
         if step is None:
             return epoch is not None and line - self.phase_line <= _MAX_PHASE_GAP
-        is_of_epoch = epoch in (None, self.epoch)  # unlike the next bar of training
-        return reading.is_bar and is_of_epoch and step < self.step and line - self.phase_line == 1
+        if not reading.is_bar or line - self.phase_line != 1:
+            return False
+        return epoch in (None, self.epoch) and step < self.step  # unlike the next bar of training
 
     def enter_row(self, line: bytes, number: int) -> Row | None:
         """The step, the epoch and the numbers that a line of a table completes; None for other lines."""
@@ -363,7 +394,8 @@ class LineContext:
 
     def _phase_below(self, reading: ParsedLine, epoch: float | None, line: int) -> str | None:
         """The phase of the lines below a heading; None for training."""
-        if reading.phase is None and epoch == self.epoch is not None and line - self.phase_line == 1:
+        is_right_below = reading.phase is None and line - self.phase_line == 1
+        if is_right_below and epoch is not None and epoch == self.epoch:
             return self.phase  # `Validation:`, then `[Epoch: 0, numImages: 400]`
         return None if reading.phase == TRAIN else reading.phase
 
@@ -481,13 +513,13 @@ class RankContexts:
     def of(self, rank: int | None) -> LineContext:
         """The context of one process."""
         context = self.between_lines(rank)
-        if context.placed:
-            context.restore(context.placed.state, context.line)
-            context.placed = None
+        if context.state:
+            context.restore(context.state, context.line)
+            context.state = None
         return context
 
     def between_lines(self, rank: int | None) -> LineContext:
-        """The context of one process, of which `placed` may have all but the numbers."""
+        """The context of one process, of which `state` may have all but the numbers."""
         context = self._by_rank.get(rank)
         if context is None:
             if len(self._by_rank) >= _MAX_RANKS:

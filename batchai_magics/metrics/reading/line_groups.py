@@ -43,13 +43,14 @@ class PlanLines:
     """The lines of one plan in a block: their rows, their texts, and their numbers as columns.
 
     `rank` is the rank of all lines; None if they have several, as only simple lines may, or none.
-    `texts` has for each line the text before it, then its groups. `next_index` is the index of the first line
-    not yet entered in order. `stamps` are times in other forms on lines that begin with glog's.
+    `is_ranked`: some have a rank. `texts` has for each line the text before it, then its groups.
+    `next_index` is the index of the first line not yet entered in order. `stamps` are times in other forms
+    on lines that begin with glog's.
     """
 
     __slots__ = (
-        "_renamed", "ends", "epochs", "kept_indices", "lines", "next_index", "plan", "rank", "ranks", "rows",
-        "stamps", "steps", "texts", "times", "values",
+        "_renamed", "ends", "epochs", "is_ranked", "kept_indices", "lines", "next_index", "plan", "rank",
+        "ranks", "rows", "stamps", "steps", "texts", "times", "values",
     )  # fmt: skip
 
     steps: list[int | None]
@@ -65,6 +66,7 @@ class PlanLines:
         self.texts: list[bytes] = []
         self.ranks: list[int | None] = []
         self.rank: int | None = None
+        self.is_ranked = False
         self.next_index = 0
         self.kept_indices: list[int] = []  # of lines whose numbers are kept
         self._renamed: dict[tuple[MetricName, ...], list[int]] = {}  # the same, as other metrics
@@ -143,6 +145,7 @@ class PlanLines:
         )
         self.ends = [*lines.ends] if size == len(lines.texts) else [lines.ends[row] for row in rows]
         self.rank = self.ranks[0] if self.ranks.count(self.ranks[0]) == size else None
+        self.is_ranked = self.ranks.count(None) < size
         self.values = [
             array("d", _converted(self._column(group), convert))
             for convert, group in zip(plan.converters, layout.numbers, strict=True)

@@ -220,6 +220,11 @@ def layout_of(
     names = [span for span in digits if _overlaps_none(span, value_spans)]
     spans = sorted({*value_spans, *names})
     groups = {name: spans.index(span) for name, span in counts.items() if span}
+
+    def is_digits(name: str) -> bool:
+        span = counts[name]
+        return span is not None and line[slice(*span)].isdigit()
+
     return Layout(
         compiled(_expression(line, spans, reading)),
         tuple(map(spans.index, numbers)),
@@ -232,7 +237,8 @@ def layout_of(
         has_last=reading.has_last,
         has_commas=_COMMA.search(line) is not None and not _POINT.search(line),
         clock=clock or LineClock(),
-        count_epoch=float if reading.epoch and b"." in line[slice(*reading.epoch)] else fraction,
+        count_step=int if is_digits("step") else count,
+        count_epoch=int if is_digits("epoch") else fraction,
     )
 
 

@@ -1,13 +1,26 @@
-"""Reads lines by their plans: converts all lines of a plan at once, then places them in order."""
+"""Reads the lines of a log, each of which becomes measurements in four steps.
+
+1. The *plan* of a line, from `PlanCache`, names its metrics and tells which groups of an expression are its
+   step, its epoch and its numbers. The grammar makes it of the first line; all lines with the same text and
+   other digits share it.
+2. `Block` searches for all lines of a plan at once. They are a `PlanLines`, with the numbers as columns.
+3. The lines are *placed* in their order: a line without a step or an epoch has that of the lines above. The
+   rules are in `LineContext`, which knows what its process has printed. As they hardly ever look at a number,
+   `PlacementCache` applies them once to each plan in each state of a context.
+4. The lines whose numbers are kept become a `MeasurementTable`, or records if they are few.
+
+Lines of tables, bars and those that several processes wrote at once are read one by one.
+"""
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate, chain, groupby
 from operator import attrgetter, eq, itemgetter
-from typing import Any
+from typing import cast
 
 from batchai_magics.metrics.grammar.parsed_line import LineKind
 from batchai_magics.metrics.grammar.prefix_grammar import row_begin, row_start
@@ -29,10 +42,9 @@ from batchai_magics.metrics.reading.line_context import (
     Values,
 )
 from batchai_magics.metrics.reading.line_groups import MAX_TABLE_LINE_BYTES, Block, PlanLines, ranks_of
-from batchai_magics.metrics.reading.line_placement import SpecialLine
+from batchai_magics.metrics.reading.line_placement import Above, LinePlacement, PlacedState, PlacementCache
 from batchai_magics.metrics.reading.line_plan import Groups, LinePlan, name_of_training, plan_of_rows
 from batchai_magics.metrics.reading.line_splitter import Lines
-from batchai_magics.metrics.reading.placement_cache import PlacementCache
 from batchai_magics.metrics.reading.plan_cache import PlanCache, SkeletonPlans
 from batchai_magics.metrics.reading.prefix_patterns import printed_time
 from batchai_magics.metrics.reading.run_facts import facts_of
@@ -96,7 +108,7 @@ class LineReader:
             # Keeps dense logs fast: without, a log of Transformers takes 1.15 times as long
             self._enter_run(block.groups[0], slice(0, len(block.groups[0].rows)))
         else:
-            self._read_in_order(block.owners())
+            self._read_in_order(block)
         by_end = itemgetter(0)  # in file order, unlike those of several ranks
         self._contexts.bar_counts += [count for _, count in sorted(self._bar_counts, key=by_end)]
         self._contexts.unplaced += [unplaced for _, unplaced in sorted(self._unplaced, key=by_end)]
@@ -153,118 +165,117 @@ class LineReader:
         take_epochs = (plan.reading.kind is LineKind.STEP and plan.layout.epoch < 0 for plan in plans)
         return not (any(have_epochs) and any(take_epochs))
 
-    def _read_in_order(self, owners: Sequence[Owner]) -> None:
-        """Read lines in order; between lines without a rank, each rank's lines separately."""
-        tables, are_ranked, end = self._contexts.open_tables, False, 0
-        waiting = defaultdict[int | None, list[PlanLines]](list)  # one entry for each line
-        for row, owner in enumerate(owners):
-            if row < end:
-                continue
-            if tables or isinstance(owner, SkeletonPlans):
-                self._enter_planned(waiting)
+    def _read_in_order(self, block: Block) -> None:
+        """Read lines in order: those that plans cover together, those of tables one by one."""
+        owners, tables, row = block.owners(), self._contexts.open_tables, 0
+        singles = sorted(row for row in block.single if isinstance(owners[row], SkeletonPlans))
+        singles.append(len(owners))
+        while row < len(owners):
+            end = singles[bisect_left(singles, row)]
+            if tables or end == row:
                 end = self._enter_rows(owners, row)
                 if row == end:
-                    self._enter_alone(row, owner)
-            elif owner is not None:
-                if are_ranked is (owner.rank is None):
-                    self._enter_planned(waiting)
-                    are_ranked = not are_ranked
-                waiting[owner.rank].append(owner)
-        self._enter_planned(waiting)
+                    self._enter_alone(row, owners[row])
+                    end += 1
+            else:
+                self._enter_planned(range(row, end), cast("Sequence[PlanLines | None]", owners[row:end]))
+            row = end
 
-    def _enter_planned(self, waiting: dict[int | None, list[PlanLines]]) -> None:
-        """Enter the waiting lines of each rank; successive lines of one plan together."""
-        for owners in waiting.values():
-            at = 0
-            while at < len(owners):
-                if (end := self._enter_singly(owners, at)) == at:
-                    group, begin = owners[at], owners[at].next_index
-                    while end < len(owners) and owners[end] is group:
-                        end += 1
-                    group.next_index += end - at
-                    self._enter_run(group, slice(begin, group.next_index))
-                at = end
-        waiting.clear()
+    def _enter_planned(self, rows: Sequence[int], owners: Sequence[PlanLines | None]) -> None:
+        """Enter lines that plans cover; between lines without a rank, each rank's lines separately."""
+        if not any(owner.is_ranked for owner in {*owners} if owner):
+            self._enter_lines(rows, owners)
+            return
+        planned = [(row, owner) for row, owner in zip(rows, owners, strict=True) if owner]
+        for _, lines in groupby(planned, lambda line: line[1].rank is None):
+            by_rank = defaultdict[int | None, list[tuple[int, PlanLines]]](list)
+            for row, owner in lines:
+                by_rank[owner.rank].append((row, owner))
+            for rank_lines in by_rank.values():
+                self._enter_lines(*zip(*rank_lines, strict=True))
 
-    def _enter_singly(self, owners: Sequence[PlanLines], begin: int) -> int:
-        """Enter lines one by one up to a run of one plan; return the position of the run."""
-        position = begin
-        while position < len(owners) and not self._contexts.held:
-            group, end = owners[position], position
-            if not group.plan.is_beside_bar:
-                end = self._apply_placements(group.ranks[group.next_index], owners, position)
-            if end == position:
-                if owners[position + 1 : position + 2] == [group]:
-                    break
-                self._enter(group, group.next_index)
-                group.next_index += 1
-                end += 1
-            position = end
-        return position
+    def _enter_lines(self, rows: Sequence[int], owners: Sequence[PlanLines | None]) -> None:
+        """Enter lines: as the cache places them, or successive ones of a plan in their context."""
+        position = 0
+        while position < len(owners):
+            group, begin = owners[position], position
+            if group is None:
+                position += 1
+                continue
+            if not (self._contexts.held or group.plan.is_beside_bar):
+                position = self._place(rows, owners, position)
+            if position == begin:
+                first = group.next_index
+                while position < len(owners) and owners[position] in (group, None):
+                    group.next_index += owners[position] is group
+                    position += 1
+                self._enter_run(group, slice(first, group.next_index))
 
-    def _apply_placements(self, rank: int | None, owners: Sequence[PlanLines], begin: int) -> int:
-        """Keep the numbers of a rank's lines as long as placements apply; return the position after them."""
-        lines, context, group = self._lines, self._contexts.between_lines(rank), owners[begin]
-        at = self._own_number(lines, group.rows[group.next_index], rank) - 1
-        state = self._placements.state_of(context, at)
-        step_above, epoch_above, step_of_phase = context.step, context.epoch, context.phase_step
-        first = lines.first
-        for position in range(begin, len(owners)):
+    def _place(self, rows: Sequence[int], owners: Sequence[PlanLines | None], position: int) -> int:
+        """Place lines of one rank and keep their numbers, while the cache knows how; return where it ends."""
+        first = cast("PlanLines", owners[position])
+        placements, rank = self._placements, first.ranks[first.next_index]
+        context = self._contexts.between_lines(rank)
+        at = self._own_number(self._lines, rows[position], rank) - 1
+        state = placements.state_of(context, at)
+        above: Above = context.step, context.epoch, context.phase_step
+        redrawn: tuple[PlanLines, int] | None = None  # the last line
+        are_successive = isinstance(rows, range)
+        while position < len(owners):
             group = owners[position]
-            index, row = group.next_index, group.rows[group.next_index]
-            if group.ranks[index] != rank:
-                break
-            number = first + row if rank is None else self._own_number(lines, row, rank)
-            if number - at != 1:
-                state, at = self._placements.further_below(state, number - 1 - at), number - 1
-            placement = state.placements.get(group.plan) or self._placements.find(state, group.plan)
+            if group is None:  # a line with nothing to read
+                state, at = state.further.get(1) or placements.further_below(state, 1), at + 1
+                position += 1
+                continue
+            if not are_successive:
+                if group.ranks[group.next_index] != rank:
+                    break
+                state, at = self._state_above(state, at, rank, rows[position])
+            placement = state.placements.get(group.plan) or placements.find(state, group.plan)
             if placement is None:
                 break
-            numbers: Any = (
-                None,
-                group.steps[index],
-                group.epochs[index],
-                step_above,
-                epoch_above,
-                step_of_phase,
-            )
-            step, epoch, step_below, epoch_below, phase_below, is_own, special, state_below = placement
-            if special and not self._is_applicable(special, group, index, epoch_above):
-                break
-            step_above, epoch_above = numbers[step_below], numbers[epoch_below]
-            step_of_phase = numbers[phase_below]
-            if is_own:
-                group.steps[index], group.epochs[index] = numbers[step], numbers[epoch]
+            told, index = above, group.next_index
+            if placement.position or placement.told:
+                sources = None, group.steps[index], group.epochs[index], *above
+                told = placement.told(sources) if placement.told else above
+                if placement.position:
+                    group.steps[index], group.epochs[index] = placement.position(sources)
+            if placement.is_own:
                 group.kept_indices.append(index)
-            elif special and special.metrics is not None:
-                group.steps[index], group.epochs[index] = numbers[step], numbers[epoch]
-                self._keep(group, [index], special.metrics)
-            if rank is not None and state_below.is_of_block:
-                self._contexts.lines.touch(rank, first + row, lines)
-            state, at = state_below, number
+            elif self._keep_placed(placement, context, group, index):
+                redrawn = (group, index) if placement.is_redrawn else redrawn
+            else:
+                break
             group.next_index = index + 1
-        else:
-            position = len(owners)
-        context.placed, context.line = state, at
-        context.step, context.epoch, context.phase_step = step_above, epoch_above, step_of_phase
+            above, state, at = told, placement.below, at + 1
+            if rank is not None and state.is_of_block:
+                self._contexts.lines.touch(rank, self._lines.first + rows[position], self._lines)
+            position += 1
+        if redrawn:
+            context.reported = {metric.name: value for metric, value in redrawn[0].numbers(redrawn[1])}
+        context.state, context.line = state.state, at
+        context.step, context.epoch, context.phase_step = above
         return position
 
-    def _is_applicable(
-        self, special: SpecialLine, group: PlanLines, index: int, epoch_above: float | None
+    def _state_above(
+        self, state: PlacedState, at: int, rank: int | None, row: int
+    ) -> tuple[PlacedState, int]:
+        """The state right above a line of a rank, and the number of the line above it."""
+        above = self._own_number(self._lines, row, rank) - 1
+        return (state if above == at else self._placements.further_below(state, above - at)), above
+
+    def _keep_placed(
+        self, placement: LinePlacement, context: LineContext, group: PlanLines, index: int
     ) -> bool:
-        """Whether a line's numbers allow its placement; if so, note those that later lines may repeat."""
-        context = self._contexts.between_lines(group.ranks[index])
-        step, epoch = group.steps[index], group.epochs[index]
-        if special.is_of_new_epoch and epoch == epoch_above:
-            return False
-        if special.is_redrawn:
-            at = epoch_above if epoch is None else epoch, step
-            if context.reported_at == at:
+        """Keep what a placement keeps of a line; return whether the placement applies."""
+        if placement.is_redrawn:
+            if context.reported_at == (group.epochs[index], group.steps[index]):
                 return False
-            context.reported_at = at
-            context.reported = {metric.name: value for metric, value in group.numbers(index)}
-        if special.is_twin:
+            context.reported_at = group.epochs[index], group.steps[index]
+        if placement.has_twin:
             context.twin_number = group.values[0][index]
+        if placement.metrics is not None:
+            self._keep(group, [index], placement.metrics)
         return True
 
     def _enter_rows(self, owners: Sequence[Owner], row: int) -> int:

@@ -78,13 +78,14 @@ class LogFile:
         """Parse a block: successive complete lines together, others one by one."""
         raw = block.data.split(b"\n")
         ends = [*map(add, accumulate(map(len, raw)), count(block.offset + 1))]
-        labels = ranks_of_lines(stretches, [block.offset, *ends[:-1]])
+        begins = [block.offset, *ends[:-1]]
         if not (has_tag(block.data) or self._streams.is_within_line or raw[-1]):
             clean, rank = strip_escapes(block.data), self._streams.rank
             texts = (raw if clean is block.data else clean.split(b"\n"))[:-1]
-            ranks = labels[:-1] if stretches and rank is None else None
+            ranks = ranks_of_lines(stretches, begins[:-1]) if stretches and rank is None else None
             yield from self._read_all(Lines(texts, ends[:-1], rank, self._take_numbers(len(texts)), ranks))
             return
+        labels = ranks_of_lines(stretches, begins)
         for lines in map(self._numbered, self._streams.demultiplex(block, labels)):
             if lines.is_continued or not lines.has_end:
                 yield self._read_alone(lines)
