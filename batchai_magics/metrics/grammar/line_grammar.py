@@ -72,6 +72,7 @@ _COUNTED = (  # by numbers beside a position
     r"(?:images?|imgs?|samples?|examples?|instances|batches|iterations?|iters|steps|timesteps|updates|frames"
     r"|tokens|sequences|sentences|words|documents|videos|clients|episodes|trajectories|rollouts)"
 )
+_AVERAGE_NAME = re.compile(r"av|ema_")
 _COUNT_NAME = re.compile(r"(?:(?:num|n|nb|number_of|total|train|val|test)_?){0,3}" + _COUNTED)
 _SETTING = re.compile(
     rb"(?i)\b(?:batch[_ -]?size|workers|world_size|seed|depth|num_(?!(?:(?:train|val|test)_)?"
@@ -144,10 +145,11 @@ def read_line(text: bytes, *, are_labels_ranks: bool = False) -> ParsedLine | No
     other.
     """
     prefixes, row = read_prefixes(text, are_labels_ranks=are_labels_ranks), row_begin(text)
-    is_known, known = _read_known(text, prefixes, row)
-    if is_known:
-        return known
-    if reading := _read_edge(text, prefixes, row):
+    inner = [text.rfind(edge, 0, prefixes.begin) for edge in (b"*", b"(")]  # of a row, taken for prefixes
+    if program_line := read_program_line(text, (0, row, *inner, prefixes.begin)):
+        begin, reading = program_line
+        return _known_reading(reading, prefixes, begin)
+    if reading := _read_object(text, prefixes, row) or _read_edge(text, prefixes, row):
         return reading
     if is_too_long(text) or not DIGIT.search(text):
         return None
@@ -204,24 +206,24 @@ def is_too_long(text: bytes) -> bool:
     return len(text) > _MAX_LINE_BYTES or pairs * _BYTES_OF_PAIR < len(text)
 
 
-def _read_known(text: bytes, prefixes: Prefixes, row: int) -> tuple[bool, ParsedLine | None]:
-    """Whether a line is in the table of programs or an object with numbers, and its reading."""
+def _read_object(text: bytes, prefixes: Prefixes, row: int) -> ParsedLine | None:
+    """Read a JSON object with numbers; None for other lines."""
     begin = prefixes.begin
-    ranks = [rank for rank in (prefixes.rank, prefixes.label) if rank]
-    inner = [text.rfind(edge, 0, begin) for edge in (b"*", b"(")]  # of a row's line, taken for a prefix
-    if known := read_program_line(text, (0, row, *inner, begin)):
-        begin, reading = known
-        ranks = [rank for rank in ranks if rank[1] <= begin]
-    elif text.startswith(b'{"', begin) and not text[row:begin].strip(_DECORATIONS):
-        # behind an origin, an object with its numbers as texts reads like a printed dict
-        is_like_dict = prefixes.has_origin and _QUOTED_NUMBER.search(text, begin)
-        reading = None if is_like_dict else object_reading(text, begin, prefixes.end)
-    else:
-        return False, None
+    if not text.startswith(b'{"', begin) or text[row:begin].strip(_DECORATIONS):
+        return None
+    if prefixes.has_origin and _QUOTED_NUMBER.search(text, begin):
+        return None  # numbers as texts: it reads like a printed dict
+    return _known_reading(object_reading(text, begin, prefixes.end), prefixes, begin)
+
+
+def _known_reading(reading: ParsedLine | None, prefixes: Prefixes, begin: int) -> ParsedLine | None:
+    """The reading of a message that begins here, with the rank in its prefixes; None if it has no numbers."""
     if reading is None or not (reading.numbers or reading.kind is LineKind.HEADING):
-        return known is not None, None
-    rank = reading.rank if reading.rank and (reading.is_member or not ranks) else next(iter(ranks), None)
-    return True, reading._replace(rank=rank, prefix_end=begin)
+        return None
+    ranks = [rank for rank in (prefixes.rank, prefixes.label) if rank and rank[1] <= begin]
+    if ranks and not (reading.rank and reading.is_member):
+        reading = reading._replace(rank=ranks[0])
+    return reading._replace(prefix_end=begin)
 
 
 def _message_of(text: bytes, prefixes: Prefixes, *, are_labels_ranks: bool) -> tuple[bytes, Prefixes]:
@@ -485,18 +487,16 @@ def _is_heading(scan: LineScan) -> bool:
 
 def _is_plain(scan: LineScan) -> bool:
     """Whether the numbers are a quality of a phase, as in `Validation loss: 0.5`."""
-    qualities = scan.qualities
-    if not qualities or any("_of_" in number.name or "_for_" in number.name for number in scan.numbers):
+    names, qualities = [number.name for number in scan.numbers], {number.name for number in scan.qualities}
+    if not qualities or any("_of_" in name or "_for_" in name for name in names):
         return False  # `Test Accuracy of airplane: 71%`
     if _AVERAGED.match(scan.text, scan.begin):
-        return all(is_measure(number.name) or is_timer(number.name) for number in scan.numbers)
-    are_of_phase = all(number.phase or number.name.startswith(("av", "ema_")) for number in scan.numbers)
-    if not (scan.phase or are_of_phase):
+        return all(is_measure(name) or is_timer(name) for name in names)
+    if not (scan.phase or all(number.phase or _AVERAGE_NAME.match(number.name) for number in scan.numbers)):
         return False
-    if _EVALUATED.match(scan.text, scan.begin) or any(is_rate(number.name) for number in scan.numbers):
+    if _EVALUATED.match(scan.text, scan.begin) or any(map(is_rate, names)):
         return True
-    others = [number.name for number in scan.numbers if number not in qualities]
-    return all(is_timer(name) or _COUNT_NAME.fullmatch(name) for name in others)
+    return all(is_timer(name) or _COUNT_NAME.fullmatch(name) for name in names if name not in qualities)
 
 
 def _is_metrics(scan: LineScan) -> bool:
