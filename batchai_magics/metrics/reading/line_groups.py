@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, repeat
 from typing import Any, TypeVar, cast
@@ -16,7 +16,7 @@ from batchai_magics.metrics.grammar.parsed_line import LineKind
 from batchai_magics.metrics.grammar.prefix_grammar import row_start
 from batchai_magics.metrics.measurement import MetricName, Record, measurement
 from batchai_magics.metrics.measurement_table import LineColumns
-from batchai_magics.metrics.reading.line_plan import Groups, Layout, LinePlan, PlanKey
+from batchai_magics.metrics.reading.line_plan import Converter, Groups, Layout, LinePlan, PlanKey
 from batchai_magics.metrics.reading.line_splitter import Lines
 from batchai_magics.metrics.reading.plan_cache import PlanCache, SkeletonPlans
 from batchai_magics.metrics.reading.run_facts import FACT_LITERALS
@@ -406,11 +406,11 @@ def _by_key(
     return parts
 
 
-def _converted(texts: Groups, convert: Callable[[bytes], Any]) -> list[Any]:
+def _converted(texts: Groups, convert: Converter) -> list[Any]:
     """The texts as numbers, converted once if all are equal, as epochs and learning rates often are."""
     if texts[0] == texts[-1] and texts.count(texts[0]) == len(texts):
-        return [convert(texts[0])] * len(texts)
-    return [*map(convert, texts)]
+        return convert(texts[:1]) * len(texts)
+    return convert(texts)
 
 
 def _json_seconds(texts: Sequence[bytes | None]) -> list[float | None]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import eq
+from typing import Any
 
 from batchai_magics.metrics.grammar.metric_names import TRAIN, has_inner_phase, in_phase
 from batchai_magics.metrics.grammar.parsed_line import LineKind, NamedNumber, ParsedLine, Span
@@ -37,6 +38,9 @@ _POINT = re.compile(rb"\d\.\d")  # on such a line, commas are not decimal
 Groups = Sequence[bytes]
 """The texts of an expression's groups."""
 
+Converter = Callable[[Groups], list[Any]]
+"""Converts the texts of a group on some lines to numbers."""
+
 PlanKey = tuple[object, ...]
 """Distinguishes lines of a layout that are read differently."""
 
@@ -44,6 +48,15 @@ PlanKey = tuple[object, ...]
 def fraction(text: bytes) -> float:
     """Parse an epoch; an int if it is printed without decimals."""
     return float(text) if b"." in text or b"e" in text else int(text.replace(b",", b""))
+
+
+def each(convert: Callable[[bytes], Any]) -> Converter:
+    """A converter that converts each text by itself."""
+    return lambda texts: [*map(convert, texts)]
+
+
+_INTEGERS, _FLOATS = each(int), each(float)
+_COUNTS, _FRACTIONS = each(count), each(fraction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +85,7 @@ class LinePlan:
     layout: Layout
     reading: ParsedLine
     metrics: tuple[MetricName, ...]
-    converters: tuple[Callable[[bytes], float], ...]
+    converters: tuple[Converter, ...]
     is_simple: bool
     is_of_bar: bool
     is_beside_bar: bool
@@ -126,8 +139,8 @@ class Layout:
     has_last: bool = False
     has_commas: bool = False
     clock: LineClock = LineClock()
-    count_step: Callable[[bytes], int] = count
-    count_epoch: Callable[[bytes], float] = fraction
+    count_step: Converter = _COUNTS
+    count_epoch: Converter = _FRACTIONS
     plans: dict[PlanKey, LinePlan] = field(default_factory=dict)
 
     @property
@@ -181,14 +194,14 @@ def plan_of_rows(pattern: RowPattern) -> LinePlan:
         pattern.numbers,
         step=pattern.step,
         epoch=pattern.epoch,
-        count_step=pattern.count,
-        count_epoch=pattern.count,
+        count_step=each(pattern.count),
+        count_epoch=each(pattern.count),
     )
     return LinePlan(
         layout,
         ParsedLine(LineKind.STEP),
         tuple(MetricName(name, "", phase) for name, phase in pattern.metrics),
-        (float,) * len(pattern.numbers),
+        (_FLOATS,) * len(pattern.numbers),
         is_simple=True,
         is_of_bar=False,
         is_beside_bar=False,
@@ -220,11 +233,7 @@ def layout_of(
     names = [span for span in digits if _overlaps_none(span, value_spans)]
     spans = sorted({*value_spans, *names})
     groups = {name: spans.index(span) for name, span in counts.items() if span}
-
-    def is_digits(name: str) -> bool:
-        span = counts[name]
-        return span is not None and line[slice(*span)].isdigit()
-
+    step, epoch = (line[slice(*span)] if span else b"" for span in (reading.step, reading.epoch))
     return Layout(
         compiled(_expression(line, spans, reading)),
         tuple(map(spans.index, numbers)),
@@ -237,8 +246,8 @@ def layout_of(
         has_last=reading.has_last,
         has_commas=_COMMA.search(line) is not None and not _POINT.search(line),
         clock=clock or LineClock(),
-        count_step=int if is_digits("step") else count,
-        count_epoch=int if is_digits("epoch") else fraction,
+        count_step=_INTEGERS if step.isdigit() else _COUNTS,
+        count_epoch=_INTEGERS if epoch.isdigit() else _FLOATS if b"." in epoch else _FRACTIONS,
     )
 
 
@@ -347,13 +356,13 @@ def _metric(number: NamedNumber, line_phase: str | None) -> MetricName:
     return MetricName(number.name if is_marked else in_phase(number.name, phase), number.unit, phase)
 
 
-def _converter(text: bytes, plain: bytes, number: NamedNumber) -> Callable[[bytes], float]:
+def _converter(text: bytes, plain: bytes, number: NamedNumber) -> Converter:
     if number.divisor != 1:
-        return lambda digits: float(digits) / number.divisor
+        return lambda texts: [value / number.divisor for value in map(float, texts)]
     factor = 1.0 if number.is_full else _FACTORS.get(number.unit.partition(" ")[0], 1.0)
     if b"D" in text:  # an exponent of Fortran's
-        return lambda digits: float(digits.replace(b"D", b"e")) * factor
+        return lambda texts: [float(digits.replace(b"D", b"e")) * factor for digits in texts]
     if b"," in text:
         comma = b"." if text != plain else b""
-        return lambda digits: float(digits.replace(b",", comma)) * factor
-    return float if factor == 1 else lambda digits: float(digits) * factor
+        return lambda texts: [float(digits.replace(b",", comma)) * factor for digits in texts]
+    return _FLOATS if factor == 1 else lambda texts: [value * factor for value in map(float, texts)]
