@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 
 from batchai_magics.backends.base import Backend
@@ -25,7 +26,7 @@ def with_watch_settings(request: CellRequest, settings: Settings, backend: Backe
 
     Raises:
         CapabilityError: Nothing watches the runs of the backend.
-        UsageError: A channel in the settings is invalid; it is not repeated.
+        UsageError: A channel in the settings is invalid, or apprise does not know it; it is not repeated.
     """
     has_channels = backend.records is not None and backend.capabilities.notifications
     option = "--notify" if request.notify else "--export" if request.exports else ""
@@ -34,6 +35,7 @@ def with_watch_settings(request: CellRequest, settings: Settings, backend: Backe
         raise CapabilityError(text, code="NotSupported", hint="Leave it out; nothing was written.")
     price = _price_for_conditions(request, settings, backend) if request.spec.batchai_stop_if else 0.0
     notify = (request.notify or addresses_in(settings.notify)) if has_channels else ()
+    _check_addresses(notify, "--notify" if request.notify else "setting notify")
     if not (notify or request.exports or price):
         return replace(request, notify=(), watch=None)
     watch = WatchRequest(
@@ -73,6 +75,18 @@ def addresses_in(text: str) -> tuple[str, ...]:
         return tuple(channel.address for channel in channels(lines))
     except ValueError as error:
         raise UsageError(f"setting notify: {error}") from None
+
+
+def _check_addresses(addresses: Sequence[str], source: str) -> None:
+    """Raises UsageError for an address to which apprise will not send."""
+    if not addresses:
+        return
+    from batchai_magics.backends.node.notification_delivery import address_problem  # few jobs need it
+
+    for channel in channels(addresses):
+        if problem := address_problem(channel):
+            hint = "Nothing was submitted. Services and their addresses: https://github.com/caronc/apprise"
+            raise UsageError(f"{source}: {problem}", hint=hint)
 
 
 def watch_records(request: CellRequest, request_to_watch: WatchRequest, name: str) -> dict[str, str]:

@@ -11,8 +11,12 @@ import os
 import signal
 import subprocess
 import urllib.error
+import warnings
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
+from batchai_magics.errors import did_you_mean
 from batchai_magics.models.runs.notifications import (
     Channel,
     ChannelKind,
@@ -102,16 +106,37 @@ def _run(command: str, notification: Notification) -> None:
 
 
 def _send_with_apprise(url: str, notification: Notification) -> None:
-    try:
-        apprise: Any = __import__("apprise")
-    except ImportError:
-        raise UnavailableHereError("apprise is not installed: pip install 'batchai-magics[notify]'") from None
-    logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)  # its messages contain addresses
-    service = apprise.Apprise()
-    if not service.add(url):
+    if not _has_apprise():
+        raise UnavailableHereError("apprise is not installed: pip install 'batchai-magics[notify]'")
+    service = _apprise_service(url)
+    if not service:
         raise DeliveryError("apprise does not know this address", is_final=True)
     if not service.notify(title=notification.title, body=notification.body):
         raise DeliveryError("the service did not accept it, or did not respond")
+
+
+def address_problem(channel: Channel) -> str:
+    """Why apprise will not send to a channel; empty if it will, or if that cannot be told without apprise."""
+    if channel.kind is not ChannelKind.APPRISE or not _has_apprise() or _apprise_service(channel.address):
+        return ""
+    schemes: list[str] = import_module("apprise.manager_plugins").NotificationManager().schemas()
+    if channel.label in schemes:
+        return f"apprise cannot read this address of {channel.label}://"
+    return " ".join(
+        filter(None, (f"apprise has no {channel.label}://.", did_you_mean(channel.label, schemes)))
+    )
+
+
+def _has_apprise() -> bool:
+    return find_spec("apprise") is not None
+
+
+def _apprise_service(url: str) -> Any:
+    """The service that an address is for; None if apprise does not know it."""
+    logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)  # its messages contain addresses
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the first address imports all its services
+        return import_module("apprise").Apprise.instantiate(url)
 
 
 def _finish_mlflow_run(uri: str, notification: Notification) -> None:

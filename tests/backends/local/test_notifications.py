@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from batchai_magics.backends.folders.run_watch import TRACEBACK_S, RunWatch
+from batchai_magics.errors import UsageError
 from batchai_magics.jobs.job_model import read_model
 from tests.webhook import SECRET, Webhook, webhook
 from tests.world import World, files_containing, senders_in, until
 
 __all__ = ["webhook"]
 pytestmark = pytest.mark.slow
+needs_apprise = pytest.mark.skipif(not find_spec("apprise"), reason="apprise is not installed")
 
 WAITS = "import time\nprint('started', flush=True)\ntime.sleep(600)"
 
@@ -228,7 +230,27 @@ time.sleep(600)
     assert [body["kind"] for body in webhook.received] == ["traceback", "ended"]
 
 
-@pytest.mark.skipif(not find_spec("apprise"), reason="apprise is not installed")
+@needs_apprise
+@pytest.mark.parametrize("source", ["--notify", "setting notify"])
+@pytest.mark.parametrize(
+    ("address", "problem"),
+    [
+        ("slakc://T0ken/x/y", 'apprise has no slakc://. Did you mean "slack"?'),
+        ("slack://T0ken", "apprise cannot read this address of slack://"),
+    ],
+)
+def test_an_address_that_apprise_does_not_know_is_refused(
+    world: World, source: str, address: str, problem: str
+) -> None:
+    option = f" --notify {address}" if source == "--notify" else ""
+    world.settings = replace(world.settings, notify="" if option else address)
+    with pytest.raises(UsageError, match="Nothing was submitted") as caught:
+        world.run(f"r{option}")
+    assert caught.value.message == f"{source}: {problem}"
+    assert not list(world.home.glob("jobs/*"))
+
+
+@needs_apprise
 def test_any_other_url_is_delivered_by_apprise(world: World, webhook: Webhook) -> None:
     world.run(f"r --notify {webhook.url.replace('http://', 'json://')}")
     until(lambda: webhook.received)
