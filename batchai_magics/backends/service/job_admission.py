@@ -292,6 +292,9 @@ def _create_admitted(context: HomeContext, jobs: Sequence[AdmittedJob]) -> list[
                         planned.append(job.planned_run())
                         context.repository.add_open_job(record)
                 context.runner.submit(planned)
+            for job in new:
+                if job.is_baseline:  # with the records: a killed program leaves both or neither
+                    run_labels.RunRecords(context).pin(job.id)
         fresh = new
     finally:
         guids = {job.record.guid for job in fresh}
@@ -299,9 +302,6 @@ def _create_admitted(context: HomeContext, jobs: Sequence[AdmittedJob]) -> list[
             if job.record.guid not in guids:
                 context.repository.remove_open_job(job.record)
                 context.repository.remove_runs([job.record.guid])
-    for job in fresh:
-        if job.is_baseline:
-            run_labels.RunRecords(context).pin(job.id)
     cluster = context.repository.find(_cluster_id(fresh[0].spec)) if fresh else None
     if cluster and cluster.more != fresh[0].cluster.state:  # it was resized while they were created
         runs = [(run_of(job.record), context.status(job.record)) for job in fresh]

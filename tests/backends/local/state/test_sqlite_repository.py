@@ -8,11 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.backends.base import NewJob
 from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
 from batchai_magics.backends.local.state.store import Store
+from batchai_magics.backends.service import job_admission
 from batchai_magics.backends.service.repository import CLUSTER_GUID
+from batchai_magics.backends.service.run_labels import RunRecords
 from batchai_magics.errors import NotFoundError
+from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind
+from batchai_magics.models.runs.labels import Labels
+from batchai_magics.records.record_files import LABELS
 from tests.backends.service.records.homes import (
     EXPERIMENT,
     JOB,
@@ -22,6 +28,7 @@ from tests.backends.service.records.homes import (
     record,
 )
 from tests.patience import PATIENCE_S
+from tests.wire_bodies import plain_job
 
 
 @pytest.fixture
@@ -114,3 +121,20 @@ def test_error_about_a_missing_record_suggests_the_newest_names(records: SqliteR
     assert "j8, j7, j6, j5, j4, j3, j2, j1" in caught.value.hint
     assert "j0" not in caught.value.hint
     assert "elsewhere" not in caught.value.hint
+
+
+def test_a_job_with_the_baseline_tag_is_created_with_its_pin_or_not_at_all(still, monkeypatch):
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    still.cluster()
+    id = still.experiment.child(Kind.JOB, "j")
+    body = plain_job(still.workspace.child(Kind.CLUSTER, "c"))
+    job = NewJob(id, JobSpec.from_wire(body), {LABELS: Labels(("baseline",)).to_text()})
+    with monkeypatch.context() as patch:
+        patch.setattr(RunRecords, "pin", killed)
+        with pytest.raises(KeyboardInterrupt):
+            job_admission.create_jobs(still.context(), [job])
+    assert still.backend.names(still.experiment, Kind.JOB) == []
+    job_admission.create_jobs(still.context(), [job])
+    assert RunRecords(still.context()).baseline(still.experiment) == "j"
