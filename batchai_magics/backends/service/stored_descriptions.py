@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.service.host_runs import IMAGE_NOT_USED
 from batchai_magics.backends.service.repository import HOST_NOTE
+from batchai_magics.errors import StorageError
 from batchai_magics.models.job_execution import Attempt, ExecutionInfo, RankExit
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
@@ -104,14 +105,25 @@ class RecordedJob(JobResource):
 
     @cached_property
     def spec(self) -> JobSpec:
-        """What it was created with."""
-        return job_spec(self._record.spec)
+        """What it was created with; StorageError if the record is damaged."""
+        try:
+            return job_spec(self._record.spec)
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._damaged(error) from None
 
     @property
     def wire_spec(self) -> WireObject:
-        """The fields of its description in the service's JSON, as they were stored."""
-        fields: WireObject = json.loads(self._record.spec)["properties"]
+        """The fields of its description in the service's JSON, as stored; StorageError as `spec`."""
+        try:
+            fields: WireObject = json.loads(self._record.spec)["properties"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._damaged(error) from None
         return fields
+
+    def _damaged(self, error: Exception) -> StorageError:
+        text = f"the record of job {self.id.name} is damaged: {error}"
+        hint = f"Delete the job: batchai job delete -n {self.id.name}"
+        return StorageError(text, code="StateUnavailable", hint=hint)
 
     @cached_property
     def _stored_fields(self) -> WireObject:

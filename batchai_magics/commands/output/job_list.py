@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from batchai_magics.errors import StorageError
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from batchai_magics.jobs.job_model import JobModel
     from batchai_magics.metrics.runs.metric_summary import MetricSummary
     from batchai_magics.models.runs.labels import Labels
+
+T = TypeVar("T")
 
 MAX_RUNNING_READ = 20  # of the newest running jobs, whose logs are read for progress …
 MAX_FAILED_READ = 5  # … and of the newest failed ones
@@ -33,6 +37,8 @@ MAX_NOTE = 40  # characters of a note
 
 class JobList(list[JobResource]):
     """Jobs, oldest first. Only the table reads logs, and only of the newest jobs.
+
+    A job whose record is damaged is left out of what is shown, with a warning.
 
     Args:
         jobs: The jobs.
@@ -67,8 +73,7 @@ class JobList(list[JobResource]):
         from batchai_magics.commands.output.resource_json import as_json
 
         costs = self._costs
-        for job in self:
-            yield as_json(job.with_cost(costs.of_job(job)) if costs else job)
+        return _readable(self, lambda job: as_json(job.with_cost(costs.of_job(job)) if costs else job))
 
     def to_summaries(self) -> list[dict[str, Any]]:
         """The jobs in the JSON of `show`, without best values and exceptions, which need whole logs."""
@@ -76,6 +81,7 @@ class JobList(list[JobResource]):
         from batchai_magics.follow.job_errors import error_without_logs
         from batchai_magics.models.runs.labels import Labels
 
+        self[:] = _readable([*self], _with_description)
         costs, labels = self._costs, self._run_labels
         headlines: dict[str, MetricSummary] = {}
         for key, model in self._started_models(MAX_METRICS_READ).items():
@@ -115,6 +121,7 @@ class JobList(list[JobResource]):
         from batchai_magics.commands.output.table_columns import columns_of, table_of
         from batchai_magics.commands.output.text_table import Table
 
+        self[:] = _readable([*self], _with_description)
         table = table_of(self, columns_of(self[0])) if self else Table((), ())
         now = datetime.now(timezone.utc)
         elapsed = {job.id.key: job.elapsed(now) for job in self} if self._has_elapsed else {}
@@ -235,6 +242,23 @@ class NewestFirst(JobList):
     def to_summaries(self) -> list[dict[str, Any]]:
         """The jobs in that order."""
         return super().to_summaries()[::-1]
+
+
+def _readable(jobs: Iterable[JobResource], read: Callable[[JobResource], T]) -> Iterator[T]:
+    """What is read of jobs; a damaged record is a warning, so that JSON being written does not break off."""
+    for job in jobs:
+        try:
+            result = read(job)
+        except StorageError as error:
+            warnings.warn(error.message, RuntimeWarning, stacklevel=2)
+        else:
+            yield result
+
+
+def _with_description(job: JobResource) -> JobResource:
+    """The job; StorageError if its description cannot be read."""
+    assert job.cluster_id
+    return job
 
 
 def _first_line(note: str) -> str:

@@ -26,7 +26,10 @@ from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.runs.labels import Labels
 from batchai_magics.models.states import ExecutionState
+from tests.backends.local.still import Still, no_supervisor, still
 from tests.widgets.scripted_job import ScriptedBackend, resource
+
+__all__ = ["no_supervisor", "still"]
 
 
 def jobs(count: int) -> list[JobResource]:
@@ -41,6 +44,19 @@ def listed(tmp_path: Path, text: str, **options: object) -> dict[str, object]:
     backend.write(text)
     table = JobList([resource(ExecutionState.SUCCEEDED, exit_code=0)], backend, **options).to_table()
     return dict(zip(table.titles, table.rows[0], strict=True))
+
+
+@pytest.mark.parametrize("output", ["json", "table"])
+def test_job_with_a_damaged_record_is_left_out_with_a_warning(still: Still, output: str) -> None:
+    still.cluster()
+    damaged, *_ = [still.job(name) for name in ("damaged", "whole")]
+    still.change("UPDATE resource SET spec = '{' WHERE key = ?", damaged.key)
+    listed = JobList(still.backend.list(still.experiment, Kind.JOB), still.backend)
+    with pytest.warns(RuntimeWarning, match="the record of job damaged is damaged"):
+        text = "".join(Result(listed).text_pieces(output))
+    assert ("whole" in text, "damaged" in text) == (True, False)
+    if output == "json":
+        assert [job["name"] for job in json.loads(text)] == ["whole"]
 
 
 def test_the_newest_job_is_shown_first(tmp_path: Path) -> None:
