@@ -42,6 +42,14 @@ def output(do, line):
     return b"".join(part.data for part in do(line).parts if isinstance(part, LogOutput)).decode()
 
 
+@pytest.mark.parametrize("line", ["logs hello", "logs hello --out", "logs hello --tail 1", "logs hello -f"])
+def test_logs_say_what_is_missing_at_their_end(do, ended, context, line):
+    (log,) = context.backend.layout.home.rglob("stdout.txt")
+    log.write_text("one\n")
+    said = [part.text for part in do(line).parts if isinstance(part, Message)]
+    assert "Warning: stdout.txt is not complete: 4 of its 8 bytes are missing." in said
+
+
 def test_logs_are_printed_as_far_as_they_go(do, ended, context):
     lines = {
         "logs hello": "one\nbad\ntwo\n",
