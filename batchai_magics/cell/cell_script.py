@@ -83,6 +83,10 @@ def _code_objects(code: types.CodeType) -> Iterator[types.CodeType]:
 
 def _names_of(code: types.CodeType, operation: str) -> set[str]:
     """The names that instructions of a kind refer to; `dis` says the same, and takes fifty times as long."""
+    if sys.version_info >= (3, 14):  # what is read below was compared with `dis` up to 3.13
+        import dis
+
+        return {each.argval for each in dis.get_instructions(code) if each.opname == operation}
     if operation not in opmap:  # of this Python
         return set()
     opcode, names = opmap[operation], set()

@@ -5,10 +5,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from batchai_magics.cell import Notebook, parse
+from batchai_magics.cell import Notebook, cell_script, parse
 from batchai_magics.cell.cell_job_spec import files_folder
 from batchai_magics.cell.cell_options import CellOptions
-from batchai_magics.cell.cell_script import compile_script, script_file, script_metadata, with_environment
+from batchai_magics.cell.cell_script import (
+    CompiledScript,
+    compile_script,
+    script_file,
+    script_metadata,
+    with_environment,
+)
 from batchai_magics.config import Settings
 from batchai_magics.errors import ScriptError, UsageError
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -191,3 +197,14 @@ def test_environment_without_uv_fails_with_a_message(tmp_path):
     done = subprocess.run(words, capture_output=True, text=True, env={"PATH": "/nowhere"}, check=False)
     assert done.returncode == 1
     assert "uv makes the environment, and this machine has none" in done.stderr
+
+
+def test_names_are_right_though_a_later_python_has_another_form_of_bytecode(monkeypatch):
+    body = (
+        "import os\ndef f(x):\n    global made\n    made = x + lr\n    return os.path, steps\nloss = f(batch)"
+    )
+    script = CompiledScript.of(body)
+    monkeypatch.setattr(sys, "version_info", (3, 14, 0))
+    monkeypatch.setattr(cell_script, "opmap", {})
+    assert script.read_names({"lr", "steps", "batch", "x", "other"}) == {"lr", "steps", "batch"}
+    assert script.bound_names == {"os", "f", "made", "loss"}
