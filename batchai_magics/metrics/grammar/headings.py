@@ -13,7 +13,7 @@ from batchai_magics.metrics.grammar.prefix_grammar import read_prefixes, row_beg
 _PHASE_HEADING = re.compile(
     rb"(?:[^\n]{0,160}[ \]:])?(?P<phase>(?i:valid|validation|val|test|evaluation|eval"
     rb"|(?:train(?:ing)?|performance)(?= (?:results?|metrics|stats|summary):)))"
-    rb"(?i: results?| error| metrics| stats| summary)?:[ \t]*"
+    rb"(?i:[ ]set)?(?i: results?| error| metrics| stats| summary)?:[ \t]*"
 )
 _TRAIN_GROUP = re.compile(rb"[ \t]*(?P<phase>[Tt]rain(?:ing)?):[ \t]*")
 _PHASE_OBJECT = re.compile(rb"""[ \t]+["'](?P<phase>train|training|val|valid|validation|eval|test)["']: \{""")

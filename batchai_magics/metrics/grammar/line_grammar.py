@@ -13,6 +13,7 @@ from batchai_magics.metrics.grammar.line_tokens import DIGIT, scan_line
 from batchai_magics.metrics.grammar.metric_names import (
     R_SQUARED,
     TRAIN,
+    VALIDATION,
     is_measure,
     is_rate,
     is_timer,
@@ -36,7 +37,8 @@ _LONG_LINE_BYTES = 8 * 1024  # longer ones must be full of pairs
 _BYTES_OF_PAIR = 64
 _MAX_STRAY_WORDS = 6
 _REFUSED = re.compile(
-    rb"(?:(?<![\d.])(?<!step )(?<!Step )\d+[ \t]+|total )images/sec: |^Step \d+/\d+ : [A-Z]+ |\w\([a-z_]\w*=|://"
+    rb"(?:(?<![\d.])(?<!step )(?<!Step )\d+[ \t]+|total )images/sec: |^Step \d+/\d+ : [A-Z]+ |://"
+    rb"|\w\([a-z_]\w*=(?!\d{1,6}\)[ ]?[:=])"  # a call, but no `NDCG(k=20): 0.5`
     rb'|[ ]is \w*\(\w+: |^\s*\[?\{"|^\s*"|"\w+":| - PARAMETER |Traceback|\w(?:Error|Exception): |Best Iter\('
     rb"|\) at [\w./+-]*\.[A-Za-z]\w*:\d+\s*\Z"  # a frame of gdb's
 )
@@ -66,6 +68,7 @@ _ALONE = re.compile(
     rb"(?i:(?:global[ ])?step|iter(?:ation)?|epoch|episode|round|update|generation)"
     rb"[ \t]*[:=][ \t]*\d{1,18}(?:[ ]?/[ ]?\d{1,18})?"
 )
+_BETWEEN_RULES = re.compile(rb"[ \t]*([-=*#])\1{2,99}[ ]?[A-Za-z][^\n]{1,40}[ ]?\1{3,100}[ \t]*")
 _MOST_COUNTS = 2
 _WRAPPED_INDENT = 20  # blanks
 _COUNTED = (  # by numbers beside a position
@@ -474,7 +477,7 @@ def _is_heading(scan: LineScan) -> bool:
     if not are_counts or len(scan.numbers) > _MOST_COUNTS or _SETTING.search(scan.text, scan.begin):
         return False
     message = scan.text[scan.begin : scan.end].strip(b" \t=-*#>")
-    if _ALONE.fullmatch(message) or message[:1] == b"[":
+    if _ALONE.fullmatch(message) or message[:1] == b"[" or _BETWEEN_RULES.fullmatch(scan.text):
         return True
     if b":" in message[:-1] and not any(
         position.total or position.kind == "epoch" for position in scan.positions
@@ -494,6 +497,9 @@ def _is_plain(scan: LineScan) -> bool:
         return all(is_measure(name) or is_timer(name) for name in names)
     if not (scan.phase or all(number.phase or _AVERAGE_NAME.match(number.name) for number in scan.numbers)):
         return False
+    is_validated = all((number.phase or scan.phase) == VALIDATION for number in scan.numbers)
+    if is_validated and 1 < len(qualities) >= len(scan.numbers) / 2:
+        return True  # `val_cost: 0.5, val_recon: 0.25, val_kl: 0.25`
     if _EVALUATED.match(scan.text, scan.begin) or any(map(is_rate, names)):
         return True
     return all(is_timer(name) or _COUNT_NAME.fullmatch(name) for name in names if name not in qualities)

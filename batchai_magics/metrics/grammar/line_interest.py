@@ -74,7 +74,8 @@ _MEMBER = (  # of a block
 _PHASE_HEADING = (
     r"(?:train(?:ing)?|performance) (?:results?|metrics|stats|summary):[ \t]*$"
     r"|^[ \t]*train(?:ing)?:[ \t]*$|[\"'](?:train|val|valid|eval|test)[a-z]*[\"']: \{$|^[ \t]+\},?$"
-    r"|(?:valid|val|validation|test|evaluation|eval)(?: results?| error| metrics| stats| summary)?:[ \t]*$"
+    r"|(?:valid|val|validation|test|evaluation|eval)(?: set)?"
+    r"(?: results?| error| metrics| stats| summary)?:[ \t]*$"
     r"|(?:validation|validating|eval|evaluation|evaluating|test|testing)"
     r"(?: at step [0-9]+| begins?| starts?| started)?[ ]?\.{2,3}[ \t]*$"
     r"|evaluat(?:e|ing|ion)[ ]?:[ ]?(?:val|valid|validation|dev|test)"

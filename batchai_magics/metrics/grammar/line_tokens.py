@@ -6,7 +6,7 @@ import re
 
 from batchai_magics.metrics.grammar import number_grammar as numbers
 from batchai_magics.metrics.grammar.bar_tokens import MAY_BE_BAR, take_bar, take_count_at_end
-from batchai_magics.metrics.grammar.metric_names import VALIDATION, is_quality, phase_of_word
+from batchai_magics.metrics.grammar.metric_names import TRAIN, VALIDATION, is_quality, phase_of_word
 from batchai_magics.metrics.grammar.named_numbers import (
     ENDS_IN_POSITION,
     add_number,
@@ -51,12 +51,16 @@ _PHASE_PAIR = re.compile(
     rb"(?:'(?:(?:mode|phase|split|stage|_?type)':[ ]?'|name':[ ]?'(?=[A-Za-z]+'))"
     rb"|(?:[A-Za-z ]{1,30}:[ ]\[)?(?i:mode|phase|split|stage|subset)[ ]?[:=][ ]?)(?P<phase>[A-Za-z]+)"
 )
+_IS_TRAINED = re.compile(rb"'(?:is_)?train(?:ing)?':[ ]?(True|False)")
 _VALIDATING = re.compile(rb"Test:(?![ ]*\()")  # the loop over the validation set in PyTorch's programs
 _APART = re.compile(rb"(?:[ ][\w.'/-]+)*(?:[ ]{2,}|:[ ]+(?=[\w./]+=)|[ ]\|[ ]+(?=(?i:epoch|step|iter)))")
 _LEVEL = re.compile(r"(?:^|[ ])(?:(?i:debug|info|notice|warn|warning|critical|fatal)|ERROR)$")
 _ORIGIN = re.compile(r"(?i)(?:^|[ ])[\w/-]+(?:[.@][a-z][\w-]*)+$")  # a host, a file, a logger
 _BEST_SO_FAR = re.compile(rb"(?i)best so far\b")
 _SIGN = re.compile(rb"[:=]")
+_JOINED_MEASURE = re.compile(
+    rb",?[ ](?:and|with)[ ](?:the[ ]|an?[ ])?[A-Za-z_]\w{0,30}(?:[ ]\w{1,20})?[ ](?:is|of)[ ]"
+)
 _CONJUNCTION = re.compile(rb"(?:with|and)[ ](?:an?[ ])?")
 _MEASURE_OF_PHASES = re.compile(
     rb"(?P<name>[A-Za-z][\w.@-]{0,30}(?:[ ][A-Za-z]\w{0,20})?)(?:[ ]?:|[ ][-|])[ ]{1,4}\(?"
@@ -98,7 +102,9 @@ def _take_name_before_position(scan: LineScan) -> None:
         if is_quality(name):
             _take_position(scan, position)
             add_number(scan, name, number, is_signed=True)
-            if not _SIGN.search(scan.text, scan.at):  # `… in episode 7 is 21.3 total number of steps are 87`
+            if not (
+                _SIGN.search(scan.text, scan.at) or _JOINED_MEASURE.match(scan.text, scan.at)
+            ):  # `… in episode 7 is 21.3 total number of steps are 87`
                 scan.end = scan.at
 
 
@@ -216,6 +222,8 @@ def _take_text_pair(scan: LineScan) -> bool:
     if match[0].endswith(b": n/a"):
         scan.at = match.end()
         return True
+    if trained := _IS_TRAINED.match(match[0]):  # as minai's course prints it
+        scan.phase = TRAIN if trained[1] == b"True" else VALIDATION
     if phase_match := _PHASE_PAIR.match(match[0]):  # `'mode': 'val'`, `phase: test`, else a name
         phase, is_name = phase_of_word(phase_match["phase"].decode()), match[0].startswith(b"'name")
         scan.phase = (scan.phase or phase) if is_name else (phase or scan.phase)

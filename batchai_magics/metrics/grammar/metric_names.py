@@ -36,7 +36,7 @@ LOSSES = QualityWords(("loss", "losses", "nll", "xent", "bce", "ce"), ("loss", "
 ERRORS = QualityWords((
     "kl", "perplexity", "ppl", "bpc", "bpb", "bpd", "mse", "mae", "rmse", "mape", "rmsle",
     "smape", "wer", "cer", "ter", "fid", "lpips", "inertia", "objective", "deviance", "epe",
-    "ade", "fde", "mpjpe", "eer", "crps",
+    "ade", "fde", "mpjpe", "eer", "crps", "divergence",
 ), ("err", "error"))  # fmt: skip
 SCORES = QualityWords((
     "likelihood", "elbo", "rew", "auc", "auroc", "aupr", "ap", "ap50", "ap75", "map", "map50",
@@ -127,10 +127,10 @@ _AVERAGED_PHASE = re.compile(
 )
 _JOINED_PHASE = re.compile(
     r"(?P<phase>train|valid|val|test|eval)(?=(?:loss|acc|accuracy|err|error|ppl|auc|f1|mae|r?mse|score)(?![a-z]))"
-    r"|(?P<short>tr|va|te|tst)_(?=[a-z]*(?:loss|acc|err|ppl|auc|f1|mae|mse|score))",
+    r"|(?P<short>tr|va|vl|te|tst)_(?=[a-z]*(?:loss|acc|err|ppl|auc|f1|mae|mse|score))",
     re.IGNORECASE,
 )
-_SHORT_PHASES = {"tr": TRAIN, "va": VALIDATION, "te": TEST, "tst": TEST}
+_SHORT_PHASES = {"tr": TRAIN, "va": VALIDATION, "vl": VALIDATION, "te": TEST, "tst": TEST}
 _ON_PHASE = re.compile(
     r"[ _](?:on|for|of|over|in)[ _](?:the[ _])?(?P<phase>train|valid|validation|val|dev|test)(?:ing)?"
     r"(?:[ _](?:set|split|data|dataset|images|samples|examples))?\Z",

@@ -209,7 +209,7 @@ def _states_measure(scan: LineScan, name: str, end: int) -> bool:
     before = scan.text[: scan.at].rstrip()
     is_after = _AFTER.match(scan.text, scan.begin) is not None and len(scan.positions) == 1
     is_joined = before[-1:] in (b",", b";", b":", b"|", b".") or _JOINED.search(before) is not None
-    return is_measure(name) and (is_after or is_joined)
+    return (is_measure(name) or is_timer(name)) and (is_after or is_joined)
 
 
 def _take_step_and_number(scan: LineScan, match: re.Match[bytes]) -> bool:
@@ -266,7 +266,7 @@ def add_number(scan: LineScan, raw: str, match: re.Match[bytes], *, is_signed: b
 
 def _named(scan: LineScan, raw: str, match: re.Match[bytes], unit: str) -> tuple[str | None, str, str]:
     """The phase (None if the line has none), the metric's name and the unit of a number."""
-    phase, base = _phase_and_name(scan, raw)
+    phase, base = _phase_and_name(scan, raw, match.start())
     if phase is None and scan.numbers and _IN_PARENTHESES.search(scan.text, scan.begin, match.start()):
         phase = scan.numbers[-1].phase  # `val: 0.25 (acc 0.5)`
     name, unit = _name_and_unit(scan.group + base, base, unit)
@@ -289,8 +289,12 @@ def _is_no_metric(scan: LineScan, raw: str, number: bytes, unit: str) -> bool:
         return True
     if raw.lower() in ("cost", "avg") and unit in _SECONDS:
         return True
-    is_counter = phase_of_word(raw) is not None and number.isdigit()  # `Eval 1 at step 4000`
-    return is_counter and not (unit or scan.last_base)
+    counted = phase_of_word(raw) if number.isdigit() else None  # `Eval 1 at step 4000`
+    if counted is None or unit or scan.last_base:
+        return False
+    if not (scan.positions or scan.numbers):
+        scan.phase = counted
+    return True
 
 
 def _is_strong(raw: str, *, is_whole: bool, is_assigned: bool, is_signed: bool) -> bool:
@@ -313,10 +317,12 @@ def _name_and_unit(name: str, base: str, unit: str) -> tuple[str, str]:
     return name, unit
 
 
-def _phase_and_name(scan: LineScan, raw: str) -> tuple[str | None, str]:
+def _phase_and_name(scan: LineScan, raw: str, begin: int) -> tuple[str | None, str]:
     """The phase of a number, from its name or the number before it, and its name without the phase."""
     phase, base = split_phase(raw)
     if word := phase_of_word(raw):  # `loss train: 1.2, val: 1.3`; some print only the phases of their metric
+        if scan.numbers and _IN_PARENTHESES.search(scan.text, scan.begin, begin):
+            scan.last_base = split_phase(scan.numbers[-1].name)[1]  # `loss 0.5 (val 0.6) acc 0.7 (val 0.8)`
         scan.last_base = scan.last_base or "metric"
         phase, base = word, scan.last_base
     if phase is not None and phase_of_word(base) is None:  # which the next numbers have too

@@ -159,8 +159,8 @@ PIPED_PAIR = re.compile(
 NUMBER_AND_NAME = re.compile(
     rb"(?=[-+]?[\d,]*\.)(?P<number>"
     + NUMBER
-    + rb")[ ](?P<open>\()?(?P<name>[A-Za-z][\w.]*(?:[ ][A-Za-z][\w.]*)?)"
-    rb"(?(open)\))(?=[,;|)\]]|[ ]\||[ \t]*\Z)"
+    + rb")(?P<unit>%)?[ ](?P<open>\()?(?P<name>[A-Za-z][\w.]*(?:[ ][A-Za-z][\w.]*)?)"
+    rb"(?(open)\))(?=[,;|)\]]|[ ]\||[ ]\([-+]?[\d.]|[ \t]*\Z)"
 )
 """A number before its name: `950.2 avg loss,`, `0.5 (val loss),`."""
 
@@ -194,6 +194,9 @@ DURATION = re.compile(
     rb"(?: \([^()\n]{1,40}\))?\.?"
     rb"|(?i:patience|counter|bad[ _]epochs|no[ _]improve(?:ment)?|early[ _-]?stop(?:ping)?(?:[ ]counter)?)"
     rb"[ :=(]{1,3}\d{1,6}(?:[ ]?/[ ]?|[ ](?:out[ ])?of[ ])\d{1,6}\b"
+    rb"|(?i:exp\.|est\.|estimated)[ ](?:time[ ])?remaining[: ]{1,2}\d+:\d\d(?::\d\d)?"
+    rb"|\d{1,12}[ ](?:iterations|iters|steps|batches|epochs|updates|episodes)[ ]in[ ]\d[\d.]{0,20}[ ]?"
+    rb"(?:ms|s|secs?|seconds?|m|mins?|minutes?|h|hours?)\b"
     rb"|with[ ]\d[\d,]{0,12}[ ](?:samples|examples|images|instances|sentences|sequences)(?=[,;:])"
     rb"|is[ ]\d[\d.]{0,20}[ ](?:secs?|seconds?|minutes?|hours?)\b"
     rb"|\d[\d,.]{0,20}[kKMB]?[ ]"

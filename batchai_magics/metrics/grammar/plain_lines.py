@@ -151,7 +151,7 @@ _TUPLE_NAME = re.compile(  # as Python 2 prints it
 )
 _WINDOW = re.compile(  # `mean reward over the last 100 episodes: 21.3`
     rb"(?:(?:(?<=loss)|(?<=eward)|(?<=eturn)|(?<=score)|(?<=ccuracy))[ ]over[ ]"
-    rb"|[ ]\(?(?:(?:over|of|in|for)[ ](?:the[ ])?)?(?:last|past|previous)[ ])"
+    rb"|[ ]\(?(?:(?:over|of|in|for)[ ](?:the[ ])?)?(?:last|past|previous)[ ]|[ ]of[ ](?=\d{1,9}[ ]batch))"
     rb"\d{1,9}(?:[ ][a-z]{1,12})?\)?(?=[ ]?[:=])"
 )
 _MARK = b"\xef\xbb\xbf"  # of the byte order
@@ -224,7 +224,7 @@ _FORMS: tuple[tuple[tuple[bytes, ...], re.Pattern[bytes], Callable[[re.Match[byt
     ((b"(",), _EAGER, _unwrapped),
     ((b"None",), _NONE, _blank),
     ((b"> ",), _ARROW, lambda match: b"= ".rjust(len(match[0]))),
-    ((b" over ", b"st ", b"previous "), _WINDOW, _blank),
+    ((b" over ", b"st ", b"previous ", b" batches:"), _WINDOW, _blank),
     ((b" - ",), _DASHED_PAIRS, lambda match: _DASHED.sub(b" = ", match[0])),
     ((b"D+", b"D-"), _FORTRAN, lambda match: match[1] + b"e"),
 )

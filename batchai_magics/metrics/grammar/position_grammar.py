@@ -16,7 +16,7 @@ _ADJECTIVE = (
     rb"(?:train(?:er|ing)?/(?=global))?(?:(?:global|minibatch|mini-batch|optimizer|training|trainer|train|num"
     rb"|micro|mini|completed|current|cur|acc|learning"
     rb"|learner|actor|env|environment|agent|gradient|grad|policy|valid_num|inner|outer|ppo)"
-    rb"[ _/]?)?"
+    rb"[ _/-]?)?"
 )
 _NOUN = (
     rb"timesteps|timestep|time steps(?=:)|steps(?=[ \t]*[:=])|(?<=(?i:num)[ _])steps(?=[ ]\d)|step_i|step"
@@ -29,13 +29,13 @@ _NOUN = (
 )
 
 WORD_POSITION = re.compile(
-    rb"'?(?i:(?P<epoch>(?:data[ _])?epochs?(?=[ \t\[(#\d]|\.{3} )|epoch(?=[:='_])|epch(?=:)"
+    rb"'?(?i:(?P<epoch>(?:data[ _])?epoch(?:e?s)?(?=[ \t\[(#\d]|\.{3} )|epoch(?=[:='_])|epch(?=:)"
     rb"|epochs(?=[:=][ ]?\d{1,9}[ ]?/)|pass(?=[ ]?[:#]?[ ]?\d{1,9}(?:/\d{1,9})?[ ]?[,|][ ]"
     rb"(?:[a-z]{1,20}[ ])?(?:batch|step|iter))"
     rb"|ep(?:\.(?=[ ]\d))?)|(?P<step>" + _ADJECTIVE + rb"(?:" + _NOUN + rb")))(?![A-Za-z])"
     rb"(?:/(?:total|max|num|n)_?[a-z]{0,12}(?=[ ]?:?[ ]?\d{1,18}[ ]?/))?"
     rb"(?:\((?P<phase>[A-Za-z]+)\))?'?"
-    rb"(?:[ \t]*[:=#]{1,3}[ \t]*|[ \t]+#?|_(?=\d)|(?=[\[\d(])|\.{3}[ ]\(?)"
+    rb"(?:[ \t]*[:=#]{1,3}[ \t]*|[ ]is[ ](?=\[?\d)|[ \t]+#?|_(?=\d)|(?=[\[\d(])|\.{3}[ ]\(?)"
     rb"'?(?P<open>[\[(][ \t]*)?(?:(?<=\[)\d{1,18}-)?"
     rb"(?P<number>(?:\d{1,18}\.\d{1,18}(?:[eE][-+]?\d{1,3})?(?![kKM]))|"
     + _ROUNDED

@@ -102,7 +102,7 @@ _ELEMENTS = tuple(
         rb"(?<=\d\])\[\d{5,7}\](?=[ ])",  # a process, behind a time
         rb"\[?\d{10}(?:\.\d{1,9})?\]?:?(?=[ \t])",  # seconds since the epoch
         rb"[\[({][ ]*" + _SOURCE + rb"(?: \(\d+\))?[\])}]:?",
-        rb"\[line:[ ]?\d+\]",
+        rb"(?:[\w./-]{1,120}\.py)?\[line:[ ]?\d+\]:?",
         rb"(?<=\])\([A-Za-z_]\w*(?:\.\w+)+\)(?=[ ]-[ ])",  # a logger, behind a level
         _SOURCE + rb"(?:[:\]]?(?=[ \t])(?! in \w+ --)|[ ]in[ ]\w+[ ]--(?=[ ]))",
         rb"[A-Za-z_]\w*(?:\.\w+)+(?=[ \t]+-[ \t])",  # a module
@@ -124,6 +124,7 @@ NUMBER_IN_FRONT = re.compile(rb" {0,3}(?:\[(?=\d{1,6}\])|(?=\d{1,6}:))(?P<rank>\
 _NAMED = re.compile(rb"(?P<name>[A-Za-z_][\w./-]*)\$?(?:(?::[\w<>.]+)*:\d+(?=[ \t])|\[\d+\]:(?=[ \t]))")
 _LOGGER = re.compile(
     rb"(?P<name>[A-Za-z_][\w./\\]*\.log(?=[ ]-[ ])|[A-Za-z_][\w.-]*(?=[ ]\d{4}-\d\d-\d\d[ T]\d)"
+    rb"|[A-Za-z_][\w.]*(?:-[\w.]+)+(?=:[ \t][A-Za-z])"
     rb"|[A-Za-z_][\w.]*(?=[ \t]+(?:-|\|)[ \t]|[ \t]*:[ \t](?=[^\s\[]))|[A-Za-z_][\w.-]*(?:[ ][a-z]+)?"
     + rb"(?=[ \t]+(?:-[ \t]+)?"
     + _LEVEL

@@ -173,7 +173,7 @@ class LineContext:
         reading = plan.reading
         if reading.is_dict and step is None:
             step = self._step_of_bar(plan)
-        elif self._is_evaluated(reading, line, step, epoch):
+        elif self._is_evaluated(plan, line, step, epoch):
             if reading.is_bar:  # so are its next draws
                 self.phase_line = line
             else:
@@ -211,12 +211,16 @@ class LineContext:
             self.note(step, epoch)
         return step, epoch, numbers
 
-    def _is_evaluated(self, reading: ParsedLine, line: int, step: int | None, epoch: float | None) -> bool:
+    def _is_evaluated(self, plan: LinePlan, line: int, step: int | None, epoch: float | None) -> bool:
         """Whether a line is of the phase of the heading above: without a step, or a bar that counts anew."""
-        if self.phase is None or self.step is None or reading.phase is not None:
+        reading = plan.reading
+        if self.phase is None or reading.phase is not None:
             return False
+        if self.step is None:  # the bar right below the heading of its epoch and phase
+            return reading.is_bar and self.epoch is not None and epoch is None and line - self.phase_line == 1
         if step is None:
-            return epoch is not None and line - self.phase_line <= _MAX_PHASE_GAP
+            is_near = line - self.phase_line <= _MAX_PHASE_GAP
+            return epoch is not None and is_near and _has_quality(plan)
         if not reading.is_bar or line - self.phase_line != 1:
             return False
         return epoch in (None, self.epoch) and step < self.step  # unlike the next bar of training

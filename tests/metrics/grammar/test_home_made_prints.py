@@ -15,6 +15,57 @@ def rows_of(text):
 
 
 LINES = {
+    "Ep   3 | tr_loss 0.5 | vl_loss 0.25 | vl_f1 0.75": {
+        "epoch": 3,
+        "tr_loss": 0.5,
+        "val_loss": 0.25,
+        "val_f1": 0.75,
+    },
+    "Epoch 3 | loss 0.5 (val 0.25) | acc 0.75 (val 0.625)": {
+        "epoch": 3,
+        "loss": 0.5,
+        "val_loss": 0.25,
+        "acc": 0.75,
+        "val_acc": 0.625,
+    },
+    "Accuracy at epoch 3 is 0.75 and loss is 0.5": {"epoch": 3, "accuracy": 0.75, "loss": 0.5},
+    "step 100: 2.25 loss (12.5% acc)": {"step": 100, "loss": 2.25, "acc": 12.5},
+    "Validation 2 at epoch 3 [time: 1.5s, loss: 0.5]": {"epoch": 3, "val_time": 1.5, "val_loss": 0.5},
+    "{'accuracy': '0.75', 'loss': '0.5', 'epoch': 3, 'train': False}": {
+        "epoch": 3,
+        "val_accuracy": 0.75,
+        "val_loss": 0.5,
+    },
+    "{'accuracy': '0.75', 'loss': '0.5', 'epoch': 3, 'train': True}": {
+        "epoch": 3,
+        "accuracy": 0.75,
+        "loss": 0.5,
+    },
+    "Epoch is [3/9], mini-batch is [7/9], time consumption is 1.5, batch_loss is 0.25": {
+        "epoch": 3,
+        "step": 7,
+        "time_consumption": 1.5,
+        "batch_loss": 0.25,
+    },
+    "=>Epoches 3, learning rate = 0.25,       previous best = 0.5": {"epoch": 3, "learning_rate": 0.25},
+    "Iteration   50, KL divergence 4.5, 50 iterations in 0.25 sec": {"step": 50, "kl_divergence": 4.5},
+    "ep 3 train, step 10, error 0.5, exp. remaining 0:01:02, complete 7.25%": {
+        "epoch": 3,
+        "step": 10,
+        "error": 0.5,
+        "complete": 7.25,
+    },
+    "2026-01-05 12:00:30,123 train.py[line:363] DEBUG: Train step_40: loss : 0.5,loss xy : 0.25": {
+        "step": 40,
+        "loss": 0.5,
+        "loss_xy": 0.25,
+    },
+    "Epoch 3: F1(k=20): 0.5 - NDCG(k=20): 0.25": {"epoch": 3, "f1(k=20)": 0.5, "ndcg(k=20)": 0.25},
+    "[INFO] SASRec-SASRec-github: epoch 3 training [time: 1.5s, train loss: 0.25]": {
+        "epoch": 3,
+        "time": 1.5,
+        "train_loss": 0.25,
+    },
     "Total rewards in episode 3 is 21.5 total number of steps are 3626": {"step": 3, "total_rewards": 21.5},
     "[3/20] loss (train/val): 0.5/0.25  acc (train/val): 0.75/0.625": {
         "step": 3,
@@ -411,3 +462,42 @@ def test_the_last_line_of_a_test_that_counts_epochs_is_of_it():
 @pytest.mark.parametrize("event", ["Best model:", "Loaded checkpoint of", "Saved model at", "Resuming from"])
 def test_an_event_with_a_loss_gives_no_number(event):
     assert not rows_of(f"{event} epoch 3 with a loss of 0.5\n")
+
+
+def test_a_bar_right_below_the_heading_of_an_epoch_and_a_phase_is_of_that_phase():
+    bar = "100%|####| {0}/{0} [00:30<00:00,  3.31it/s, acc={1}]\n"
+    text = "=== Epoch 3 train ===\n" + bar.format(100, 0.5) + "=== Epoch 3 val ===\n" + bar.format(20, 0.75)
+    result = "Evaluation result: {'acc': 0.625, 'micro_p': 0.25, 'micro_f1': 0.125}\n"
+    assert rows_of(text + result) == [
+        {"epoch": 3, "step": 100, "acc": 0.5},
+        {"epoch": 3, "val_acc": 0.75},
+        {"epoch": 3, "val_acc": 0.625, "val_micro_p": 0.25, "val_micro_f1": 0.125},
+    ]
+
+
+def test_a_learning_rate_of_the_next_epoch_ends_the_evaluation_above():
+    text = "[Epoch {0}]\tLearning rate: 1e-4\n[16/160]\t[L1: {0}.5]\nEvaluation:\nPSNR: 3{0}.5\n"
+    rows = rows_of(text.format(1) + text.format(2))
+    assert [(row["epoch"], row["l1"]) for row in rows if "l1" in row] == [(1, 1.5), (2, 2.5)]
+    assert [(row["epoch"], row["val_psnr"]) for row in rows if "val_psnr" in row] == [(1, 31.5), (2, 32.5)]
+
+
+def test_a_batch_between_rules_holds_for_the_lines_below():
+    text = "**** EPOCH 003 ****\n ---- batch: 010 ----\nmean box_loss: 0.5\nmean loss: 0.25\n"
+    assert rows_of(text) == [
+        {"epoch": 3, "step": 10, "mean_box_loss": 0.5},
+        {"epoch": 3, "step": 10, "mean_loss": 0.25},
+    ]
+
+
+def test_numbers_of_validation_alone_belong_to_the_step_above():
+    text = (
+        "step: 20, cost: 0.5\nbest_valid_cost: 0.25, valid_cost: 0.25, valid_recon: 0.125, valid_kl: 0.75\n"
+    )
+    assert rows_of(text)[1] == {"step": 20, "val_cost": 0.25, "val_recon": 0.125, "val_kl": 0.75}
+
+
+def test_a_mean_over_some_batches_of_a_test_is_of_its_epoch():
+    assert rows_of("Eval epoch: 3\n\tMean test loss of 258 batches: 1.5.\n") == [
+        {"epoch": 3, "mean_test_loss": 1.5}
+    ]
