@@ -142,7 +142,7 @@ class _JobSource:
             for folder in self.empty_folders
             if self.files.keys().isdisjoint((folder, *map(str, PurePosixPath(folder).parents)))
         ]
-        return copy_command(excluded, folders) if self.copied else ""
+        return copy_command(excluded, folders) if self.copied or folders else ""
 
     def with_files(self, more: Mapping[str, bytes]) -> _JobSource:
         """Adds files beside the script."""
@@ -260,7 +260,8 @@ def parse_script(
     source = _JobSource(record, script_fields(options, share_path), script.files)
     source = source.with_files(uploads.files).with_files({**program, **script.program})
     notes = (*script.notes(uploads.files, args), *uploads.notes)
-    source = replace(source, copied=source.files, empty_folders=script.empty_folders, notes=notes)
+    folders = tuple(dict.fromkeys((*script.empty_folders, *uploads.empty_folders)))
+    source = replace(source, copied=source.files, empty_folders=folders, notes=notes)
     return _request(options, source, id, settings, notebook)
 
 
@@ -399,6 +400,7 @@ def _scripted(
         {name: body.encode(), **uploads.files},
         uploads.files.keys(),
         (*uploads.notes, *notes),
+        empty_folders=uploads.empty_folders,
     )
     return options, source.with_files({**variables, **program}).with_files(environment)
 
@@ -423,7 +425,10 @@ def _described(options: CellOptions, body: str, folder: Path, account: AccountKe
         else:
             described = load_file(JobSpec, _file(options.file, folder), source=options.file, account=account)
     record = CellSource(folder, name=options.file or "")
-    return _JobSource(record, described.body, uploads.files, uploads.files.keys(), uploads.notes, described)
+    if uploads.empty_folders and not uploads.files:
+        raise UsageError(f"--upload {shlex.join(options.uploads)}: there are no files in this folder")
+    files, folders = uploads.files, uploads.empty_folders
+    return _JobSource(record, described.body, files, files.keys(), uploads.notes, described, folders)
 
 
 def _file(text: str, folder: Path) -> Path:

@@ -12,10 +12,11 @@ import re
 import shlex
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import translate
 from functools import cache
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from batchai_magics.errors import UsageError
 from batchai_magics.models.file_names import text_of
@@ -30,6 +31,7 @@ EXCLUDED = (
 )
 MAX_BYTES = 256 << 20  # of all files together, which the kernel holds in memory until uploaded
 MAX_FILES = 5000
+MAX_EMPTY_FOLDERS = 100  # made in the working directory
 _ON_SHARE = "put large data on a share with `%az storage file upload-batch`, and read it there with --mount"
 
 
@@ -45,14 +47,19 @@ class _UploadItem:
     target: str  # with `/`; empty for the notebook's folder itself
     real: Path | None = None  # what a link leads to; None for anything else
     is_named: bool = False  # by the word itself; not found in a folder, or by a pattern
+    is_empty_folder: bool = False
 
 
 @dataclass(frozen=True)
 class Uploads:
-    """The content of the files to upload by target path, and messages about what is renamed or left out."""
+    """The content of the files to upload by target path, and messages about what is renamed or left out.
+
+    `empty_folders` are the targets of folders without any entry: scripts write there.
+    """
 
     files: Mapping[str, bytes] = field(repr=False)
     notes: tuple[str, ...] = ()
+    empty_folders: tuple[str, ...] = ()
 
 
 def read_uploads(words: Sequence[str], folder: Path) -> Uploads:
@@ -61,27 +68,44 @@ def read_uploads(words: Sequence[str], folder: Path) -> Uploads:
         return Uploads({})
     root = _absolute("", folder)
     named = [item for word in words for item in _items_of(word, root)]
-    files, left_out = _chosen_files(named, root)
+    chosen = _chosen_files(named, root)
+    empty = sorted(chosen.empty_folders)
     renamed = {item.word: item.target for item in named if not Path(item.source).is_relative_to(root)}
     notes = [f"--upload {word}: it is {target} for the script" for word, target in renamed.items() if target]
-    notes += left_out_notes(left_out)
+    notes += left_out_notes(chosen.left_out)
+    notes += [empty_folders_note(len(empty))] * (len(empty) > MAX_EMPTY_FOLDERS)
     contents: dict[str, bytes] = {}
-    for target, source in sorted(files.items()):
+    for target, source in sorted(chosen.files.items()):
         try:
             with open(source, "rb", buffering=0) as file:  # noqa: PTH123 pathlib is slow
                 contents[target] = file.read()
         except OSError as error:
             raise UsageError(f"--upload {target}: {error.strerror or error}") from None
-    return Uploads(contents, tuple(notes))
+    return Uploads(contents, tuple(notes), tuple(empty[:MAX_EMPTY_FOLDERS]))
 
 
-def _chosen_files(named: Sequence[_UploadItem], root: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """The files to send by their targets, and why others stay behind by their paths."""
-    files: dict[str, str] = {}
-    left_out: dict[str, str] = {}
+def empty_folders_note(count: int) -> str:
+    """The message that a job does not have all empty folders."""
+    return f"the job has the first {MAX_EMPTY_FOLDERS} of {count} empty folders"
+
+
+class _Chosen(NamedTuple):
+    """The files to send by their targets, why others stay behind by their paths, and folders to make."""
+
+    files: dict[str, str]
+    left_out: dict[str, str]
+    empty_folders: set[str]
+
+
+def _chosen_files(named: Sequence[_UploadItem], root: Path) -> _Chosen:
+    """The files and empty folders that are found; UsageError at the first file that is too much."""
+    chosen = _Chosen({}, {}, set())
+    files, left_out, empty_folders = chosen
     size = 0
-    for item in (file for named_item in named for file in _files(named_item, root)):
-        if reason := _why_left_out(item):
+    for item in (inner for named_item in named for inner in _files(named_item, root)):
+        if item.is_empty_folder:
+            empty_folders.add(item.target)
+        elif reason := _why_left_out(item):
             path = Path(item.source)
             left_out[text_of(str(path.relative_to(root) if path.is_relative_to(root) else path))] = reason
         elif item.target not in files:
@@ -97,7 +121,7 @@ def _chosen_files(named: Sequence[_UploadItem], root: Path) -> tuple[dict[str, s
             text = f"--upload: {files[item.target]} and {item.source} would both be {item.target}"
             raise UsageError(text, hint="rename one of them")
     _check_folders(files)
-    return files, left_out
+    return chosen
 
 
 SECRET = "a secret by its name"  # why a path stays behind
@@ -180,7 +204,7 @@ def _absolute(word: str, root: Path) -> Path:
 
 
 def _files(item: _UploadItem, root: Path) -> Iterator[_UploadItem]:
-    """The file itself, or all files in the folder, sorted by name."""
+    """The file itself, or all files and empty folders in the folder, sorted by name."""
     if not os.path.isdir(item.source):  # noqa: PTH112 pathlib is slow
         yield item
         return
@@ -199,6 +223,8 @@ def _walk(item: _UploadItem, allowed: Sequence[Path], above: tuple[Path, ...]) -
             entries = sorted(scan, key=lambda entry: entry.name)
     except OSError as error:
         raise UsageError(f"--upload {item.word}: {item.source}: {error.strerror or error}") from None
+    if not entries and item.target:
+        yield replace(item, is_empty_folder=True)
     for entry in entries:
         if is_excluded(entry.name):
             continue

@@ -17,7 +17,14 @@ import pathspec
 
 from batchai_magics.cell import ScriptFolder
 from batchai_magics.cell.cell_script import nodes_of
-from batchai_magics.cell.cell_uploads import DOWNLOAD, SECRET, is_excluded, why_left_out
+from batchai_magics.cell.cell_uploads import (
+    DOWNLOAD,
+    MAX_EMPTY_FOLDERS,
+    SECRET,
+    empty_folders_note,
+    is_excluded,
+    why_left_out,
+)
 from batchai_magics.cell.notebook_script import SUFFIX, sent_notebook
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError, did_you_mean
@@ -30,7 +37,6 @@ IGNORE_FILE = ".batchaiignore"  # in git's syntax
 MAX_BYTES = 50 << 20
 MAX_FILES = 5000
 MAX_FILE_BYTES = 10 << 20  # of one file
-MAX_EMPTY_FOLDERS = 100
 _ENVIRONMENT_FILES = ("/pyvenv.cfg", "/conda-meta/history")  # in the folder of an environment
 _MAX_LISTED = 2 * MAX_FILES  # paths; secrets and links that stay behind are among them
 _LARGEST = 5  # files and folders that the error lists
@@ -233,7 +239,7 @@ def snapshot(folder: Path, homes: Collection[Path] = (), *, script: Path | None 
     unlisted = {name: path for name, path in project.unlisted.items() if not unsent.has_folder(str(path))}
     empty = sorted(folder for name, path in unlisted.items() for folder in _empty_folders(path, name))
     if len(empty) > MAX_EMPTY_FOLDERS:
-        notes.append(f"the job has the first {MAX_EMPTY_FOLDERS} of {len(empty)} empty folders")
+        notes.append(empty_folders_note(len(empty)))
     return Snapshot(files, project.left_out, tuple(notes), tuple(map(text_of, empty[:MAX_EMPTY_FOLDERS])))
 
 

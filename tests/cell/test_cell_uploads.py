@@ -9,7 +9,7 @@ import pytest
 
 from batchai_magics.cell import describe
 from batchai_magics.cell.cell_job_spec import copy_command, only_copy, without_copy
-from batchai_magics.cell.cell_uploads import MAX_FILES, left_out_notes
+from batchai_magics.cell.cell_uploads import MAX_EMPTY_FOLDERS, MAX_FILES, left_out_notes
 from tests.cell.parsed_cells import JOB_JSON, cell, refused
 
 PACKAGE = ("a/__init__.py", "a/models/__init__.py", "a/models/net.py", "a/data/x.csv", "a/data/y.csv")
@@ -238,7 +238,8 @@ def test_links_that_cannot_be_followed_are_refused(folder, target, told):
     [
         ("r --upload nope.py", "--upload nope.py: there is no such file or folder"),
         ("r --upload *.nope", "--upload *.nope: no file matches"),
-        ("r --upload empty", "--upload empty: there are no files in this folder"),
+        ("r --upload caches", "--upload caches: there are no files in this folder"),
+        ("r --spec --upload empty", "--upload empty: there are no files in this folder"),
         ("r --upload ../lib/a/__init__.py ../lib/a/models/__init__.py", "would both be __init__.py"),
         ("r --upload a.txt ../lib/a.txt", "would both be a.txt"),
         ("r --upload a ../lib/one/a", "would be a file where"),
@@ -248,9 +249,32 @@ def test_links_that_cannot_be_followed_are_refused(folder, target, told):
 )
 def test_impossible_uploads_are_refused(line, told, folder):
     (folder / "empty").mkdir()
+    (folder / "caches/__pycache__").mkdir(parents=True)
     for name in ("a.txt", "../lib/a.txt", "../lib/one/a", "r.py"):
         put(folder / name)
-    assert told in refused(line, folder=folder)
+    body = JOB_JSON if "--spec" in line else "print(1)"
+    assert told in refused(line, body, folder=folder)
+
+
+@pytest.mark.parametrize(
+    ("words", "made"),
+    [("empty", "empty"), ("a 'my figs'", "a/logs/1 'my figs'"), (". empty", "a/logs/1 empty 'my figs'")],
+)
+def test_empty_folders_that_are_uploaded_are_in_the_working_directory(folder, words, made):
+    for name in ("empty", "my figs", "a/logs/1"):
+        (folder / name).mkdir(parents=True)
+    command = cell(f"r --upload {words}", folder=folder).spec.job_preparation.command_line
+    assert command == f'{{ cp -R "$AZ_BATCHAI_INPUT_SCRIPT/." . && rm -f r.py && mkdir -p -- {made}; }}'
+
+
+def test_only_the_first_of_many_empty_folders_are_made_with_a_note(folder):
+    for number in range(MAX_EMPTY_FOLDERS + 1):
+        (folder / f"many/{number}").mkdir(parents=True)
+    request = cell("r --upload many", folder=folder)
+    assert request.notes == (
+        f"the job has the first {MAX_EMPTY_FOLDERS} of {MAX_EMPTY_FOLDERS + 1} empty folders",
+    )
+    assert request.spec.job_preparation.command_line.count("many/") == MAX_EMPTY_FOLDERS
 
 
 def test_note_does_not_suggest_uploading_a_secret():

@@ -11,7 +11,7 @@ import pytest
 
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.cell import Notebook, parse_script
-from batchai_magics.cell.cell_uploads import DOWNLOAD, SECRET, left_out_notes, read_uploads
+from batchai_magics.cell.cell_uploads import DOWNLOAD, MAX_EMPTY_FOLDERS, SECRET, left_out_notes, read_uploads
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
 from batchai_magics.jobs import folder_snapshot
@@ -71,10 +71,10 @@ def test_empty_folders_are_sent_and_folders_of_excluded_files_are_not(folder, ha
 
 
 def test_only_the_first_of_many_empty_folders_are_sent_with_a_note(folder):
-    for number in range(folder_snapshot.MAX_EMPTY_FOLDERS + 1):
+    for number in range(MAX_EMPTY_FOLDERS + 1):
         (folder / f"empty/{number:03}").mkdir(parents=True)
     taken = snapshot(folder)
-    assert len(taken.empty_folders) == folder_snapshot.MAX_EMPTY_FOLDERS
+    assert len(taken.empty_folders) == MAX_EMPTY_FOLDERS
     assert taken.notes == ("the job has the first 100 of 101 empty folders",)
 
 
