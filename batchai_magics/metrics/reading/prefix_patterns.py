@@ -51,6 +51,17 @@ LABEL = re.compile(
 )
 """A label at the end of the text, directly before a record, for `rank_of`."""
 
+_LAST_OF_LABEL = [rb"[ \t:]", *(rb"[A-Za-z _:=/]\d{%d}[\])>]" % count for count in range(1, 7))]
+LABEL_AT_RETURN = re.compile(
+    rb"\r(?:"
+    + rb"|".join(rb"(?<=" + last + rb"\r)" for last in _LAST_OF_LABEL)
+    + rb"|"
+    + _DECORATIONS
+    + any_of((*_BRACKET_LABELS, *_LABELS_IN_FRONT))
+    + rb")"
+)
+"""A carriage return before a label, or behind what may be the end of one."""
+
 LABELLED_RETURN = re.compile(
     rb"\n"
     + _DECORATIONS

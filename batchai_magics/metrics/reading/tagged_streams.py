@@ -10,6 +10,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate, groupby
 from operator import attrgetter
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from typing import NamedTuple
 from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES, Block, Lines, split_lines
 from batchai_magics.metrics.reading.prefix_patterns import (
     LABEL,
+    LABEL_AT_RETURN,
     LABELLED_RETURN,
     PREFIX,
     RANK_WORD,
@@ -30,6 +32,7 @@ from batchai_magics.metrics.timestamps import Timestamp
 
 _UNTAGGED = StreamKey(None)
 _MAX_LABEL_BYTES = 200
+_MAX_LABELS = 1 << 10
 _TAGGED_LINE = re.compile(rb"(?m)^\[(?:\d{1,18},)?(\d{1,6})\]<(std(?:out|err|diag))>:(.*)$")
 """A line with the common form of a tag: rank, stream and text."""
 
@@ -208,58 +211,69 @@ class ReturnLabels:
             The text with its new line ends, and the stretches that follow a label.
         """
         text = text.replace(b"\r\n", b"\0\n")  # one end of a line; NUL is stripped later
-        are_parts = b"\r" in text
         if self._rank is None and not (
-            are_parts and LABELLED_RETURN.search(text if self._is_part else b"\n" + text)
+            b"\r" in text and LABELLED_RETURN.search(text if self._is_part else b"\n" + text)
         ):
             last = max(text.rfind(b"\r"), text.rfind(b"\n"))
             if last >= 0:
                 self._is_part = text[last : last + 1] == b"\r"
             return text.replace(b"\r", b"\n"), []
-        lines, stretches, at = list[bytes](), list[Stretch](), 0
-        for line in text.split(b"\n"):
-            if lines:
+        lines, stretches, at = text.split(b"\n"), list[Stretch](), 0
+        for number, line in enumerate(lines):
+            if number:
                 self._rank, self._is_part = None, False
-            lines.append(self._label(line) if b"\r" in line else line)
-            if stretch := self._stretch(lines[-1], at, is_last=at + len(line) == len(text)):
-                stretches.append(stretch)
-            self._is_part = self._is_part or b"\r" in lines[-1]
+            begin = 0
+            if not self._is_part and b"\r" in line:
+                head, _, rest = line.partition(b"\r")
+                label = _label_before_return(head[:_MAX_LABEL_BYTES])
+                self._rank, begin = label or (self._rank, 0)
+                if label and begin == len(head):  # the label alone joins the first part
+                    rest = rest.lstrip(b" \t\r")
+                    blank = line[begin : len(line) - len(rest)].replace(b"\r", b" ")
+                    line = lines[number] = head + blank + rest
+            first = line.find(b"\r", begin) + 1
+            if self._rank is not None and (first or self._is_part):
+                first = 0 if self._is_part else first
+                end = _end_of_parts(line, begin, first)
+                if end > first:
+                    stretches.append(Stretch(at + first, min(at + end, len(text)), self._rank))
+                if end <= len(line):
+                    self._rank = None
+            self._is_part |= first > 0
             at += len(line) + 1
         return b"\n".join(lines).replace(b"\r", b"\n"), stretches
 
-    def _label(self, line: bytes) -> bytes:
-        """Find the label of a line; a label alone before a carriage return joins the first part."""
-        is_alone = self._rank is not None
-        while not self._is_part and (end := line.find(b"\r")) >= 0:
-            label = PREFIX.match(line, 0, min(end, _MAX_LABEL_BYTES))
-            if label is None or (rank := rank_of(label)) is None:
-                break
-            if label.end() < end:
-                self._rank = rank if is_alone or RANK_WORD.match(line) else None
-                break
-            self._rank, is_alone, line = rank, True, line[:end] + b" " + line[end + 1 :]
-        return line
 
-    def _stretch(self, line: bytes, at: int, *, is_last: bool) -> Stretch | None:
-        """The parts of a line after its label, of which the last may be unfinished; None without any."""
-        rank, begin = self._rank, 0
-        if not self._is_part:
-            begin = line.find(b"\r") + 1
-            if LABEL.search(line, 0, begin - 1 if begin else 0):
-                self._rank = None
-        if rank is None or self._rank is None or (not self._is_part and not begin):
-            return None
-        parts, stop = line[begin:].split(b"\r"), begin
-        for number, part in enumerate(parts, 1):
-            if _has_own_rank(part):
-                self._rank = None
-                break
-            stop += len(part) + 1
-            if number < len(parts) and LABEL.search(part):
-                self._rank = None
-                break
-        end = at + min(stop, len(line) + (not is_last))
-        return Stretch(at + begin, end, rank) if at + begin < end else None
+@lru_cache(_MAX_LABELS)
+def _label_before_return(head: bytes) -> tuple[int, int] | None:
+    """The rank and the end of the label of a line, given its text before a carriage return; None without one.
+
+    A label without a word for a rank has nothing behind it.
+    """
+    label = PREFIX.match(head)
+    rank = rank_of(label)
+    if label is None or rank is None or not (label.end() == len(head) or RANK_WORD.match(head)):
+        return None
+    return rank, label.end()
+
+
+def _end_of_parts(line: bytes, begin: int, first: int) -> int:
+    """Where the first part of a line begins that has another label than the line; behind it if there is none.
+
+    Args:
+        line: Parts with carriage returns between them.
+        begin: The end of its label.
+        first: Where its first part behind a carriage return begins, or 0 if all are.
+    """
+    text = line if first else b"\r" + line
+    if not (LABEL_AT_RETURN.search(text, begin) or has_tag(text)):
+        return len(line) + 1
+    end, parts = first, line[first:].split(b"\r")
+    for part, before in zip(parts, [line[max(0, begin - 1) : max(0, first - 1)], *parts], strict=False):
+        if _has_own_rank(part) or LABEL.search(before):
+            break
+        end += len(part) + 1
+    return end
 
 
 def ranks_of_lines(stretches: Iterable[Stretch], begins: Sequence[int]) -> list[int | None]:
