@@ -205,6 +205,21 @@ MIXED_LOGS = {
         [r"\[rank(\d+)\]: train.*?" + _BAR_OF_RANK],
     ),
     "bars behind a label": MixedLog("\r".join(("[rank0]:", *_BARS)), [_BAR_OF_RANK]),
+    "labels of two kinds": MixedLog(
+        "\n".join(
+            f"[{word}{number % 2}]:\r{bar}"
+            for word, number, bar in zip(["rank", "rank", "default", "default"], range(4), _BARS, strict=True)
+        ),
+        [_BAR_OF_RANK],
+    ),
+    "bars of 8 ranks": MixedLog(
+        "\n".join(f"[rank{rank}]:\r{_BARS[rank % len(_BARS)]}" for rank in range(8)),
+        [_BAR_OF_RANK],
+    ),
+    "8 ranks' redraws": MixedLog(
+        "\n".join("\r".join((f"[rank{rank}]:", *_BARS)) for rank in range(8)),
+        [_BAR_OF_RANK],
+    ),
 }
 """Logs whose lines are of several kinds, or in tables."""
 
@@ -255,13 +270,6 @@ def _names(count: int) -> Callable[[random.Random, int], str]:
     return line
 
 
-def _bars(rng: random.Random, number: int) -> str:
-    bar = (
-        f"train:  45%|####5     | {number // 8}/100000 [10:00<12:00, 50.00it/s, loss={rng.uniform(0, 9):.4f}]"
-    )
-    return f"[rank{number % 8}]:\r{bar}"
-
-
 def _ranks(rng: random.Random, number: int) -> str:
     return f"[rank{number % 5000}] step {number // 5000} loss={rng.uniform(0, 9):.4f} lr=0.1"
 
@@ -274,7 +282,6 @@ OTHER_LOGS: dict[str, Callable[[random.Random, int], str]] = {
     "200 names": _names(200),
     "5,000 names": _names(5000),
     "5,000 ranks": _ranks,
-    "bars of 8 ranks": _bars,
 }
 """What the lines of each log are, by their numbers."""
 

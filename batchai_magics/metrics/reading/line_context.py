@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import nan
 from typing import NamedTuple
 
 from batchai_magics.metrics.grammar.metric_names import (
@@ -434,11 +435,12 @@ class LineContext:
         positions: Iterable[tuple[float | None, int | None]],
         drawn: Sequence[tuple[float, ...]],
     ) -> dict[int, Values]:
-        """The new numbers of bars that repeat others, by index; `drawn` begins with those last shown."""
+        """The new numbers of bars that repeat others, by the index of the bar in `drawn`."""
         again: dict[int, Values] = {}
         names = [metric.name for metric in plan.metrics]
         are_trained, shown_at = all(metric.phase == TRAIN for metric in plan.metrics), self.shown_at
-        for index, (at, last, values) in enumerate(zip(positions, drawn, drawn[1:], strict=False)):
+        shown = [tuple(self.shown.get(name, nan) for name in names), *drawn]
+        for index, (at, last, values) in enumerate(zip(positions, shown, drawn, strict=False)):
             if values == last:
                 again[index] = []
             elif are_trained and at != shown_at:

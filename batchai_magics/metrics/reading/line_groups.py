@@ -1,4 +1,4 @@
-"""Groups the lines of a block by their plans, and turns the numbers of each group into columns."""
+"""Turns the numbers of a block's lines into columns, and groups the lines by what their plans mean."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate, repeat
+from itertools import accumulate, chain, repeat
 from typing import Any, TypeVar, cast
 
 from batchai_magics.metrics.column import Column
@@ -35,6 +35,7 @@ MAX_TABLE_LINE_BYTES = 8 * 1024
 _MANY_LINES = 4  # from which on one search for all is faster than one per line
 _NAMED_TIME = re.compile(rb"\b(?:timestamp|time|ts)=([\d.:TZ+-]{9,64})(?=[\s,;|]|\Z)")
 _MAX_TIME_BYTES = 64  # of a field
+_COLUMNS = "rows", "ranks", "ends", "steps", "epochs", "times", "stamps", "totals"  # beside `values`
 _Key = TypeVar("_Key")
 _UNKNOWN: SkeletonPlans | None = SkeletonPlans(b"")
 
@@ -42,15 +43,17 @@ _UNKNOWN: SkeletonPlans | None = SkeletonPlans(b"")
 class PlanLines:
     """The lines of one plan in a block: their rows, their texts, and their numbers as columns.
 
-    `rank` is the rank of all lines; None if they have several, as only simple lines may, or none.
-    `is_ranked`: some have a rank. `texts` has for each line the text before it, then its groups.
-    `next_index` is the index of the first line not yet entered in order. `stamps` are times in other forms
-    on lines that begin with glog's.
+    Converted, they may be those of all plans with one meaning.
+
+    `rank` is the rank of all lines; None if they have several or none. `is_ranked`: some have a rank.
+    `texts` has for each line the text before it, then its groups. `next_index` is the index of the first line
+    not yet entered in order. `stamps` are times in other forms on lines that begin with glog's. `totals` are
+    the texts of the totals beside the steps.
     """
 
     __slots__ = (
         "_renamed", "ends", "epochs", "is_ranked", "kept_indices", "lines", "next_index", "plan", "rank",
-        "ranks", "rows", "stamps", "steps", "texts", "times", "values",
+        "ranks", "rows", "stamps", "steps", "texts", "times", "totals", "values",
     )  # fmt: skip
 
     steps: list[int | None]
@@ -58,7 +61,8 @@ class PlanLines:
     ends: list[int]
     times: list[float | None]
     stamps: Sequence[Timestamp | None]
-    values: list[array[float]]
+    totals: Groups
+    values: list[Sequence[float]]
 
     def __init__(self, plan: LinePlan, lines: Lines) -> None:
         self.plan, self.lines = plan, lines
@@ -82,17 +86,19 @@ class PlanLines:
         self.texts += texts
         self.ranks += ranks
 
-    @property
-    def totals(self) -> Groups:
-        """The text of the total beside each step."""
-        return self._column(self.plan.layout.total)
-
     def keep(self, indices: Sequence[int], metrics: tuple[MetricName, ...]) -> None:
         """Keep the numbers of lines as these metrics: the plan's, or others."""
         if metrics is self.plan.metrics:
             self.kept_indices += indices
         else:
             self._renamed.setdefault(metrics, []).extend(indices)
+
+    @property
+    def labelled_row(self) -> int | None:
+        """The row of the first line without a tag if the lines print their rank and are not simple."""
+        if self.plan.layout.rank < 0 or self.plan.is_simple:
+            return None
+        return next((row for row in self.rows if self.lines.rank_at(row) is None), None)
 
     @property
     def indices_by_metrics(self) -> Iterator[tuple[tuple[MetricName, ...], Sequence[int]]]:
@@ -103,8 +109,8 @@ class PlanLines:
 
     def lines_at(self, metrics: tuple[MetricName, ...], indices: Sequence[int]) -> LineColumns:
         """The numbers of some of the lines, as these metrics."""
-        lists = (self.rows, self.steps, self.epochs, self.ranks, self.ends, self.times, *self.values)
-        columns = [*map(Column, lists)]
+        lists = (self.rows, self.steps, self.epochs, self.ranks, self.ends, self.times)
+        columns = [*map(Column, lists), *(Column(array("d", values)) for values in self.values)]
         if len(indices) < len(self.rows):
             columns = [column.take(indices) for column in columns]
         return LineColumns.at_steps(metrics, *columns)
@@ -146,15 +152,55 @@ class PlanLines:
         self.ends = [*lines.ends] if size == len(lines.texts) else [lines.ends[row] for row in rows]
         self.rank = self.ranks[0] if self.ranks.count(self.ranks[0]) == size else None
         self.is_ranked = self.ranks.count(None) < size
+        self.totals = self._column(layout.total) if layout.total >= 0 else ()
         self.values = [
-            array("d", _converted(self._column(group), convert))
+            _converted(self._column(group), convert)
             for convert, group in zip(plan.converters, layout.numbers, strict=True)
         ]
-        self.times = nothing
+        self.times, self.stamps = nothing, ()
         if layout.clock.glog_at >= 0:
             self.stamps = self._stamps()
         elif not (clock is None and lines.stamps is None and layout.is_timeless):
             self.times = self._times(clock)
+
+    def by_rank(self) -> Sequence[PlanLines]:
+        """The converted lines of each rank; simple ones stay together."""
+        if self.plan.is_simple or self.rank is not None or not self.is_ranked:
+            return [self]
+        return [*map(self._at, self.indices_by_rank().values())]
+
+    def indices_by_rank(self) -> Mapping[int | None, Sequence[int]]:
+        """The indices of the lines of each rank."""
+        if self.rank is not None or not self.is_ranked:
+            return {self.rank: range(len(self.ranks))}
+        indices = defaultdict[int | None, list[int]](list)
+        for index, rank in enumerate(self.ranks):
+            indices[rank].append(index)
+        return indices
+
+    @classmethod
+    def joined(cls, plan: LinePlan, groups: Sequence[PlanLines]) -> PlanLines:
+        """The converted lines of groups whose plans have the meaning of this one, in order."""
+        if len(groups) == 1:
+            groups[0].plan = plan
+            return groups[0]
+        lines = cls(plan, groups[0].lines)
+        for name in _COLUMNS:
+            setattr(lines, name, [*chain.from_iterable(getattr(group, name) for group in groups)])
+        of_metrics = zip(*(group.values for group in groups), strict=True)
+        lines.values = [[*chain.from_iterable(columns)] for columns in of_metrics]
+        return lines._at(sorted(range(len(lines.rows)), key=lines.rows.__getitem__))
+
+    def _at(self, indices: Sequence[int]) -> PlanLines:
+        """Some of the converted lines."""
+        part = PlanLines(self.plan, self.lines)
+        for name in _COLUMNS:
+            column = getattr(self, name)
+            setattr(part, name, [*map(column.__getitem__, indices)] if column else column)
+        part.values = [[*map(column.__getitem__, indices)] for column in self.values]
+        part.rank = part.ranks[0] if part.ranks.count(part.ranks[0]) == len(indices) else None
+        part.is_ranked = part.ranks.count(None) < len(indices)
+        return part
 
     def _column(self, group: int) -> Groups:
         """The texts of a group of the expression."""
@@ -216,6 +262,7 @@ class Block:
     """Lines grouped by their plans, and the single ones, which are read one by one in order.
 
     `rank_label`: the row of the first line which shows that numbers in front of lines are ranks; else None.
+    `labels`: the row of the first line of each plan that prints the rank of a line without a tag.
     """
 
     def __init__(self, lines: Lines, cache: PlanCache, clock: WriteClock | None) -> None:
@@ -223,9 +270,9 @@ class Block:
         self.rank_label: int | None = None
         self.single: dict[int, SkeletonPlans] = {}
         self.fact_rows: list[int] = []  # of lines that may tell facts
-        self.groups: list[PlanLines] = []
+        self.labels: list[tuple[int, LinePlan]] = []
         self._cache = cache
-        self._by_plan: dict[tuple[int, int | None], PlanLines] = {}
+        self._by_plan: dict[LinePlan, PlanLines] = {}
         for plans, rows in self._by_skeleton().items():
             self.fact_rows += rows if plans.tells_facts else ()
             if plans.opens_table or not (lines.has_end and not lines.is_continued):
@@ -233,9 +280,21 @@ class Block:
                 continue
             for row in self._add_at_once(plans, rows):
                 self._add_line(plans, row)
-        self.groups = [*self._by_plan.values()]
-        for group in self.groups:
+        self.groups = self._by_meaning(clock)
+
+    def _by_meaning(self, clock: WriteClock | None) -> list[PlanLines]:
+        """The converted lines of each meaning."""
+        groups = defaultdict[LinePlan, list[PlanLines]](list)
+        for plan, group in self._by_plan.items():
+            if plan.layout.rank >= 0 and (row := group.labelled_row) is not None:
+                self.labels.append((row, plan))
             group.convert(clock)
+            groups[self._cache.alike(plan)].append(group)
+        return [PlanLines.joined(plan, parts) for plan, parts in groups.items()]
+
+    def separate_ranks(self) -> None:
+        """Make the lines of each rank a group, except simple ones."""
+        self.groups = [part for group in self.groups for part in group.by_rank()]
 
     def owners(self) -> list[PlanLines | SkeletonPlans | None]:
         """For each line, its group, or its skeleton if it is read alone; None if there is nothing to read."""
@@ -361,17 +420,11 @@ class Block:
         return unread
 
     def _add(self, plan: LinePlan, rows: Sequence[int], texts: list[bytes]) -> None:
-        """Add lines of a plan: to one group if they are simple, else to one per rank."""
-        ranks = ranks_of(plan, self.lines, rows, texts)
-        if plan.is_simple or ranks.count(ranks[0]) == len(ranks):
-            key = id(plan), None if plan.is_simple else ranks[0]
-            group = self._by_plan.get(key)
-            if group is None:
-                group = self._by_plan[key] = PlanLines(plan, self.lines)
-            group.add(rows, texts, ranks)
-            return
-        for rank_rows, rank_texts in _by_key(ranks, rows, texts).values():
-            self._add(plan, rank_rows, rank_texts)
+        """Add lines of a plan."""
+        group = self._by_plan.get(plan)
+        if group is None:
+            group = self._by_plan[plan] = PlanLines(plan, self.lines)
+        group.add(rows, texts, ranks_of(plan, self.lines, rows, texts))
 
 
 def ranks_of(plan: LinePlan, lines: Lines, rows: Sequence[int], texts: list[bytes]) -> list[int | None]:
@@ -409,7 +462,9 @@ def _by_key(
 def _converted(texts: Groups, convert: Converter) -> list[Any]:
     """The texts as numbers, converted once if all are equal, as epochs and learning rates often are."""
     if texts[0] == texts[-1] and texts.count(texts[0]) == len(texts):
-        return convert(texts[:1]) * len(texts)
+        number = convert(texts[:1])
+        if number[0] == number[0]:  # each NaN is another one
+            return number * len(texts)
     return convert(texts)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import eq
@@ -90,6 +90,16 @@ class LinePlan:
     is_of_bar: bool
     is_beside_bar: bool
     length_of: str
+
+    @property
+    def meaning(self) -> Hashable:
+        """What the lines mean to those around them; equal for plans whose lines differ only in other text."""
+        no_spans = self.reading._replace(
+            step=None, epoch=None, rank=None, seconds=None, total=None, numbers=(), names=(), prefix_end=0
+        )
+        layout, clock = self.layout, self.layout.clock
+        has = layout.step >= 0, layout.epoch >= 0, layout.total >= 0, clock.glog_at >= 0, clock.has_glog_year
+        return self.metrics, no_spans, has
 
     @classmethod
     def of(cls, layout: Layout, reading: ParsedLine, line: bytes, plain: bytes | None = None) -> LinePlan:

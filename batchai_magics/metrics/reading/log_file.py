@@ -46,8 +46,7 @@ class LogFile:
 
     def _complete(self, data: bytes) -> Iterator[Collection[Record]]:
         carry, begin = self._splitter.carry, self._splitter.offset
-        lines, stretches = self._returns.end_lines(carry + data)
-        stretches = [Stretch(begin + first, begin + last, rank) for first, last, rank in stretches]
+        lines, stretches = self._returns.end_lines(carry + data, begin)
         for block in self._splitter.feed(lines[len(carry) :]):
             yield from self._read_block(block, stretches)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -93,6 +93,15 @@ class PlanCache:
         self._are_labels_ranks = are_labels_ranks
         self.known: dict[bytes, SkeletonPlans | None] = {b"": None}
         self._size_bytes = 0
+        self._by_meaning: dict[Hashable, LinePlan] = {}
+        self._alike: dict[LinePlan, LinePlan] = {}
+
+    def alike(self, plan: LinePlan) -> LinePlan:
+        """The plan that stands for all with its meaning."""
+        alike = self._alike.get(plan)
+        if alike is None:
+            alike = self._alike[plan] = self._by_meaning.setdefault(plan.meaning, plan)
+        return alike
 
     def silence(self, skeletons: Iterable[bytes]) -> None:
         """Remember that lines of these skeletons have no number to read."""
@@ -112,6 +121,8 @@ class PlanCache:
         self._size_bytes += len(skeleton)
         if len(self.known) >= _MAX_SKELETONS or self._size_bytes > _MAX_BYTES:
             self.known.clear()
+            self._by_meaning.clear()
+            self._alike.clear()
             self.known[b""], self._size_bytes = None, len(skeleton)
         self.known[skeleton] = plans
 

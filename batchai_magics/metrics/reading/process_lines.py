@@ -36,7 +36,7 @@ class ProcessLines:
     def __init__(self, is_ended: Callable[[int, int], bool]) -> None:
         self._is_ended = is_ended
         self._blocks: dict[int, _Block] = {}
-        self._owners: list[int | None] = []  # ranks of the lines since the first block began
+        self._owners: list[int | None] = []  # ranks of lines that blocks may have to count
         self._first = 0  # number of the first of them
         self._checked = 0  # number of the line up to which ended blocks were removed
         self._labels: dict[re.Pattern[bytes], int] = {}  # and the numbers of the first lines with them
@@ -46,19 +46,13 @@ class ProcessLines:
         """Whether a block is open, so that lines must be passed."""
         return bool(self._blocks)
 
-    @property
-    def _passed(self) -> int:
-        """The number of the first line whose owner is not known yet."""
-        return self._first + len(self._owners)
-
     def number(self, rank: int, number: int, lines: Lines) -> int:
         """The number of a rank's line, given its number in the file; it is one of `lines`."""
         block = self._blocks.get(rank)
         if block is None or number - block.touched > _MAX_FILE_LINES:
             return number
         if number > block.counted:
-            self._pass(lines, number)
-            self._count(block, rank, number)
+            self._count(block, rank, lines, number)
             block.counted = number + 1
         return number - block.foreign
 
@@ -68,49 +62,62 @@ class ProcessLines:
         if label in self._labels or len(self._labels) < _MAX_LABELS:
             self._labels[label] = min(number, self._labels.get(label, number))
 
-    def touch(self, rank: int, number: int, lines: Lines) -> None:
-        """Note that a line belongs to a rank's block; lines above it of other ranks may be read later."""
-        if not self._blocks or self._passed < lines.first:  # after a gap, all blocks are too far above
-            self._blocks.clear()
-            self._owners, self._first, self._checked = [], lines.first, number
+    def touch(self, rank: int, number: int) -> None:
+        """Note that a line belongs to a rank's block."""
         block = self._blocks.get(rank)
         if block is None or number - block.touched > _MAX_FILE_LINES:
-            self._blocks[rank] = _Block(number, number + 1)
+            self.begin(rank, number)
         else:
             block.touched, block.counted = number, number + 1
-        self._pass(lines, number + 1)
+
+    def begin(self, rank: int, number: int) -> None:
+        """Begin a rank's block at a line, whose number is that in the file."""
+        if not self._blocks:
+            self._owners, self._checked = [], number
+        self._blocks[rank] = _Block(number, number + 1)
 
     def end(self, lines: Lines) -> None:
-        """Pass the rest of these lines; now and then, remove blocks that have ended."""
+        """Keep whose lines may still be counted; now and then, remove blocks that have ended."""
         end = lines.first + len(lines.texts)
-        self._pass(lines, min(end, self._passed + 2 * _MAX_FILE_LINES))
-        if end - self._checked < _CHECKED_LINES:
-            return
-        self._checked = end
-        for rank, block in [*self._blocks.items()]:
-            self._count(block, rank, self._passed)
-            block.counted = self._passed
-            is_far = end - block.touched > _MAX_FILE_LINES
-            if is_far or self._is_ended(rank, block.counted - block.foreign):
-                del self._blocks[rank]
-        self._owners, self._first = [], self._passed
+        if end - self._checked >= _CHECKED_LINES:
+            self._checked = end
+            for rank, block in [*self._blocks.items()]:
+                is_far = end - block.touched > _MAX_FILE_LINES
+                if not is_far:
+                    self._count(block, rank, lines, end)
+                    block.counted = end
+                if is_far or self._is_ended(rank, end - block.foreign):
+                    del self._blocks[rank]
+        begin = min((block.counted for block in self._blocks.values()), default=end)
+        if self._blocks:
+            self._pass(lines, begin, end)
+        self._owners, self._first = self._owners[begin - self._first :], begin
 
-    def _count(self, block: _Block, rank: int, end: int) -> None:
-        """Count the lines of other processes up to a line that was passed."""
+    def _count(self, block: _Block, rank: int, lines: Lines, end: int) -> None:
+        """Count the lines of other processes up to a line."""
+        self._pass(lines, block.counted, end)
         between = self._owners[block.counted - self._first : end - self._first]
         block.foreign += len(between) - between.count(None) - between.count(rank)
 
-    def _pass(self, lines: Lines, end: int) -> None:
-        """Determine the owners of lines up to a number, except those of lines already passed."""
-        begin = max(0, self._passed - lines.first)
-        rows = slice(begin, min(end - lines.first, len(lines.texts)))
-        if rows.stop <= begin:
-            return
-        ranks = [lines.rank] * (rows.stop - begin) if lines.ranks is None else lines.ranks[rows]
+    def _pass(self, lines: Lines, begin: int, end: int) -> None:
+        """Determine the owners of lines from one number up to another, except those already known."""
+        if not self._owners:
+            self._first = begin
+        known_end = self._first + len(self._owners)
+        self._owners[:0] = self._owners_of(lines, begin, self._first)
+        self._owners += self._owners_of(lines, known_end, end)
+        self._first = min(begin, self._first)
+
+    def _owners_of(self, lines: Lines, begin: int, end: int) -> list[int | None]:
+        """The ranks of lines from one number up to another."""
+        if end <= begin:
+            return []
+        rows = slice(begin - lines.first, end - lines.first)
+        ranks = [lines.rank] * (end - begin) if lines.ranks is None else lines.ranks[rows]
         if None in ranks:
-            labelled = self._labelled(lines.texts[rows], lines.first + begin)
+            labelled = self._labelled(lines.texts[rows], begin)
             ranks = [label if rank is None else rank for rank, label in zip(ranks, labelled, strict=True)]
-        self._owners += ranks
+        return ranks
 
     def _labelled(self, texts: Sequence[bytes], first: int) -> list[int | None]:
         """The rank in the label at the start of each line; in the longest if several labels match."""

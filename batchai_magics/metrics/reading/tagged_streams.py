@@ -201,11 +201,12 @@ class ReturnLabels:
         """The rank in the label before an unfinished line; None without one."""
         return self._rank if self._is_part and not _has_own_rank(rest) else None
 
-    def end_lines(self, text: bytes) -> tuple[bytes, list[Stretch]]:
-        """End lines at carriage returns; the length of the text does not change.
+    def end_lines(self, text: bytes, at: int) -> tuple[bytes, list[Stretch]]:
+        """End lines at carriage returns, except at one behind a label alone, which becomes a blank.
 
         Args:
             text: The unfinished line of the last call, and the bytes after it.
+            at: The file offset of the text.
 
         Returns:
             The text with its new line ends, and the stretches that follow a label.
@@ -218,29 +219,25 @@ class ReturnLabels:
             if last >= 0:
                 self._is_part = text[last : last + 1] == b"\r"
             return text.replace(b"\r", b"\n"), []
-        lines, stretches, at = text.split(b"\n"), list[Stretch](), 0
+        lines, stretches, end_of_text = text.split(b"\n"), list[Stretch](), at + len(text)
+        rank, is_part = self._rank, self._is_part
         for number, line in enumerate(lines):
             if number:
-                self._rank, self._is_part = None, False
-            begin = 0
-            if not self._is_part and b"\r" in line:
-                head, _, rest = line.partition(b"\r")
-                label = _label_before_return(head[:_MAX_LABEL_BYTES])
-                self._rank, begin = label or (self._rank, 0)
-                if label and begin == len(head):  # the label alone joins the first part
-                    rest = rest.lstrip(b" \t\r")
-                    blank = line[begin : len(line) - len(rest)].replace(b"\r", b" ")
-                    line = lines[number] = head + blank + rest
-            first = line.find(b"\r", begin) + 1
-            if self._rank is not None and (first or self._is_part):
-                first = 0 if self._is_part else first
+                rank, is_part = None, False
+            head, returned, rest = line.partition(b"\r")
+            label = _label_before_return(head[:_MAX_LABEL_BYTES]) if returned and not is_part else None
+            rank, begin = label or (rank, 0)
+            if label and begin == len(head):
+                rest = _without_first_returns(rest) if rest[:1].isspace() else rest
+                line = lines[number] = head + b" " + rest
+            first = 0 if is_part else line.find(b"\r", begin) + 1
+            if rank is not None and (first or is_part):
                 end = _end_of_parts(line, begin, first)
-                if end > first:
-                    stretches.append(Stretch(at + first, min(at + end, len(text)), self._rank))
-                if end <= len(line):
-                    self._rank = None
-            self._is_part |= first > 0
+                if first < end:
+                    stretches.append(Stretch(at + first, min(at + end, end_of_text), rank))
+                rank = rank if len(line) < end else None
             at += len(line) + 1
+        self._rank, self._is_part = rank, is_part or b"\r" in lines[-1]
         return b"\n".join(lines).replace(b"\r", b"\n"), stretches
 
 
@@ -255,6 +252,12 @@ def _label_before_return(head: bytes) -> tuple[int, int] | None:
     if label is None or rank is None or not (label.end() == len(head) or RANK_WORD.match(head)):
         return None
     return rank, label.end()
+
+
+def _without_first_returns(rest: bytes) -> bytes:
+    """The parts of a line behind its label, with blanks for the carriage returns in front of all text."""
+    text = rest.lstrip(b" \t\r")
+    return rest[: len(rest) - len(text)].replace(b"\r", b" ") + text
 
 
 def _end_of_parts(line: bytes, begin: int, first: int) -> int:
