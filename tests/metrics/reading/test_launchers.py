@@ -198,3 +198,19 @@ def test_a_finished_parser_knows_neither_ranks_nor_offsets_nor_a_line_that_was_b
     assert parser.feed(f"{LINE[9:]}\n".encode()) == []
     (record,) = step_lines(parser.feed(f"{LINE}\n".encode()))
     assert (record.rank, record.offset) == (None, len(LINE[9:]) + len(LINE) + 2)
+
+
+def test_redraws_that_repeat_the_last_one_in_another_form_are_read_once():
+    def drawn(rank, number):
+        picture = "#" * (number % 7)
+        return f"{number}%|{picture:7}| {number}/100 [00:01<00:09, 9.00it/s, loss={rank}.{number}]"
+
+    lines = [  # each begins with the redraw that ended the one before
+        f"[rank{rank}]:\r" + "\r".join(drawn(rank, number) for number in range(first, first + 6))
+        for first in range(10, 90, 5)
+        for rank in (2, 0, 1)
+    ]
+    records = [record for record in read("\n".join(lines) + "\n") if isinstance(record, Measurement)]
+    for rank in range(3):
+        series = [(record.step, record.value) for record in records if record.rank == rank]
+        assert series == [(number, float(f"{rank}.{number}")) for number in range(10, 91)]
