@@ -12,8 +12,9 @@ measure; other tables give nothing.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import chain
 from typing import NamedTuple
@@ -73,6 +74,13 @@ _MEMBER = re.compile(
     rb"(?:(?P<number>[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)(?:\)|, dtype=\w+\))?|[^\n]*?)"
     rb"(?P<end>[,}])[ \t]*"
 )
+_JSON_LINE = re.compile(
+    rb'[ \t]*(?:"[^"\n]{1,80}"[ \t]*:[ \t]*[^\n]{1,200}|[-+.\d"][^\n]{0,100}|[\]}],?)[ \t]*'
+)
+_SETTINGS = frozenset((
+    "batch_size", "optimizer", "num_epochs", "epochs", "seed", "num_workers", "max_steps", "weight_decay",
+    "hidden_size", "dropout",
+))  # fmt: skip
 _RULE = re.compile(rb"(?:[-+|=:. \t]|\xe2[\x94\x95][\x80-\xbf]){8,}")
 _TWO_RULES = re.compile(rb"-{3,}[ ]{2,4}-{3,}")  # above and below names and numbers
 _BORDER = re.compile(rb"\xe2\x94[\x82\x83]|\xe2\x95[\x91]")
@@ -87,7 +95,7 @@ _PROGRAM_TABLE = re.compile(_OPENINGS)
 MAY_BE_TABLE = re.compile(
     rb"(?i)" + _OPENINGS + rb"|\{'|epoch|step|iter|update|round|batch|\bgen\b|generation|#|\bit\b|\bep\b"
     rb"|(?<![\w./@-])(?:[a-z][\w./@-]{0,40}[ ]{2,40}){4}|[-=]{8}|-{3}[|+]|[a-z)1][ \t]*\|[ \t]*[a-z]"
-    rb"|^[ \t]*(?:" + "|".join(sorted(SPLITS)).encode() + rb")[ ]{2}"
+    rb"|^[ \t]*(?:" + "|".join(sorted(SPLITS)).encode() + rb")[ ]{2}|^\{$"
     rb"|\xe2[\x94\x95]"
 )
 """Every line that is the edge or the header of a table matches this, and most lines of tables."""
@@ -118,6 +126,7 @@ class MetricTable:
         # of the last row of two columns: its position, and whether it has a decimal number
         self._pair: tuple[float, bool] | None = None
         self._members: list[tuple[str, bytes]] | None = None  # of a dict that is printed over several lines
+        self._object: list[bytes] | None = None  # the lines of JSON that spans several
         self.is_below_heading = False  # the next line, so that a box there needs no position
         self.phase_above: str | None = None  # of the next line, if it begins a table
         self._is_placed = False  # a line above the box or the columns has their position
@@ -130,11 +139,13 @@ class MetricTable:
     def is_open(self) -> bool:
         """Whether the next line may belong to a table."""
         is_closed = self._columns is None and self._box is None and self._members is None
-        return not is_closed or bool(self._copied_names or self._heading)
+        return not is_closed or self._object is not None or bool(self._copied_names or self._heading)
 
     @property
     def patterns(self) -> Sequence[RowPattern]:
         """The patterns of rows above that the next lines may match."""
+        if self._object is not None:
+            return []
         if self._columns is not None:
             return [*filter(None, self._row_patterns)]
         is_at_edge = self._box == [] and not (self._is_bare or self._is_config or self._section)
@@ -155,6 +166,8 @@ class MetricTable:
         """Read a line without its prefixes: the numbers that it completes; None if it is of no table."""
         self.is_bound = self._members is not None
         text = (_BORDER.sub(b"|", line) if b"\xe2" in line else line).rstrip()
+        if row := self._object_line(text):
+            return row
         if self.enter_box([text]):
             return NOTHING
         member = _MEMBER.fullmatch(line)
@@ -242,6 +255,22 @@ class MetricTable:
             return NOTHING
         self._members = None
         return _dict_numbers(members)
+
+    def _object_line(self, text: bytes) -> Row | None:
+        """Read a line of a JSON object over several lines, unless a heading above places its members."""
+        if self._object is None:
+            if text != b"{" or self.is_below_heading:
+                return None
+            self._object, self._box = [text], None
+            return NOTHING
+        if len(self._object) > _MOST_LINES or not _JSON_LINE.fullmatch(text):
+            self._object = None
+            return None
+        self._object.append(text)
+        if text != b"}":
+            return NOTHING
+        lines, self._object = self._object, None
+        return _object_numbers(b"\n".join(lines))
 
     def _rule(self, text: bytes) -> Row | None:
         self._is_bare = _TWO_RULES.fullmatch(text) is not None
@@ -417,9 +446,32 @@ def _dict_numbers(members: Sequence[tuple[str, bytes]]) -> Row:
     rest = _pairs_of(members)
     if not any(is_quality(name) and b"." in value for name, value in rest):
         return NOTHING
-    phases = {split_phase(name)[0] for name, _ in rest} - {None, TRAIN}
-    phase = next(iter(phases)) if len(phases) == 1 else None
+    bases = [split_phase(name) for name, _ in rest]
+    phases = {phase for phase, _ in bases} - {None, TRAIN}
+    is_repeated = len({base for _, base in bases}) < len(bases)  # `loss` and `val_loss`
+    phase = next(iter(phases)) if len(phases) == 1 and not is_repeated else None
     return Row(step, epoch, [number for name, value in rest for number in _numbers(name, value, phase)])
+
+
+def _object_numbers(text: bytes) -> Row:
+    """The numbers of a JSON object with a measure and a step or an epoch; NOTHING of any other text."""
+    try:
+        members = [*_members_of(json.loads(text))]
+    except (ValueError, RecursionError):
+        return NOTHING
+    if not _SETTINGS.isdisjoint(name for name, _ in members):
+        return NOTHING
+    row = _dict_numbers(members)
+    return NOTHING if row.step is row.epoch is None else row
+
+
+def _members_of(values: Mapping[str, object], section: str = "") -> Iterator[tuple[str, bytes]]:
+    """The names of the numbers in an object, with their sections, and the numbers."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _members_of(value, f"{section}{name}/")
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            yield section + name, repr(value).encode()
 
 
 def _box_numbers(box: Sequence[tuple[str, bytes]], *, is_placed: bool) -> Row:
@@ -506,6 +558,8 @@ def may_open_table(line: bytes) -> bool:
     if _RULE.fullmatch(text.strip()) is not None or columns_of(text, is_placed=True) is not None:
         return True
     if is_heading_of_columns(text):
+        return True
+    if text == b"{":
         return True
     member = _MEMBER.fullmatch(line) if b"{'" in line else None
     return member is not None and bool(member["begin"]) and member["end"] == b","

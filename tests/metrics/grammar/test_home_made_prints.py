@@ -501,3 +501,25 @@ def test_a_mean_over_some_batches_of_a_test_is_of_its_epoch():
     assert rows_of("Eval epoch: 3\n\tMean test loss of 258 batches: 1.5.\n") == [
         {"epoch": 3, "mean_test_loss": 1.5}
     ]
+
+
+def test_an_object_over_several_lines_is_read_at_its_own_position():
+    flat = '{\n  "epoch": 3,\n  "loss": 0.5,\n  "val_loss": 0.25\n}\n'
+    split = '"train": {\n    "loss": 0.5\n  },\n  "val": {\n    "loss": 0.25\n  },'
+    nested = f'{{\n  {split}\n  "epoch": 3\n}}\n'
+    for text in (flat, nested):
+        assert rows_of(text) == [{"epoch": 3, "loss": 0.5, "val_loss": 0.25}]
+
+
+@pytest.mark.parametrize(
+    "members",
+    ['"epochs": 3, "loss_scale": 0.5', '"epoch": 3, "seed": 1, "loss": 0.5', '"model": "a", "loss": 0.5'],
+)
+def test_an_object_of_settings_over_several_lines_gives_nothing(members):
+    lines = ",\n  ".join(members.split(", "))
+    assert rows_of(f"{{\n  {lines}\n}}\n") == []
+
+
+def test_a_printed_dict_over_several_lines_keeps_training_apart_from_validation():
+    text = "{'epoch': 3,\n 'loss': 0.5,\n 'val_loss': 0.25}\n"
+    assert rows_of(text) == [{"epoch": 3, "loss": 0.5, "val_loss": 0.25}]
