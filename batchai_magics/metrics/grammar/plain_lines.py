@@ -117,6 +117,9 @@ _TIME = re.compile(
     "(?:耗时|耗時|用时|用時|时间|時間|시간|время|durée|süre|thời gian)(?=[ ]?[:=]?[ ]{0,3}\\d)",
     re.IGNORECASE,
 )
+_COUNT_OF = re.compile(  # `Época 3 de 9`
+    r"(?P<count>\b(?:epoch|ep|step|iter|batch)[ ]*[:#]?[ ]*\d+[ ])(?P<of>de|di|von|sur|из|z)(?=[ ]\d)"
+)
 _SECONDS = re.compile(
     r"(?<=\d)(?:秒|초|[ ]?(?:сек(?:унд[аы]?)?\.?|giây|segundos|secondes|sekunden|saniye|detik)(?!\w))",
     re.IGNORECASE,
@@ -263,6 +266,7 @@ _REPLACEMENTS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...
     (_NAME, _name),
     (_PHASED_ENGLISH, lambda match: f"{_PHASE_OF[match['phase'].lower()]}_{match['metric'].lower()}"),
     (_COUNTER, lambda match: _COUNTER_OF[match["word"].lower()]),
+    (_COUNT_OF, lambda match: match["count"] + "/".rjust(len(match["of"].encode()))),
 )
 _ASCII = [word for word in (*_PHASE_OF, *_METRIC_OF, *_COUNTER_OF, *_DONE_OF) if word.isascii()]
 _GERMAN = re.compile(rb"(?i)\b(?:" + "|".join(_ASCII).encode() + rb")\b")

@@ -74,6 +74,7 @@ _LINE_STARTS = tuple(
         rb"(?:\[[A-Z][a-z]{1,8}\]:[ ])?\[[ ]*(?P<epoch>" + _COUNT + rb")/[ ]*\d{1,18}\][ \t]*"
         rb"\[[ ]*(?P<step>" + _COUNT + rb")/[ ]*(?P<of>\d{1,18})\]",
         rb"\[(?P<epoch>\d{1,9}):[ ]*(?P<step>\d{1,18})/(?P<of>\d{1,18})\](?=[ ])",
+        rb"[Ss]teps[ ](?P<step>" + _COUNT + rb"),(?=[ ][a-z_]+[ ]-?[\d.])",
         rb"(?i:after)[ ](?P<epoch>\d{1,9})[ ](?i:epochs?)(?=[ ]?[:,-])",
         rb"(?i:after)[ ](?P<step>"
         + _COUNT

@@ -176,13 +176,21 @@ def _suggestion(line: str, shape: _LineShape, known: Collection[str]) -> Suggest
 
 def _is_unread_metric(name: str, line: str, shape: _LineShape, number: int, known: Collection[str]) -> bool:
     """Whether a number is a metric that was not read."""
-    from batchai_magics.metrics.grammar.metric_names import is_excluded, is_quality, is_timer, may_be_integer
+    from batchai_magics.metrics.grammar.metric_names import (
+        TRAIN,
+        is_excluded,
+        is_quality,
+        is_timer,
+        may_be_integer,
+        split_phase,
+    )
     from batchai_magics.metrics.grammar.plain_lines import plain_line
 
     name = plain_line(name.encode()).decode().strip()  # in English
     is_of_training = is_quality(name) and not (is_excluded(name) or is_timer(name))
     if known:
-        ending = name.lower().replace("-", "_")
+        phase, base = split_phase(name)
+        ending = (base if phase == TRAIN else name).lower().replace("-", "_")  # a table omits `train_`
         is_read = any(metric.lower().replace("-", "_").endswith(ending) for metric in known)
         if is_read or not is_of_training or _SPENT.search(line):
             return False

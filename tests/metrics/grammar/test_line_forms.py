@@ -252,6 +252,9 @@ LANGUAGES = {
     "Epoch 3: loss=0.25, 耗时=1.5秒": "epoch=3 loss=0.25 time=1.5",
     "エポック 3, バッチ 7/9, 損失: 0.25": "epoch=3 step=7 loss=0.25",
     "第7次训练, loss: 0.25": "step=7 loss=0.25",
+    "Época 3 de 9 - pérdida: 0.25": "epoch=3 loss=0.25",
+    "Эпоха 3 из 9: потери 0.25": "epoch=3 loss=0.25",
+    "steps 7, episodic_return_train 12.5": "step=7 episodic_return_train=12.5",
 }
 
 

@@ -232,3 +232,12 @@ def test_the_option_reads_lines_behind_any_prefix(form):
     for prefix in PREFIXES:
         log = b"".join(prefix.encode() + line for line in lines(form).splitlines(keepends=True))
         assert len(Parser({name: regex}).feed(log)) == 5, prefix
+
+
+@pytest.mark.parametrize(
+    "lines", ['{{\n  "epoch": {0},\n  "train_loss": 0.{0}\n}}\n', "{{'epoch': {0},\n 'train_loss': 0.{0}}}\n"]
+)
+def test_an_object_of_training_over_several_lines_is_read_without_a_notice(lines):
+    log = read_log("".join(map(lines.format, range(1, 4))).encode(), {})
+    assert log.to_dict()["summary"]["metrics"][0]["last"] == 0.3
+    assert not log.notices
