@@ -74,7 +74,7 @@ class Lines:
 
     `rank` is the rank of all lines, None if lines may print theirs; `ranks` and `stamps` are from the tags of
     the lines. `first` is the number of the first line in its file. `is_continued`: the first line is the rest
-    of an overlong one. `has_end`: the last one has its newline.
+    of an overlong one. `has_end`: the last one has its newline. `text` is that of all lines, if it is known.
     """
 
     texts: list[bytes]
@@ -85,14 +85,14 @@ class Lines:
     stamps: list[Timestamp | None] | None = None
     is_continued: bool = False
     has_end: bool = True
-    _joined: bytes | None = None
+    text: bytes | None = None
 
     @property
     def joined(self) -> bytes:
         """The lines with newlines between them."""
-        if self._joined is None:
-            self._joined = b"\n".join(self.texts)
-        return self._joined
+        if self.text is None:
+            self.text = b"\n".join(self.texts)
+        return self.text
 
     def rank_at(self, row: int) -> int | None:
         """The rank of a line from its file or its tag; None if neither has one."""
@@ -115,7 +115,7 @@ class Lines:
             first=self.first + begin,
             ranks=self.ranks and self.ranks[begin:end],
             stamps=self.stamps and self.stamps[begin:end],
-            _joined=None,
+            text=None,
         )
 
 

@@ -77,14 +77,15 @@ class LogFile:
         """Parse a block: successive complete lines together, others one by one."""
         raw = block.data.split(b"\n")
         ends = [*map(add, accumulate(map(len, raw)), count(block.offset + 1))]
-        begins = [block.offset, *ends[:-1]]
         if not (has_tag(block.data) or self._streams.is_within_line or raw[-1]):
             clean, rank = strip_escapes(block.data), self._streams.rank
             texts = (raw if clean is block.data else clean.split(b"\n"))[:-1]
-            ranks = ranks_of_lines(stretches, begins[:-1]) if stretches and rank is None else None
-            yield from self._read_all(Lines(texts, ends[:-1], rank, self._take_numbers(len(texts)), ranks))
+            begins = [block.offset, *ends[:-2]]
+            ranks = ranks_of_lines(stretches, begins) if stretches and rank is None else None
+            first = self._take_numbers(len(texts))
+            yield from self._read_all(Lines(texts, ends[:-1], rank, first, ranks, text=clean[:-1]))
             return
-        labels = ranks_of_lines(stretches, begins)
+        labels = ranks_of_lines(stretches, [block.offset, *ends[:-1]])
         for lines in map(self._numbered, self._streams.demultiplex(block, labels)):
             if lines.is_continued or not lines.has_end:
                 yield self._read_alone(lines)
@@ -94,7 +95,7 @@ class LogFile:
     def _numbered(self, lines: Lines) -> Lines:
         """Number lines from several streams as the file's next ones, and strip their escape sequences."""
         texts = strip_escapes(lines.joined).split(b"\n")
-        return replace(lines, texts=texts, first=self._take_numbers(len(texts)), _joined=None)
+        return replace(lines, texts=texts, first=self._take_numbers(len(texts)), text=None)
 
     def _take_numbers(self, line_count: int) -> int:
         """Count this many lines as the file's next ones; return the number of the first."""
