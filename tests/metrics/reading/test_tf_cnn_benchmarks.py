@@ -5,6 +5,7 @@ import pytest
 from batchai_magics.metrics import Fact, Measurement, Parser
 from batchai_magics.metrics.measurement import LENGTH
 from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES
+from batchai_magics.metrics.reading.log_parser import read_table
 from tests.metrics.log_text import HEADER, step, step_lines, total
 
 OPENING = "TensorFlow:  1.12\n"
@@ -148,6 +149,15 @@ def test_the_offset_is_the_end_of_the_line():
 def test_totals_are_read():
     text = total(1740.38) + "\n"
     assert read(text) == [Fact("total_images_per_sec", "1740.38", None, text.index("38") + 3)]
+
+
+def test_totals_in_different_forms_are_read_in_file_order():
+    prefixes = ("", "2026-03-02 10:00:00 ", "[rank3]: ", "")
+    lines = [f"{prefixes[n % 4]}total images/sec: {10 ** (n % 3)}.25\n" for n in range(20_000)]
+    facts = read_table(["".join(lines).encode()])
+    ranks, times = (None, None, 3, None), (None, 1772445600.0, None, None)
+    printed = [(f"{10 ** (n % 3)}.25", ranks[n % 4], times[n % 4]) for n in range(20_000)]
+    assert [(fact.value, fact.rank, fact.wall_time) for fact in facts] == printed
 
 
 class TestUnfinishedLines:
