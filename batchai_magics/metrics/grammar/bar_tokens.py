@@ -93,6 +93,9 @@ def _take_counted_bar(scan: LineScan) -> bool:
 def _take_bar_count(scan: LineScan) -> None:
     count = counter_at(scan.text, scan.at)
     if count and count.total and count.end <= scan.end:
+        outer = scan.positions[0] if len(scan.positions) == 1 else None
+        if outer and outer.kind == "step" and outer.total and scan.text[outer.span[0] - 1 :][:1] == b"[":
+            scan.positions = [outer._replace(kind="epoch")]  # `[3/9] Loss: 0.5: 100%|███| 25/25`
         scan.positions.append(count._replace(fineness=3))
         scan.at = count.end
 

@@ -99,7 +99,7 @@ _NO_METRICS = frozenset((
     "progress_or_epoch", "images", "#images", "n_parameters", "train_samples", "total", "bsz", "wal", "wall",
     "elapsed", "actual_seqlen", "sen.", "trained", "clock", "frames", "samples", "tokens", "checkpoint",
     "actual", "seqlen", "jobs", "run", "part", "fold", "trial", "split", "smpl", "position", "params",
-    "count", "init loss", "loss_weight", "loss_weights", "loss weight", "done", "done (%)", "set",
+    "count", "init loss", "loss_weight", "loss_weights", "loss weight", "done", "done (%)", "set", "line",
 ))  # fmt: skip
 _STOP_WORDS = frozenset((
     "a", "after", "and", "are", "as", "at", "before", "best", "by", "for", "from", "group", "has", "in",

@@ -523,3 +523,11 @@ def test_an_object_of_settings_over_several_lines_gives_nothing(members):
 def test_a_printed_dict_over_several_lines_keeps_training_apart_from_validation():
     text = "{'epoch': 3,\n 'loss': 0.5,\n 'val_loss': 0.25}\n"
     assert rows_of(text) == [{"epoch": 3, "loss": 0.5, "val_loss": 0.25}]
+
+
+def test_a_count_in_brackets_before_a_bar_is_the_epoch():
+    line = "[{0}/9] Loss_D: 0.{0}: 100%|####| 25/25 [01:12<00:00,  3.45it/s]\n"
+    assert rows_of(line.format(1) + line.format(2)) == [
+        {"epoch": 1, "step": 25, "loss_d": 0.1},
+        {"epoch": 2, "step": 25, "loss_d": 0.2},
+    ]
