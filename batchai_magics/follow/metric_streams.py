@@ -20,7 +20,14 @@ from batchai_magics.metrics.measurement import Measurement, Record, lines_of
 from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.metrics.reading.bar_steps import BarCount, BarSteps, UnplacedDict
 from batchai_magics.metrics.reading.user_patterns import PatternMismatch
-from batchai_magics.metrics.runs.log_records import PrintedNumbers, clock_of, parts_of, records_in
+from batchai_magics.metrics.runs.log_records import (
+    PrintedNumbers,
+    clock_of,
+    clock_of_file,
+    is_attempt,
+    parts_of,
+    records_in,
+)
 from batchai_magics.metrics.runs.mean_rates import is_mean_rate
 from batchai_magics.models.job_execution import ERR, OUT
 
@@ -210,8 +217,12 @@ def parse_metrics(chunk: Chunk, parser: Parser) -> tuple[Record, ...] | Measurem
     if all(len(part.data) < MIN_COLUMN_BYTES for part in parts):
         return MeasurementTable.of(records_in(chunk, parser))
     for part in parts:
-        for block in parser.file_of(part.rank).read(part.data, offset=part.offset, clock=clock):
+        file = parser.file_of(part.rank)
+        own_clock = clock_of_file(clock, file, part, part.end)
+        for block in file.read(part.data, offset=part.offset, clock=own_clock):
             table.extend(block)
+            if part.rank is None and any(is_attempt(fact) for _, fact in MeasurementTable.of(block).facts):
+                table.extend(parser.end_processes())
     return table
 
 

@@ -53,22 +53,33 @@ class Timestamp(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WriteTimes:
-    """Write times of a file: the bytes from each offset in `starts` (ascending) were written at its time."""
+    """Write times of a file: the bytes from each offset in `starts` (ascending) were written at its time.
+
+    Those before the offset `begin` are not the file's, whose line goes on there: its last ones were written
+    at the time `before`.
+    """
 
     starts: Sequence[int] = ()
     times: Sequence[float] = ()
+    begin: int = 0
+    before: float | None = None
 
     def at(self, end: int) -> float | None:
-        """When the byte before this offset was written; None if unknown."""
-        index = bisect_left(self.starts, end)
-        return self.times[index - 1] if index else None
+        """When the line that ends at this offset was written; None if unknown.
+
+        That is when the byte before its end was: a carriage return comes with the next redraw of a bar.
+        """
+        if end - 1 <= self.begin:
+            return self.before
+        index = bisect_left(self.starts, end - 1)
+        return self.times[index - 1] if index else self.before
 
 
 class WriteClock(Protocol):
-    """A source of write times for byte offsets."""
+    """A source of write times of lines."""
 
     def at(self, end: int) -> float | None:
-        """When the byte before this offset was written; None if unknown."""
+        """When the line that ends at this offset was written; None if unknown."""
 
 
 def wall_time(timestamp: Timestamp | None, clock_time: float | None) -> float | None:

@@ -506,6 +506,13 @@ class RankContexts:
         ranks = sorted(self.held, key=lambda rank: self.held[rank].line)
         return [record for rank in ranks for record in self.release(rank)]
 
+    def begin_attempt(self) -> list[Record]:
+        """Forget what the processes of the attempt before have printed; returns the held numbers."""
+        released = self.release_all()
+        self._by_rank.clear()
+        self.open_tables.clear()
+        return released
+
     def enter_row(self, rank: int | None, line: bytes, number: int) -> Row | None:
         """What a line of a rank's table completes; None for other lines."""
         context = self.of(rank)

@@ -26,6 +26,7 @@ from batchai_magics.metrics.grammar.parsed_line import LineKind
 from batchai_magics.metrics.grammar.prefix_grammar import row_begin, row_start
 from batchai_magics.metrics.grammar.row_patterns import Row, RowPattern
 from batchai_magics.metrics.measurement import (
+    ATTEMPT,
     LENGTH,
     Fact,
     Measurement,
@@ -95,6 +96,12 @@ class LineReader:
             rest = self.read(lines.slice(row, len(lines.texts)), clock)
             return [*before, *rest] if before else rest
         self._facts = facts_of(lines, block.fact_rows, clock)
+        if attempts := {row for row, fact in self._facts if fact.key == ATTEMPT}:
+            if begin := min(attempts - {0}, default=0):
+                before = self.read(lines.slice(0, begin), clock)
+                return [*before, *self.read(lines.slice(begin, len(lines.texts)), clock)]
+            # its processes print from their beginnings
+            self._single += [(0, [record]) for record in self._contexts.begin_attempt()]
         for row, plan in sorted(block.labels, key=itemgetter(0)):
             self._learn_label(lines, row, plan)
         if self._is_uniform(block):  # the lines may be read in any order
@@ -641,7 +648,7 @@ class LineReader:
 
     def _note_count(self, end: int, count: int | None, total: float) -> None:
         """Note what a bar showed when it was drawn."""
-        written = self._clock.at(end - 1) if self._clock else None
+        written = self._clock.at(end) if self._clock else None
         if written is not None and count is not None:
             self._bar_counts.append((end, BarCount(written, count, total)))
 

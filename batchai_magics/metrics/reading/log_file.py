@@ -20,7 +20,10 @@ from batchai_magics.metrics.timestamps import WriteClock
 
 
 class LogFile:
-    """One file or pipe that may interleave the output of several processes."""
+    """One file or pipe that may interleave the output of several processes.
+
+    `last_time` is when its last bytes were written, if its reader notes that.
+    """
 
     def __init__(self, rank: int | None, patterns: UserPatterns) -> None:
         self._patterns = patterns
@@ -31,6 +34,7 @@ class LogFile:
         self._streams = TaggedStreams(rank, are_blanks_of_tags=bool(patterns))
         self._reader = LineReader(self.contexts, rank)
         self._line_count = 0
+        self.last_time: float | None = None
         self._clock: WriteClock | None = None
 
     def read(

@@ -36,6 +36,7 @@ class Parser:
     def __init__(self, patterns: Mapping[str, str] = {}) -> None:
         self._patterns = UserPatterns(patterns)
         self._files: dict[int | None, LogFile] = {}
+        self._ended_files: list[LogFile] = []  # of the attempt before
 
     def feed(
         self,
@@ -74,16 +75,28 @@ class Parser:
 
     def take_bar_counts(self) -> list[BarCount]:
         """Return what progress bars have shown since the last call, for dicts that another stream prints."""
-        return [count for file in self._files.values() for count in file.take_bar_counts()]
+        return [count for file in self._all_files for count in file.take_bar_counts()]
 
     def take_unplaced(self) -> list[UnplacedDict]:
         """Return the dicts without a step or a bar that were printed since the last call."""
-        return [unplaced for file in self._files.values() for unplaced in file.take_unplaced()]
+        return [unplaced for file in self._all_files for unplaced in file.take_unplaced()]
+
+    @property
+    def _all_files(self) -> list[LogFile]:
+        return [*self._ended_files, *self._files.values()]
+
+    def end_processes(self) -> list[Record]:
+        """The processes of an attempt have ended: the records on their unterminated lines."""
+        files = [self._files.pop(rank) for rank in sorted(rank for rank in self._files if rank is not None)]
+        records = [record for file in files for record in file.finish()]
+        self._ended_files = files
+        return records
 
     def finish(self) -> list[Record]:
         """The complete records on unterminated lines; afterwards the parser is ready for new files."""
         files = list(self._files.values())
         self._files.clear()
+        self._ended_files.clear()
         return [record for file in files for record in file.finish()]
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, chain
+from dataclasses import replace
+from itertools import accumulate, pairwise
 from operator import attrgetter, itemgetter
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from batchai_magics.log_lines import Span, WriteTime
 from batchai_magics.metrics.column import Column
@@ -17,6 +19,9 @@ from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.runs.metric_traits import traits_of
 from batchai_magics.metrics.runs.number_frames import numbers
 from batchai_magics.metrics.timestamps import WriteTimes
+
+if TYPE_CHECKING:
+    from batchai_magics.metrics.reading.log_file import LogFile
 
 
 class _LogBlock(Protocol):
@@ -35,13 +40,25 @@ class _LogBlock(Protocol):
 def records_in(block: _LogBlock, parser: Parser) -> Iterator[Record]:
     """Parses a block and yields its records, each with its rank and write time, as the block gives them.
 
-    Each rank's output is parsed together, which is much faster than switching ranks line by line.
+    Each rank's output is parsed together, which is much faster than switching ranks line by line. Its first
+    line in an attempt has nothing in common with its last one in the attempt before.
     """
     clock, parts = clock_of(block), dict[int | None, list[RankPart]]()
     for part in parts_of(block):
         parts.setdefault(part.rank, []).append(part)
-    records = (_records_of(rank, parser, rank_parts, clock) for rank, rank_parts in parts.items())
-    yield from sorted(chain.from_iterable(records), key=attrgetter("offset"))
+    records = [*_records_of(None, parser, parts.pop(None), clock)] if None in parts else []
+    attempts = [record.offset for record in records if is_attempt(record)]
+    for begin, end in pairwise([0, *attempts, math.inf]):
+        records += parser.end_processes() if begin else ()
+        for rank, rank_parts in parts.items():
+            of_attempt = [part for part in rank_parts if begin <= part.offset < end]
+            records += _records_of(rank, parser, of_attempt, clock) if of_attempt else ()
+    yield from sorted(records, key=attrgetter("offset"))
+
+
+def is_attempt(record: Record) -> bool:
+    """Whether another attempt begins with a record."""
+    return isinstance(record, Fact) and record.key == ATTEMPT
 
 
 def _records_of(
@@ -49,6 +66,7 @@ def _records_of(
 ) -> Sequence[Record]:
     """Parses the output of one rank, as if its parts were contiguous."""
     first, *others = parts
+    clock = clock_of_file(clock, parser.file_of(rank), first, parts[-1].end)
     if not others:
         return parser.feed(first.data, rank, offset=first.offset, clock=clock)
     data = b"".join(part.data for part in parts)
@@ -73,7 +91,7 @@ class _Concatenation(NamedTuple):
 
     def at(self, end: int) -> float | None:
         """When the line that ends at this offset of the text was written."""
-        return self.clock.at(self.offset(end)) if self.clock else None
+        return self.clock.at(self.offset(end - 1) + 1) if self.clock else None
 
 
 class RankPart(NamedTuple):
@@ -104,11 +122,17 @@ def parts_of(block: _LogBlock) -> Iterator[RankPart]:
 def clock_of(block: _LogBlock) -> WriteTimes | None:
     """The write times of a block, if they are known."""
     times = block.times
-    return (
-        WriteTimes([written.start for written in times], [written.time for written in times])
-        if times
-        else None
-    )
+    if not times:
+        return None
+    return WriteTimes([written.start for written in times], [written.time for written in times])
+
+
+def clock_of_file(clock: WriteTimes | None, file: LogFile, first: RankPart, end: int) -> WriteTimes | None:
+    """The write times of a file from its first part in a block up to `end`, and of the line that goes on."""
+    if clock is None:
+        return None
+    before, file.last_time = file.last_time, clock.at(end + 1)
+    return replace(clock, begin=first.offset, before=before)
 
 
 def _part(block: _LogBlock, start: int, end: int, rank: int | None) -> RankPart:
@@ -172,7 +196,7 @@ class PrintedNumbers:
     ) -> list[Record]:
         new = []
         for record in records:
-            if isinstance(record, Fact) and record.key == ATTEMPT:
+            if is_attempt(record):
                 self._printed.clear()
                 self._logged.clear()
             keys = {key for number in numbers([record]) if (key := _number_key(number)) is not None}

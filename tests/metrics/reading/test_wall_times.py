@@ -113,11 +113,11 @@ def test_times_of_many_lines_equal_those_of_single_lines_and_invalid_dates_are_n
     assert each[2:] == [None] * 5 + [9e9 - 1, None]  # no time is later than pandas can hold
 
 
-def test_each_line_has_the_time_at_which_its_end_was_written():
+def test_each_line_has_the_time_at_which_the_byte_before_its_end_was_written():
     log = f"\x1b[33m{step(1)}\x1b[0m\n{step(10)}\nx" * 2000
     assert len(log) > 2 * MAX_LINE_BYTES
     ends = [record.offset for record in read(log)]
-    clock = WriteTimes([end - 1 for end in ends], [T + end for end in ends])
+    clock = WriteTimes([end - 2 for end in ends], [T + end for end in ends])
     assert [record.wall_time for record in read(log, clock=clock)] == [T + end for end in ends]
 
 
