@@ -138,7 +138,8 @@ def read_records(folder: Path, names: Collection[str]) -> Mapping[str, bytes]:
 
     At most `MAX_BYTES` of each file are read, and `MAX_ALL_BYTES` of all; of what is not a regular file,
     nothing. Of files that are still being written, only the names are, after the others: the record of a file
-    is read before it is looked for.
+    is read before it is looked for. What is completed in between is left out, as if the read had come before:
+    a record of it that was read afterwards could name a file that was begun after the names were.
     """
     files, left_bytes = dict[str, bytes](), MAX_ALL_BYTES
     for name in (path for requested in names for path in _expanded(folder, requested)):

@@ -13,6 +13,7 @@ from batchai_magics.backends.node.ranks.output_streams import SPAN
 from batchai_magics.backends.service.run_labels import RunRecords
 from batchai_magics.errors import StorageError
 from batchai_magics.models.runs.labels import LabelChange
+from batchai_magics.records.artifacts import artifacts_in
 from tests.backends.local.still import no_supervisor, still
 
 __all__ = ["no_supervisor", "still"]
@@ -27,6 +28,55 @@ def test_files_are_read_by_name_and_by_folder(tmp_path):
     assert found == {**complete, "machines/c.part": b""}
     with pytest.raises(StorageError):
         run_output.read_records(tmp_path, ["../a.json"])
+
+
+class Requests(list):
+    """The names that are requested; before they are looked through again, files are written."""
+
+    def __init__(self, names, write):
+        super().__init__(names)
+        self._writes = [lambda: None, write]
+
+    def __iter__(self):
+        self._writes.pop(0)()
+        return super().__iter__()
+
+
+def test_a_record_that_is_completed_during_a_read_is_in_the_next_one(tmp_path):
+    part, complete = tmp_path / "machines" / "node-1.part", tmp_path / "machines" / "node-1"
+    part.parent.mkdir()
+    part.write_text("node-1")
+    requests = Requests(["machines/"], lambda: part.rename(complete))
+    assert run_output.read_records(tmp_path, requests) == {}
+    assert complete.exists()
+    assert run_output.read_records(tmp_path, ["machines/"]) == {"machines/node-1": b"node-1"}
+
+
+def test_an_artifact_that_is_saved_during_a_read_is_not_taken_for_complete(tmp_path):
+    """Its record is written once its copy has begun, and the copy is renamed at its end."""
+    folder = tmp_path / "artifacts"
+    folder.mkdir()
+    saved = {
+        "name": "m",
+        "path": "m",
+        "size": 1,
+        "step": None,
+        "sha256": "",
+        "time": 1.0,
+        "rank": 0,
+        "attempt": 1,
+    }
+    record = json.dumps({**saved, "part": "0.part"}) + "\n"
+
+    def save():
+        (folder / "0.part").write_text("copy")
+        (folder / "0.jsonl").write_text(record)
+
+    found = run_output.read_records(tmp_path, Requests(["artifacts/"], save))
+    assert artifacts_in(found) == []
+    assert artifacts_in(run_output.read_records(tmp_path, ["artifacts/"])) == []
+    (folder / "0.part").unlink()
+    assert [each.name for each in artifacts_in(run_output.read_records(tmp_path, ["artifacts/"]))] == ["m"]
 
 
 def test_logged_parameters_hold_no_secret(tmp_path):
