@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from batchai_magics.errors import StorageError, UnreachableError, UsageError, did_you_mean
 from batchai_magics.metrics.measurement import Record, json_value
 from batchai_magics.metrics.reading.event_files import EventFileWriter
+from batchai_magics.metrics.runs.log_runs import without_repeated
 from batchai_magics.metrics.runs.positions import MetricPoints
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.runs.labels import Labels
@@ -45,7 +46,7 @@ def export_points(
             raise UsageError(f"job.export: {error}") from None
         writer = MlflowRun(str(to), run, env=os.environ)
     try:
-        writer.write(MetricPoints(run.started).of(records))
+        writer.write(MetricPoints(run.started).of(without_repeated(records)))
         if job.state.is_final:
             ended = job.execution.ended if job.execution else None
             writer.finish(job.word, ended.timestamp() if ended else 0.0)

@@ -13,17 +13,17 @@ from typing import Any, NamedTuple
 
 from batchai_magics.metrics.column import Column
 from batchai_magics.metrics.grammar.metric_names import TRAIN
-from batchai_magics.metrics.measurement import ATTEMPT, FIT, RATE_UNIT, Fact, MetricName, Record
+from batchai_magics.metrics.measurement import ATTEMPT, FIT, RATE_UNIT, MetricName, Record
 from batchai_magics.metrics.measurement_table import MeasurementTable, Rank, in_row_order, indices_by_rank
 from batchai_magics.metrics.runs.fits import Segment, Segments
 from batchai_magics.metrics.runs.log_records import in_time_order
-from batchai_magics.metrics.runs.log_runs import RUN_KEYS, first_placed_line, opens_run
+from batchai_magics.metrics.runs.log_runs import LastRun, first_placed_line
 from batchai_magics.metrics.runs.mean_rates import ProcessNumbers
 from batchai_magics.metrics.runs.metric_traits import MetricTraits, traits_of
 from batchai_magics.metrics.runs.positions import Positions
 from batchai_magics.metrics.runs.run_metrics import RunMetrics, lines_by_metric
 from batchai_magics.metrics.runs.steady_speed import stragglers
-from batchai_magics.metrics.runs.timeline import Timeline, never_falls
+from batchai_magics.metrics.runs.timeline import never_falls
 
 MAX_SEGMENTS = 20  # lines of a metric
 VALUE_BYTES = 24  # with its position
@@ -80,11 +80,10 @@ class LogNumbers:
         self.labels: dict[str, str] = {}
         self.attempts: dict[int, int] = {}
         self._attempt = 0  # the latest one, until it has a step
-        self._timeline, self._positions = Timeline(), Positions()
+        self._run, self._positions = LastRun(), Positions()
         self._processes = ProcessNumbers(are_numbered=self._processes.are_several)
-        self._run: list[Fact] = []  # the facts of the latest run
         self._segments = defaultdict[str, defaultdict[Rank, Segments]](
-            lambda: defaultdict(lambda: Segments(self._timeline.fit_names, MAX_SEGMENTS))
+            lambda: defaultdict(lambda: Segments(self._run.fit_names, MAX_SEGMENTS))
         )
         self._first_names: dict[str, str] = {}  # of the first segments of metrics
 
@@ -115,12 +114,15 @@ class LogNumbers:
         Returns:
             Whether anything has changed.
         """
-        has_moved = self._has_moved and (is_last or len(self) >= self._renumber_due)
+        is_due = is_last or self._run.is_outdated or len(self) >= self._renumber_due
+        has_moved = is_due and (self._has_moved or (is_last and self._run.has_attempts))
         if has_moved:
             self._renumber_due = int(len(self) * RENUMBER_GROWTH)
             self.generation += 1
             self._forget_lines()
-            self._add_numbers(self.table)
+            self._run = LastRun(self.table)
+            self._add_lines_of_run(self._run.table)
+            self._has_moved = self._processes.has_moved
         before = self.warm_up
         self._find_warm_up(is_last=is_last)
         return has_moved or self.warm_up != before
@@ -175,27 +177,25 @@ class LogNumbers:
             self.warm_up = RunMetrics(self.table).speeds.warm_up_steps
 
     def _add_numbers(self, table: MeasurementTable) -> None:
-        """Adds the numbers of the next records, in the order of writing, to their lines."""
-        for part in self._timeline.add(table).parts(*RUN_KEYS):
+        """Adds the numbers of the next records to their lines."""
+        lines = self._run.add(table)
+        if not self._run.is_outdated:  # else, they are added by `refresh`
+            self._add_lines_of_run(lines)
+        self._has_moved |= self._run.has_moved or self._processes.has_moved
+
+    def _add_lines_of_run(self, lines: MeasurementTable) -> None:
+        """Adds the next lines of the last run, which have the steps of its timeline."""
+        for part in lines.parts(ATTEMPT):
             for _, fact in part.facts:
-                if opens_run(fact, self._run) and (fact.key != ATTEMPT or int(fact.value) > 1):
-                    # another run or attempt repeats steps of the one before
-                    self._segments.clear()
-                    self._processes.begin_run()
-                    self._run.clear()
-                    if fact.key == ATTEMPT:
-                        self._attempt = int(fact.value)
-                    else:
-                        self._positions.begin_run()
-                self._run.append(fact)
+                if fact.key == ATTEMPT:
+                    self._attempt = int(fact.value)
             placed = self._positions.of(part)
             self._mark_attempt(part, placed)
             self._add_lines(self._processes.add(placed))
-        self._has_moved |= self._timeline.has_moved or self._processes.has_moved
 
     def _mark_attempt(self, part: MeasurementTable, placed: MeasurementTable) -> None:
         """Marks where the latest attempt begins: at the first of its numbers with a step or an epoch."""
-        if first := first_placed_line(part) if self._attempt else None:
+        if first := first_placed_line(part) if self._attempt > 1 else None:
             lines, index = first
             steps = next(columns.steps[0] for columns in placed.lines if columns.metrics == lines.metrics)
             self.attempts[self._attempt] = steps[index]

@@ -86,14 +86,19 @@ def test_a_line_of_tf_cnn_benchmarks_has_metrics_and_a_jitter_that_is_none_of_th
 
 
 @pytest.mark.parametrize("is_at_once", [True, False])
-def test_another_run_of_tf_cnn_benchmarks_in_a_log_begins_no_segment(is_at_once):
-    lines = "".join(f"{step}\timages/sec: 9.0 +/- 0.5 (jitter = 1.0)\t2.500\n" for step in (1, 10))
-    run = f"TensorFlow:  1.10\nModel:       resnet50\n{lines}total images/sec: 9.00\n"
+def test_another_run_of_tf_cnn_benchmarks_in_a_log_replaces_the_one_before(is_at_once):
+    form = "{}\timages/sec: 9.0 +/- 0.5 (jitter = 1.0)\t{}.500\n"
+    header, total = "TensorFlow:  1.10\nModel:       resnet50\n", "total images/sec: 9.00\n"
+    runs = [
+        f"{header}{''.join(form.format(step, loss) for step in steps)}{total}"
+        for loss, steps in ((2, (1, 10, 20)), (1, (1, 10)))
+    ]
     parser, points = Parser(), LogNumbers()
-    for part in [2 * run] if is_at_once else [run, run]:
+    for part in ["".join(runs)] if is_at_once else runs:
         points.add(parser.feed(part.encode()))
+        points.refresh()
     assert [*points.series] == ["images_per_sec", "jitter", "loss"]
-    assert values(points, "loss") == ([1, 10, 1, 10], [2.5] * 4)
+    assert values(points, "loss") == ([1, 10], [1.5] * 2)
 
 
 def test_a_number_that_no_column_holds_is_infinite_and_ends_nothing():
@@ -107,14 +112,15 @@ def test_a_number_that_no_column_holds_is_infinite_and_ends_nothing():
 
 @pytest.mark.parametrize("is_at_once", [True, False])
 def test_the_first_step_of_a_later_attempt_is_marked(is_at_once):
-    lines = [f"step {step}: loss = 0.5\n" for step in (10, 20)]
+    lines = [f"step {step}: loss = 0.5\n" for step in (10, 20, 30)]
     begins = [f"[batchai] attempt {number} begins on node-1 (node failure)\n" for number in (1, 2, 3, 4)]
-    texts = [begins[0], *lines, begins[1], lines[1], begins[2], begins[3], lines[0]]  # the third printed none
+    texts = [begins[0], *lines, begins[1], lines[1], begins[2], begins[3], lines[2]]  # the third printed none
     parts = ["".join(texts)] if is_at_once else texts
     parser, points = Parser(), LogNumbers()
     for part in parts:
         points.add(parser.feed(part.encode()))
-    assert points.attempts == {2: 20, 4: 10}
+        points.refresh()
+    assert points.attempts == {2: 20, 4: 30}
     points.restart()
     assert points.attempts == {}
 

@@ -2,43 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from batchai_magics.backends.base import Chunk, FileRef, WriteTime
-from batchai_magics.follow import MetricsAdded
-from batchai_magics.follow.metric_streams import MetricStreams
-from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.jobs.log_numbers import NO_RANK
 from batchai_magics.metrics.charts.comparison_chart import overlay
 from batchai_magics.metrics.charts.run_chart import plot
 from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.metrics.runs.comparison import compare
 from batchai_magics.metrics.runs.log_metrics import LogMetrics
-from batchai_magics.metrics.runs.log_records import in_time_order
 from batchai_magics.metrics.runs.number_frames import tidy
 from batchai_magics.metrics.runs.positions import MetricPoints
 from batchai_magics.metrics.runs.run_metrics import RunMetrics
 from batchai_magics.metrics.runs.run_summary import summarize
 from batchai_magics.widgets.comparison.comparison_view import MAX_POINTS, line_columns
+from tests.jobs.printed_logs import (
+    ERR,
+    OUT,
+    Print,
+    by_file,
+    expected_lines,
+    fed,
+    lines_of,
+    records_of,
+)
 from tests.metrics.log_text import segments_of
-from tests.widgets.scripted_job import JOB
 
-OUT, ERR = "stdout.txt", "stderr.txt"
 LENGTH = 5
-
-
-@dataclass(frozen=True)
-class Print:
-    """A text that a script prints at a time."""
-
-    file: str
-    time: float
-    text: str
 
 
 def bar(epoch_at, values):
@@ -150,64 +142,6 @@ def resumed(form="step {}: loss=0.{}\n"):
     begin = Print(OUT, 1_700_000_010.0, "[batchai] attempt 2 begins on node-1 (node failure)\n")
     again = [Print(OUT, 1_700_000_010.0 + step, form.format(step, f"{8 - step}1")) for step in (3, 4)]
     return [*lines, begin, *again]
-
-
-class Logs:
-    """The two logs of a job, of which parts are read."""
-
-    def __init__(self):
-        self.streams, self._ends = MetricStreams({}), {OUT: 0, ERR: 0}
-
-    def read(self, file, prints):
-        start, data, times = self._ends[file], b"", []
-        for each in prints:
-            times.append(WriteTime(start + len(data), each.time))
-            data += each.text.encode()
-        self._ends[file] = start + len(data)
-        return tuple(self.streams.feed(file, Chunk(data, start, start + len(data), False, (), tuple(times))))
-
-
-def fed(parts):
-    """A feed that has taken these parts of the logs, one a poll."""
-    logs, feed = Logs(), JobModel()
-    for file, prints in parts:
-        feed.take(MetricsAdded(JOB, logs.read(file, prints), FileRef(JOB, file)))
-        feed.poll_ended()
-    feed.take(MetricsAdded(JOB, logs.streams.finish()))
-    feed.end()
-    return feed
-
-
-def by_file(prints):
-    return [(file, [each for each in prints if each.file == file]) for file in (OUT, ERR)]
-
-
-def lines_of(feed):
-    """The points of each line on the page by what it is called; the last value at a step holds."""
-    found = {}
-    for name, values in feed.numbers.series.items():
-        steps, _, column, *_ = values.columns(0, len(values))
-        pairs = zip(np.frombuffer(steps, np.float64), np.frombuffer(column, np.float32), strict=True)
-        label = feed.numbers.labels.get(name, name)
-        found[label] = {float(step): round(float(value), 4) for step, value in pairs}
-    return {name: dict(sorted(points.items())) for name, points in found.items()}
-
-
-def records_of(prints):
-    """The records of the ended job, as `job.records()` reads them."""
-    logs = Logs()
-    parts = [logs.read(file, of) for file, of in by_file(prints)]
-    return list(in_time_order([*parts, logs.streams.finish()]))
-
-
-def expected_lines(records, axis):
-    lines = {}
-    for metric in RunMetrics(records).values():
-        curves = metric.curves(axis)
-        for curve in curves:
-            is_named = len(curves) > 1 and curve.name
-            lines[f"{metric.name} ({curve.name})" if is_named else metric.name] = curve.points
-    return lines
 
 
 SCRIPTS = {

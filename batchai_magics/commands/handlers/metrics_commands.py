@@ -21,6 +21,7 @@ from batchai_magics.metrics.runs import scaling as scalability
 from batchai_magics.metrics.runs.compared_runs import Comparable, run_names
 from batchai_magics.metrics.runs.comparison import Comparison
 from batchai_magics.metrics.runs.log_metrics import LogMetrics, read_log
+from batchai_magics.metrics.runs.log_runs import all_runs, without_repeated
 from batchai_magics.metrics.runs.number_frames import (
     POSITIONS,
     TIDY_COLUMNS,
@@ -29,7 +30,6 @@ from batchai_magics.metrics.runs.number_frames import (
     tidy_row,
 )
 from batchai_magics.metrics.runs.scaling import Scaling
-from batchai_magics.metrics.runs.timeline import Timeline
 
 if TYPE_CHECKING:
     from batchai_magics.metrics.runs.metric_traits import MetricPreferences
@@ -158,7 +158,7 @@ def _rounded(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
-    for is_fact, records in groupby(log.table, key=lambda record: isinstance(record, Fact)):
+    for is_fact, records in groupby(without_repeated(log.table), key=lambda record: isinstance(record, Fact)):
         if not is_fact:
             yield from ({_KIND: "line", **row} for row in line_rows(records))
         for fact in records:
@@ -170,7 +170,7 @@ def _rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
 
 
 def _tidy_rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
-    return map(tidy_row, numbers(Timeline().add(log.table)))
+    return map(tidy_row, numbers(all_runs(log.table)))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from batchai_magics.metrics.column import Column
 from batchai_magics.metrics.grammar.headings import REFIT
-from batchai_magics.metrics.measurement import FIT, Fact
+from batchai_magics.metrics.measurement import ATTEMPT, FIT, Fact
 from batchai_magics.metrics.measurement_table import MeasurementTable, Rank, indices_by_rank
 
 NO_FIT = 0
@@ -33,6 +33,7 @@ class FitHeadings:
         self._numbers = {(0, ""): NO_FIT}  # by the count of its rank's headings, and its name
         self._nested: dict[Rank, dict[str, str]] = {}  # the names of nested headings, by kind
         self._counts: dict[Rank, int] = {}
+        self._repeatable: dict[str, int] = {}  # the counts of the fits of earlier attempts, by name
         self._fits: dict[Rank, int] = {}  # the latest of each rank
         self._latest = NO_FIT
 
@@ -51,7 +52,12 @@ class FitHeadings:
         )
 
     def enter(self, fact: Fact) -> bool:
-        """Take a fact; returns whether it starts another fit, which a repeated heading does not."""
+        """Take a fact; returns whether it starts another fit, which a repeated heading does not.
+
+        A fit that another attempt repeats is the same one.
+        """
+        if fact.key == ATTEMPT:
+            self._repeatable = {name: count for count, name in self._numbers}
         if fact.key != FIT:
             return False
         names = self._nested.setdefault(fact.rank, {})
@@ -62,8 +68,10 @@ class FitHeadings:
         for inner in {*names}.difference(outer[: outer.index(kind)] if kind in outer else outer):
             del names[inner]
         names[kind] = fact.value
-        count = self._counts[fact.rank] = self._counts.get(fact.rank, 0) + 1
-        fit = count, ", ".join(names.values())
+        name = ", ".join(names.values())
+        count = self._repeatable.get(name) or self._counts.get(fact.rank, 0) + 1
+        self._counts[fact.rank] = count
+        fit = count, name
         if fit not in self._numbers:
             self._numbers[fit] = len(self.names)
             self.names.append(fit[1])

@@ -19,6 +19,7 @@ from batchai_magics.metrics.measurement import Record, json_value
 from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.metrics.reading.metric_suggestions import LogStart, notices_of, warn_of
 from batchai_magics.metrics.reading.user_patterns import UserPatterns
+from batchai_magics.metrics.runs.log_runs import without_repeated
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.metrics.runs.number_frames import frame, line_rows
 from batchai_magics.metrics.runs.number_frames import tidy as to_tidy
@@ -75,7 +76,7 @@ class LogMetrics:
         Args:
             tidy: One row per number instead: step, rank, metric, value, unit, wall_time, offset.
         """
-        return to_tidy(self.table) if tidy else frame(self.table)
+        return to_tidy(self.table) if tidy else frame(without_repeated(self.table))
 
     def summary(self) -> Summary:
         """Speed, ranks and loss of the last run in the log."""
@@ -101,7 +102,10 @@ class LogMetrics:
         A record is a line with numbers: its step, rank and epoch, None if unknown, and its numbers by name.
         Those that are not finite are "NaN", "Infinity" or "-Infinity".
         """
-        return {"records": [json_value(row) for row in line_rows(self.table)], **self.totals()}
+        return {
+            "records": [json_value(row) for row in line_rows(without_repeated(self.table))],
+            **self.totals(),
+        }
 
     def totals(self) -> dict[str, object]:
         """`to_dict` without the records."""

@@ -1,6 +1,9 @@
 """The runs of a log, with what their headers tell.
 
-An attempt that resumes at a checkpoint continues the one before as one curve.
+A new attempt of the job starts a run, unless it resumes after the first step of the attempt before: then it
+continues that run, as one curve, and what it repeats is left out. A header starts a run if its rank has
+printed its total or, with unknown ranks, if as many totals were printed as the run has ranks: buffered ranks
+print one after the other.
 """
 
 from __future__ import annotations
@@ -10,53 +13,143 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import reduce
 from itertools import chain, pairwise
 from operator import itemgetter
+from typing import NamedTuple
 
+from batchai_magics.metrics.grammar.metric_names import TRAIN
 from batchai_magics.metrics.measurement import ATTEMPT, TOTAL, Fact, Record
-from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable
+from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable, Rank
 from batchai_magics.metrics.runs.mean_rates import GLOBAL_RATES, with_ranks
 from batchai_magics.metrics.runs.timeline import Timeline
 
-RUN_KEYS = (ATTEMPT, "tensorflow", "model")
-"""The keys of facts that may start a run."""
+_HEADER_KEYS = ("tensorflow", "model")  # of facts that may start a run
 
 # step lines of tf_cnn_benchmarks then contain the rate of all processes
 _ALL_REDUCE = "distributed_all_reduce"
 _QUOTED = re.compile(r"'([^']*)'")
 
-Position = tuple[float, float]  # epoch and step; 0 for what a record does not have
-PositionKind = tuple[bool, bool]  # whether it has an epoch and a step: only positions of a kind are compared
-
 
 def last_run(records: Iterable[Record]) -> MeasurementTable:
-    """The records of the last run of a log, possibly none; the steps of numbers are those of the timeline.
+    """The records of the last run of a log, possibly none; the steps of numbers are those of the timeline."""
+    return with_ranks(LastRun(records).table)
 
-    A new attempt of the job starts a run, unless it resumes after the first step of the attempt before: then
-    it continues that run. A header starts a run if its rank has printed its total or, with unknown ranks,
-    if as many totals were printed as the run has ranks: buffered ranks print one after the other.
+
+def all_runs(records: Iterable[Record]) -> MeasurementTable:
+    """The records of all runs of a log, without what later attempts repeat; each run has its own timeline."""
+    first, *others = (run.placed() for run in _runs_of(MeasurementTable.of(records)))
+    return reduce(MeasurementTable.followed_by, others, first)
+
+
+def without_repeated(records: Iterable[Record]) -> MeasurementTable:
+    """The records of all runs of a log, as printed, without what later attempts repeat."""
+    first, *others = (run.table for run in _runs_of(MeasurementTable.of(records)))
+    return reduce(MeasurementTable.followed_by, others, first)
+
+
+class LastRun:
+    """The last run of a growing log.
+
+    Attributes:
+        table: The records that it was made of, as `last_run` has them, but without ranks of its own.
+        is_outdated: Another run or attempt has begun since, or repeats what was given: another one is needed.
     """
-    table = MeasurementTable.of(records)
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        *_, run = _runs_of(MeasurementTable.of(records))
+        self._facts = run.facts_since_its_start
+        self._attempt, self._timeline = run.attempt, Timeline(run.above)
+        self.table = self._timeline.add(run.table)
+        self.is_outdated = False
+
+    @property
+    def has_attempts(self) -> bool:
+        """Whether it is not the first attempt."""
+        return self._attempt is not None
+
+    @property
+    def fit_names(self) -> Sequence[str]:
+        """The names of its fits so far, by their numbers."""
+        return self._timeline.fit_names
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether what was given before has other steps now, or belongs to it no longer."""
+        return self.is_outdated or self._timeline.has_moved or bool(self._attempt and self._attempt.has_moved)
+
+    def add(self, records: Iterable[Record]) -> MeasurementTable:
+        """Add the next records of the log; gives them with their steps."""
+        table = MeasurementTable.of(records)
+        for _, fact in table.facts:
+            if opens_run(fact, self._facts):
+                self.is_outdated = True
+                self._facts.clear()
+            self._facts.append(fact)
+        if self._attempt:
+            self.is_outdated |= self._attempt.add(table)
+        return self._timeline.add(table)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A run of a log as printed, without what its attempts repeat.
+
+    Attributes:
+        table: Its records.
+        above: The facts of earlier runs.
+        attempt: Its latest attempt, unless it is the first.
+    """
+
+    table: MeasurementTable
+    above: Sequence[Fact] = ()
+    attempt: _Attempt | None = None
+
+    def placed(self) -> MeasurementTable:
+        """Its records with the steps of the timeline."""
+        return Timeline(self.above).add(self.table)
+
+    def followed_by(self, attempt: MeasurementTable) -> _Run:
+        """The run with its next attempt, which may start it anew."""
+        start = _Attempt(self, attempt)
+        if start.is_resumed:
+            return _Run(start.not_repeated(self.table).followed_by(attempt), self.above, start)
+        return _Run(attempt, self.known_facts, start)
+
+    @property
+    def known_facts(self) -> Sequence[Fact]:
+        """The facts of earlier runs and its own."""
+        return [*self.above, *(fact for _, fact in self.table.facts)]
+
+    @property
+    def facts_since_its_start(self) -> list[Fact]:
+        """The facts since it, or its latest attempt, began."""
+        facts = [fact for _, fact in self.table.facts]
+        begin = max((index for index, fact in enumerate(facts) if fact.key == ATTEMPT), default=0)
+        return facts[begin:]
+
+
+def _runs_of(table: MeasurementTable) -> Iterator[_Run]:
     begins, facts = [0], list[Fact]()
     for row, fact in table.facts:
         if opens_run(fact, facts):
             begins.append(row)
             facts.clear()
         facts.append(fact)
-    run, *parts = (table.between(*part) for part in pairwise([*begins, table.row_count]))
-    above = list[Fact]()  # of earlier runs
+    first, *parts = (table.between(*part) for part in pairwise([*begins, table.row_count]))
+    run = _Run(first)
     for part in parts:
-        if part.facts[0][1].key == ATTEMPT and continues(part, run):
-            run = continued(part, run)
+        if part.facts[0][1].key == ATTEMPT:
+            run = run.followed_by(part)
         else:
-            above += (fact for _, fact in run.facts)
-            run = part
-    return with_ranks(Timeline(above).add(run))
+            yield run
+            run = _Run(part, run.known_facts)
+    yield run
 
 
 def opens_run(fact: Fact, run: Sequence[Fact]) -> bool:
     """Whether a fact starts a run, after one with these facts."""
-    if fact.key not in RUN_KEYS or fact.key == ATTEMPT:
+    if fact.key not in _HEADER_KEYS:
         return fact.key == ATTEMPT
     totals = [previous.rank for previous in run if previous.key == TOTAL]
     if fact.rank is not None:
@@ -70,27 +163,154 @@ def count_ranks(record: Fact) -> int:
     return record.value.count("horovod/") if record.key == "devices" else 0
 
 
-def continues(attempt: MeasurementTable, previous: MeasurementTable) -> bool:
-    """Whether an attempt goes on after the first step of the previous one; also before its first number."""
-    first, first_before = _first_positions(attempt), _first_positions(previous)
-    return all(first[kind] > first_before[kind] for kind in first.keys() & first_before.keys())
+class _Attempt:
+    """The lines of an attempt, and those before, on one timeline.
+
+    It goes on within the last fit before, unless a heading names another one.
+    """
+
+    def __init__(self, run: _Run, attempt: MeasurementTable) -> None:
+        self._timeline = Timeline(run.above)
+        placed = self._timeline.add(run.table.followed_by(attempt))
+        begin = attempt.facts[0][0]
+        self._before = placed.between(0, begin)
+        lines = placed.between(begin, placed.row_count)
+        self._begin = _Begin().earliest(_first_fit(lines))
+        self._least = _Begin().earliest(lines)
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether lines have other steps now."""
+        return self._timeline.has_moved
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether it goes on after the first position before; also before its first number."""
+        first, first_before = self._begin.first, _Begin().earliest(self._before).first
+        if first.fit != first_before.fit:
+            return first.fit > first_before.fit
+        return first.is_after(_Begin().earliest(self._last_fit()).first)
+
+    def _last_fit(self) -> MeasurementTable:
+        """The lines before of the fit in which it begins, from where their position went back last."""
+        fit = self._begin.first.fit
+        of_fit = [
+            lines.take([index for index, number in enumerate(lines.fits) if number == fit])
+            for lines in self._before.lines
+        ]
+        begin = max(_rows_of_return(of_fit), default=0)
+        return self._before.with_lines(of_fit).between(begin, self._before.row_count)
+
+    def not_repeated(self, run: MeasurementTable) -> MeasurementTable:
+        """The lines of the run before that it does not repeat."""
+        placed_lines = {lines.metrics: lines for lines in self._before.lines}
+        first, last_fit = self._begin.first, self._last_fit()
+        begin = min((lines.rows[0] for lines in last_fit.lines), default=0)
+        remaining = []
+        for lines in run.lines:
+            positions = zip(lines.rows, _positions(placed_lines[lines.metrics]), strict=True)
+            remaining.append(
+                lines.take(
+                    [
+                        index
+                        for index, (row, position) in enumerate(positions)
+                        if not first.is_repeated_at(position) or (row < begin and position.fit == first.fit)
+                    ]
+                )
+            )
+        return run.with_lines(remaining)
+
+    def add(self, table: MeasurementTable) -> bool:
+        """Add its next lines; returns whether it may begin earlier with them."""
+        least = self._least
+        self._least = least.earliest(self._timeline.add(table))
+        return self._least.first != least.first
 
 
-def continued(attempt: MeasurementTable, previous: MeasurementTable) -> MeasurementTable:
-    """The previous records without the steps that the attempt repeats, then the attempt's."""
-    first = _first_positions(attempt)
-    remaining = [
-        lines.take(
-            [i for i, (kind, at) in enumerate(_positions(lines)) if kind not in first or at < first[kind]]
-        )
-        for lines in previous.lines
-    ]
-    return previous.with_lines(remaining).followed_by(attempt)
+def _first_fit(attempt: MeasurementTable) -> MeasurementTable:
+    """The lines of an attempt up to where their position goes back."""
+    return attempt.between(0, min(_rows_of_return(attempt.lines), default=attempt.row_count))
+
+
+def _is_of_training(lines: LineColumns) -> bool:
+    return lines.metrics[0].phase == TRAIN
+
+
+def _rows_of_return(groups: Iterable[LineColumns]) -> Iterator[int]:
+    """The rows at which the position of a rank goes back in training, or in any phase if there is none."""
+    every = [lines for lines in groups if lines.rows]
+    for lines in [*filter(_is_of_training, every)] or every:
+        latest: dict[Rank, _Position] = {}
+        for row, rank, position in zip(lines.rows, lines.ranks, _positions(lines), strict=True):
+            before = latest.get(rank, position)
+            if position.step < before.step < math.inf or position.epoch < before.epoch < math.inf:
+                yield row
+            latest[rank] = position
+
+
+class _Position(NamedTuple):
+    """Where a line is: its fit, its step or, without one, its epoch; infinity stands for none."""
+
+    fit: float = math.inf
+    step: float = math.inf
+    epoch: float = math.inf
+
+    def earliest(self, other: _Position) -> _Position:
+        """The first step and epoch of the first fit."""
+        if self.fit != other.fit:
+            return min(self, other, key=itemgetter(0))
+        return _Position(self.fit, min(self.step, other.step), min(self.epoch, other.epoch))
+
+    def is_after(self, other: _Position) -> bool:
+        """Whether it is after another one, as far as they can be compared."""
+        if self.fit != other.fit:
+            return self.fit > other.fit
+        pairs = (self.step, other.step), (self.epoch, other.epoch)
+        return all(before == math.inf or place > before for place, before in pairs)
+
+    def is_repeated_at(self, other: _Position) -> bool:
+        """Whether what begins here repeats another position."""
+        if self.fit != other.fit:
+            return self.fit < other.fit
+        return self.step <= other.step < math.inf or self.epoch <= other.epoch < math.inf
+
+
+def _positions(lines: LineColumns) -> Iterator[_Position]:
+    for fit, step, epoch in zip(lines.fits, lines.steps[0], lines.epochs, strict=True):
+        if step is None:
+            yield _Position(fit) if epoch is None else _Position(fit, epoch=epoch)
+        else:
+            yield _Position(fit, step)
+
+
+_NOWHERE = _Position()
+
+
+@dataclass(frozen=True)
+class _Begin:
+    """Where an attempt begins: with its first line of training, else with its first line."""
+
+    training: _Position = _NOWHERE
+    others: _Position = _NOWHERE
+
+    @property
+    def first(self) -> _Position:
+        """Its first position."""
+        is_placed = min(self.training[1:]) < math.inf
+        return self.training if is_placed else self.training.earliest(self.others)
+
+    def earliest(self, table: MeasurementTable) -> _Begin:
+        """Where it begins with further lines."""
+        firsts = [self.others, self.training]
+        for lines in table.lines:
+            is_training = _is_of_training(lines)
+            firsts[is_training] = reduce(_Position.earliest, _positions(lines), firsts[is_training])
+        return _Begin(*reversed(firsts))
 
 
 def attempt_starts(run: MeasurementTable, axis: str) -> list[float]:
     """Where later attempts of a run begin on the axis `step` or `epoch`; empty without such numbers."""
-    begins = [row for row, fact in run.facts if fact.key == ATTEMPT]
+    begins = [row for row, fact in run.facts if fact.key == ATTEMPT and int(fact.value) > 1]
     starts: list[float] = []
     for begin, end in pairwise([*begins, run.row_count]):
         if first := first_placed_line(run.between(begin, end)):
@@ -105,7 +325,8 @@ def first_placed_line(run: MeasurementTable) -> tuple[LineColumns, int] | None:
     """The first line that has a step or an epoch: the columns that it is in, and its index there."""
     first: tuple[int, LineColumns, int] | None = None
     for lines in run.lines:
-        index = next((index for index, (kind, _) in enumerate(_positions(lines)) if any(kind)), None)
+        places = (min(position[1:]) for position in _positions(lines))
+        index = next((index for index, place in enumerate(places) if place < math.inf), None)
         if index is not None and (first is None or lines.rows[index] < first[0]):
             first = lines.rows[index], lines, index
     return first and first[1:]
@@ -184,18 +405,3 @@ def _count(entries: Mapping[str, str], *keys: str) -> int | None:
         with suppress(KeyError, ValueError, OverflowError):
             return int(float(entries[key]))
     return None
-
-
-def _first_positions(table: MeasurementTable) -> dict[PositionKind, Position]:
-    """The least position of each kind."""
-    firsts: dict[PositionKind, Position] = {}
-    for lines in table.lines:
-        for kind, position in _positions(lines):
-            if any(kind):
-                firsts[kind] = min(position, firsts.get(kind, position))
-    return firsts
-
-
-def _positions(lines: LineColumns) -> Iterator[tuple[PositionKind, Position]]:
-    for epoch, step in zip(lines.epochs, lines.steps[0], strict=True):
-        yield (epoch is not None, step is not None), (epoch or 0, step or 0)

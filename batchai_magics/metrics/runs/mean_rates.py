@@ -116,17 +116,13 @@ class ProcessNumbers:
 
     def __init__(self, *, are_numbered: bool = False) -> None:
         self.are_several = self._are_numbered = are_numbered
-        self.begin_run()
+        self._latest: int | None = None  # step
+        self._repetitions: defaultdict[int | None, int] = defaultdict(int)
 
     @property
     def has_moved(self) -> bool:
         """Whether lines that came without a rank are to be numbered."""
         return self.are_several and not self._are_numbered
-
-    def begin_run(self) -> None:
-        """Begin another run, which may repeat the steps of the previous one."""
-        self._latest: int | None = None  # step
-        self._repetitions: defaultdict[int | None, int] = defaultdict(int)
 
     def add(self, lines: MeasurementTable) -> MeasurementTable:
         """Add the next lines of the run; gives them with their ranks."""

@@ -47,10 +47,6 @@ class Positions:
         """The x axis that suits the run: epochs if they place all its values, ORDER if nothing does."""
         return next(iter(self._kinds)) if len(self._kinds) == 1 else AXES[0]
 
-    def begin_run(self) -> None:
-        """Begin another run, whose lines may tell other positions."""
-        self._kinds.clear()
-
     def of(self, table: MeasurementTable) -> MeasurementTable:
         """The next lines of the run, which have the steps of the timeline, with a step for each value."""
         if any(not steps.is_missing for lines in table.lines for steps in lines.steps):
@@ -114,7 +110,8 @@ class MetricPoints:
     def __init__(self, started: float) -> None:
         self._time = started
         self._timeline, self._positions = Timeline(), Positions()
-        self._shifts: dict[tuple[str, int | None], tuple[int, int, int]] = {}  # last step, what is added, fit
+        self._shifts: dict[tuple[str, Rank], tuple[int, int, int]] = {}  # last step, what is added, fit
+        self._repeatable = set[tuple[str, Rank]]()  # series without a point of the latest attempt
 
     def of(self, records: Iterable[Record]) -> Iterator[ScalarPoint]:
         """Yields the points of the next records."""
@@ -122,7 +119,7 @@ class MetricPoints:
         fits = dict(chain.from_iterable(zip(lines.rows, lines.fits, strict=True) for lines in table.lines))
         for row, records_of_row in table.rows():
             if isinstance(records_of_row[0], Fact) and records_of_row[0].key == ATTEMPT:
-                self._shifts.clear()
+                self._repeatable = {*self._shifts}
             for number in numbers(records_of_row):
                 self._time = self._time if number.wall_time is None else number.wall_time
                 step = self._step_of(number, fits.get(row, NO_FIT))
@@ -133,9 +130,11 @@ class MetricPoints:
         series = (number.name, number.rank)
         step = self._positions.count(*series) if number.step is None else number.step
         last, shift, last_fit = self._shifts.get(series, (step, 0, fit))
-        if step > last:
-            shift = 0  # the epoch of a counter that went back is known now
-        elif step + shift < last + (fit != last_fit):
+        is_repeatable = series in self._repeatable
+        self._repeatable.discard(series)
+        if step > last or (is_repeatable and fit < last_fit):
+            shift = 0  # the epoch of a counter that went back is known now, or an attempt starts anew
+        elif step + shift < last + (fit != last_fit) and not (is_repeatable and fit == last_fit):
             shift = last + 1 - step
         self._shifts[series] = step + shift, shift, fit
         return step + shift

@@ -4,7 +4,8 @@ A counter that starts again with each epoch is continued: (epoch - first epoch) 
 is the total that is printed beside the steps, or the length of the epochs that have ended. A bar without an
 epoch belongs to the epoch of the line that ends it. Where no epoch explains why a counter starts again, its
 steps stay: another fit begins there, a segment of its own. So does one where an epoch comes again below the
-heading of another fit.
+heading of another fit. Each attempt of a job counts its rounds and epochs anew, and knows how long they were
+before.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, islice, pairwise
-from operator import is_, itemgetter, le
+from operator import is_, itemgetter, le, lt
 from typing import NamedTuple, cast
 
 from batchai_magics.metrics.column import Column
 from batchai_magics.metrics.grammar.metric_names import TRAIN
-from batchai_magics.metrics.measurement import LENGTH, Fact, MetricName, Record
+from batchai_magics.metrics.measurement import ATTEMPT, LENGTH, Fact, MetricName, Record
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable, Rank, indices_by_rank
 from batchai_magics.metrics.runs.fits import FitHeadings
 
@@ -34,7 +35,7 @@ class Timeline:
 
     def __init__(self, above: Iterable[Fact] = ()) -> None:
         self.has_moved = False
-        self._ranks: defaultdict[Rank, _RankTimeline] = defaultdict(_RankTimeline)
+        self._attempts: list[dict[Rank, _RankTimeline]] = [{}]
         self._headings = FitHeadings()
         self._learn_lengths(above)
 
@@ -46,23 +47,42 @@ class Timeline:
     def add(self, records: Iterable[Record]) -> MeasurementTable:
         """Add the next records of the run; gives them with their fits and the steps of the timeline."""
         table = self._headings.marked(MeasurementTable.of(records))
-        learning = dict[Rank, _RankTimeline]()
-        self._learn_lengths(fact for _, fact in table.facts)
-        for part in table.parts():
+        first, learning = len(self._attempts) - 1, set[Rank]()
+        for part in table.parts(ATTEMPT):
+            self._attempts += [{} for _ in range(begins_attempt(part))]
+            self._learn_lengths(fact for _, fact in part.facts)
             for run in line_runs(part):
-                rank = learning[run.rank] = self._ranks[run.rank]
-                rank.learn(run)
-        self.has_moved |= sum(rank.has_moved() for rank in learning.values()) > 0
-        return with_steps(table, ((part, self._steps_of(part)) for part in table.parts()))
+                self._of_rank(run.rank).learn(run)
+                learning.add(run.rank)
+        ranks = (ranks[rank] for ranks in self._attempts for rank in learning if rank in ranks)
+        self.has_moved |= sum(rank.has_moved() for rank in ranks) > 0
+        return with_steps(table, self._steps_of_parts(table, first))
 
-    def _steps_of(self, part: MeasurementTable) -> Iterator[RunSteps]:
-        for run in line_runs(part):
-            yield run, self._ranks[run.rank].steps_of(run)
+    def _steps_of_parts(
+        self, table: MeasurementTable, attempt: int
+    ) -> Iterator[tuple[MeasurementTable, Iterable[RunSteps]]]:
+        for part in table.parts(ATTEMPT):
+            attempt += begins_attempt(part)
+            ranks = self._attempts[attempt]
+            yield part, ((run, ranks[run.rank].steps_of(run)) for run in line_runs(part))
+
+    def _of_rank(self, rank: Rank) -> _RankTimeline:
+        """The timeline of a rank in the latest attempt."""
+        *earlier, latest = self._attempts
+        if rank not in latest:
+            before = next((ranks[rank] for ranks in reversed(earlier) if rank in ranks), None)
+            latest[rank] = _RankTimeline(before)
+        return latest[rank]
 
     def _learn_lengths(self, facts: Iterable[Fact]) -> None:
         for fact in facts:
             if fact.key == LENGTH:
-                self._ranks[fact.rank].learn_length(fact.value)
+                self._of_rank(fact.rank).learn_length(fact.value)
+
+
+def begins_attempt(part: MeasurementTable) -> bool:
+    """Whether another attempt begins with one of the `parts(ATTEMPT)` of a table."""
+    return any(fact.key == ATTEMPT for _, fact in part.facts)
 
 
 class LineRun(NamedTuple):
@@ -185,15 +205,17 @@ def _joined(parts: Sequence[Sequence[Column]]) -> Sequence[Column]:
 class _StepRounds:
     """The steps of one metric without epochs, in rounds: where they go back, the next round begins."""
 
-    first: int = 0
+    first: int = 0  # the least step of all rounds
     ended: int = 0  # the last step of the rounds that have ended
     ends: list[int] = field(default_factory=list)  # the last step of each round
+    begin: int = 0  # the first step of the first round
 
     def add(self, step: int) -> None:
         """Count a step."""
         if self.ends and step >= self.ends[-1]:
             self.ends[-1] = step
             return
+        self.begin = self.begin if self.ends else step
         self.first = min(self.first, step) if self.ends else step
         self.ended = max([self.ended, *self.ends[-1:]])
         self.ends.append(step)
@@ -281,10 +303,11 @@ class _Scan:
 
 
 class _RankTimeline:
-    """The steps of one rank's numbers."""
+    """The steps of one rank's numbers in an attempt; `before` is its timeline in the previous one."""
 
-    def __init__(self) -> None:
-        self._epochs = _Epochs()
+    def __init__(self, before: _RankTimeline | None = None) -> None:
+        self._before = before
+        self._epochs: _Epochs = before._epochs if before else _Epochs()
         self._training_rounds: defaultdict[str, _StepRounds] = defaultdict(_StepRounds)
         self._evaluation_rounds: defaultdict[str, _StepRounds] = defaultdict(_StepRounds)
         self._visits: list[float] = []  # whole epochs of lines without a step, in order
@@ -292,8 +315,9 @@ class _RankTimeline:
         self._seen: dict[str, int] = {}  # the last visit of a metric
         self._repeated: set[str] = set()  # metrics with several values in one visit
         self._ended: set[float] = set()  # epochs that bars have from the line which ended the bar before
-        self._totals: defaultdict[str, set[int]] = defaultdict(set)  # of counters, by the metric beside them
-        self._scan = _Scan()
+        # totals of counters, by the metric beside them
+        self._totals: defaultdict[str, set[int]] = before._totals if before else defaultdict(set)
+        self._scan: _Scan | None = None
         self._is_by_epoch = False  # steps are counted within epochs
         self._epoch_length = self._round_length = 0
         self._first_visit = math.inf
@@ -303,7 +327,32 @@ class _RankTimeline:
     @property
     def _is_trained(self) -> bool:
         """Whether a number of training has a step; until then, steps of validation count for the run."""
-        return bool(self._epochs or self._training_rounds)
+        is_trained = bool(self._epochs or self._training_rounds)
+        return is_trained or (self._before is not None and self._before._is_trained)
+
+    @property
+    def _are_rounds_explained(self) -> bool:
+        """Whether its rounds, or those of an earlier attempt, are known to be epochs."""
+        is_known = any(epoch is not None for epoch in self._round_epochs)
+        return is_known or (self._before is not None and self._before._are_rounds_explained)
+
+    @property
+    def _least_rounds(self) -> int:
+        """How many rounds show that they are epochs: the attempt before may have the first ones."""
+        before = self._before
+        return 1 if before and (before._are_rounds_explained or self._rounds_before) else 2
+
+    @property
+    def _rounds_before(self) -> dict[str, _StepRounds]:
+        """The rounds before of metrics whose counter starts again with a later epoch."""
+        before = self._before
+        if not (before and self._visits and before._visits and self._visits[0] > before._visits[0]):
+            return {}
+        return {
+            name: before._training_rounds[name]
+            for name, rounds in self._training_rounds.items()
+            if name in before._training_rounds and rounds.begin <= before._training_rounds[name].first
+        }
 
     def learn(self, run: LineRun) -> None:
         """Update the counters from the first and last line of a run; those between tell nothing new."""
@@ -349,7 +398,8 @@ class _RankTimeline:
         before, rounds = self._known, self._round_epochs
         self._find_lengths()
         is_other = before != self._known or rounds != self._round_epochs[: len(rounds)]
-        ends = ((self._end_of(visit), placed) for visit, placed in self._scan.ends.items())
+        placed_ends = self._scan.ends.items() if self._scan else ()
+        ends = ((self._end_of(visit), placed) for visit, placed in placed_ends)
         return (bool(before) and is_other) or any(end not in (None, placed) for end, placed in ends)
 
     def _find_lengths(self) -> None:
@@ -360,8 +410,14 @@ class _RankTimeline:
         again = {name: rounds for name, rounds in self._training_rounds.items() if rounds.has_returned}
         round_lengths = (rounds.length(self._totals.get(name, ())) for name, rounds in again.items())
         self._round_length = max(round_lengths, default=0)
+        if self._before:
+            for name, rounds in self._rounds_before.items():
+                length = _StepRounds(rounds.first, rounds.ends[-1], self._training_rounds[name].ends)
+                self._round_length = max(self._round_length, length.length(self._totals.get(name, ())))
+            self._round_length = max(self._round_length, self._before._round_length)
+            self._first_visit = min(self._first_visit, self._before._first_visit)
         self._round_epochs = self._epochs_of_rounds()
-        first = self._epochs.first if self._is_by_epoch else self._first_visit if again else 0.0
+        first = self._epochs.first if self._is_by_epoch else self._first_visit if self._round_length else 0.0
         lengths = self._epoch_length, self._round_length, first, self._epochs.late_count
         returning = sum(rounds.has_returned for rounds in self._evaluation_rounds.values())
         is_untrained = bool(self._evaluation_rounds) and not self._is_trained
@@ -370,37 +426,51 @@ class _RankTimeline:
     def _epochs_of_rounds(self) -> tuple[float | None, ...]:
         """The epoch of each round of the counters, from the line that ends it; None if it is unknown."""
         count = max((len(rounds.ends) for rounds in self._training_rounds.values()), default=0)
-        visits = self._visits[:count]
-        if count < 2 or len(visits) < count - 1:  # lines end only some of them
+        epochs = self._visits
+        if epochs and len(epochs) == count - 1:  # the last one has not ended
+            epochs = [*epochs, epochs[-1] + 1]
+        if len(epochs) != count or count < self._least_rounds:
             return (None,) * count
-        return tuple(visits) if len(visits) == count else (*visits, visits[-1] + 1)
+        is_explained = self._least_rounds == 1 or any(map(lt, epochs, islice(epochs, 1, None)))
+        return tuple(epochs) if is_explained else (None,) * count
 
     def steps_of(self, run: LineRun) -> Sequence[Sequence[int | None]]:
         """The steps of each metric of the next run; metrics with equal steps share a sequence."""
+        scan = self._scan = self._scan or _Scan(self.latest)
         metrics, steps = run.lines.metrics, run.steps
         first, last = steps[0], steps[-1]
         if first is None or last is None:
-            return [[self._step_of_line(metric.name, run.epoch, run.fit)] * len(steps) for metric in metrics]
+            return [
+                [self._step_of_line(scan, metric.name, run.epoch, run.fit)] * len(steps) for metric in metrics
+            ]
         shifted, placed = {0: steps}, list[Sequence[int | None]]()
         for metric in metrics:
             if self._is_trained and metric.phase != TRAIN:
-                placed.append(self._steps_of_measure(metric.name, run.epoch, cast("Sequence[int]", steps)))
+                measured = cast("Sequence[int]", steps)
+                placed.append(self._steps_of_measure(scan, metric.name, run.epoch, measured))
                 continue
-            shift = self._shift(metric.name, run.epoch, first, last)
+            shift = self._shift(scan, metric.name, run.epoch, first, last)
             if shift not in shifted:
                 shifted[shift] = [step + shift for step in cast("Sequence[int]", steps)]
             placed.append(shifted[shift])
-            self._scan.latest = last + shift
+            scan.latest = last + shift
         return placed
 
-    def _shift(self, name: str, epoch: float | None, first: int, last: int) -> int:
+    @property
+    def latest(self) -> int | None:
+        """The step up to which its numbers have steps."""
+        if self._scan:
+            return self._scan.latest
+        return self._before.latest if self._before else None
+
+    def _shift(self, scan: _Scan, name: str, epoch: float | None, first: int, last: int) -> int:
         """What is added to the steps of a training metric from `first` to `last`."""
         if epoch is not None and not self._is_late(name, epoch):
             return self._begin_of(epoch)
-        number, before = self._scan.rounds.get(name, (0, -1))
+        number, before = scan.rounds.get(name, (0, -1))
         number += first < before
-        self._scan.rounds[name] = number, last
-        return self._begin_of_round(number) if number else 0
+        scan.rounds[name] = number, last
+        return self._begin_of_round(number)
 
     def _begin_of(self, epoch: float) -> int:
         """The steps before an epoch; 0 if they are not counted within epochs."""
@@ -410,18 +480,24 @@ class _RankTimeline:
         epoch = self._round_epochs[number] if number < len(self._round_epochs) else None
         return 0 if epoch is None else int(epoch - self._first_visit) * self._round_length
 
-    def _steps_of_measure(self, name: str, epoch: float | None, steps: Sequence[int]) -> Sequence[int | None]:
+    def _steps_of_measure(
+        self, scan: _Scan, name: str, epoch: float | None, steps: Sequence[int]
+    ) -> Sequence[int | None]:
         """The steps of a validation: where training was, if its batches are counted."""
-        latest = self._scan.latest
+        latest = scan.latest
         if epoch is None:
-            is_counted = self._evaluation_rounds[name].has_returned and latest is not None  # its batches are
+            is_counted = self._counts_batches(name) and latest is not None
             return [latest] * len(steps) if is_counted else steps
         begin = self._begin_of(epoch)
         return [max(step + begin, latest or 0) for step in steps]
 
-    def _step_of_line(self, name: str, epoch: float | None, fit: int) -> int | None:
+    def _counts_batches(self, name: str) -> bool:
+        """Whether the steps of a validation start again."""
+        is_known = self._evaluation_rounds[name].has_returned
+        return is_known or (self._before is not None and self._before._counts_batches(name))
+
+    def _step_of_line(self, scan: _Scan, name: str, epoch: float | None, fit: int) -> int | None:
         """The step of a number without one: the last of its epoch, if the line ends it; else the latest."""
-        scan = self._scan
         if epoch is None or not float(epoch).is_integer():
             return scan.latest
         if (fit, epoch) != scan.epoch:
@@ -442,5 +518,6 @@ class _RankTimeline:
             return None if last is None else self._begin_of(self._visits[visit]) + last
         if visit >= len(self._round_epochs) or self._round_epochs[visit] is None:
             return None
-        again = [rounds.ends for rounds in self._training_rounds.values() if len(rounds.ends) > max(1, visit)]
+        least = max(self._least_rounds - 1, visit)
+        again = [rounds.ends for rounds in self._training_rounds.values() if len(rounds.ends) > least]
         return max((self._begin_of_round(visit) + ends[visit] for ends in again), default=None)
