@@ -13,6 +13,7 @@ measure; other tables give nothing.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
@@ -143,6 +144,12 @@ class MetricTable:
 
     @property
     def patterns(self) -> Sequence[RowPattern]:
+        """The patterns of rows above."""
+        rows = self._row_patterns if self._columns is not None else []
+        return [*filter(None, (*rows, *self._box_patterns.values()))]
+
+    @property
+    def open_patterns(self) -> Sequence[RowPattern]:
         """The patterns of rows above that the next lines may match."""
         if self._object is not None:
             return []
@@ -536,7 +543,8 @@ def _box_pairs(text: bytes) -> list[tuple[str, bytes]]:
 def _positions(by_name: Mapping[str, bytes]) -> Sequence[int | None]:
     """The step and the epoch among values by name."""
     texts = (next((by_name[name] for name in names if name in by_name), None) for names in (STEPS, EPOCHS))
-    return [None if text is None else int(float(text.replace(b",", b""))) for text in texts]
+    numbers = (math.nan if text is None else float(text.replace(b",", b"")) for text in texts)
+    return [int(number) if math.isfinite(number) else None for number in numbers]
 
 
 @lru_cache(4096)

@@ -7,23 +7,28 @@ names and texts, not on the numbers; so the row is read again with indices in pl
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 Number = tuple[str, float, str]
 """The name, the value and the phase of a number, as it is recorded."""
 
-_DIGITS = rb"[0-9]{1,300}"
-_FINITE = rb"[-+]?(?:" + _DIGITS + rb"\.?[0-9]{0,300}|\." + _DIGITS + rb")(?:[eE][-+]?" + _DIGITS + rb")?"
-_NUMBER = _FINITE + rb"|[-+]?(?:nan|inf)"
+POSSESSIVE = b"+" if sys.version_info >= (3, 11) else b""
+"""Makes a quantifier keep what it matched, for faster searches."""
+
+_DIGITS = rb"[0-9]{1,200}" + POSSESSIVE
+_MANTISSA = rb"(?:" + _DIGITS + rb"(?:\.[0-9]{0,200}" + POSSESSIVE + rb")?|\." + _DIGITS + rb")"
+_FINITE = rb"[-+]?" + _MANTISSA + rb"(?:[eE][-+]?[0-9]{1,2}" + POSSESSIVE + rb")?"
+_NUMBER = rb"[-+]?(?:" + _MANTISSA + rb"(?:[eE][-+]?" + _DIGITS + rb")?|nan|inf)"
 _UNIT = rb"(?P<unit>(?:%|[GM]i?B?|s|ms|[ ](?:ms|s))?)"
-_FINITE_CELL = re.compile(rb"(?:" + _FINITE + rb")" + _UNIT)
 _CELL = re.compile(rb"(?:" + _NUMBER + rb")" + _UNIT)
 _OUT_OF = re.compile(rb"\d+(?P<unit>/\d+)")
-_COUNT = rb"[0-9]{1,18}"
-_IS_SHORT = rb"(?![0-9]{7})"  # in front, where more digits may be a time
-_BLANKS = rb"[ \t]*"
-_GAP = rb"(?:[ \t]{2,}|\t)"
+_COUNT = rb"[0-9]{1,18}" + POSSESSIVE
+_SHORT_COUNT = rb"[0-9]{1,6}" + POSSESSIVE  # in front, where more digits may be a time
+_IS_SHORT = rb"(?![0-9]{7})"
+_BLANKS = rb"[ \t]*" + POSSESSIVE
+_GAP = rb"(?:[ \t]{2,}" + POSSESSIVE + rb"|\t)"
 _RUN = re.compile(rb"[0-9]+")
 _ALL_DIGITS = b"0123456789"
 
@@ -37,10 +42,10 @@ class Row(NamedTuple):
 
 
 class RowPattern(NamedTuple):
-    """An expression for rows from the start of a line on; the match is empty without a row.
+    """An expression for rows of `line_count` lines, from the newline before the first to that after the last.
 
     Groups are given by their indices in `match.groups()`, -1 without one. `count` parses the positions;
-    `metrics` are the names and phases of the numbers.
+    `metrics` are the names and phases of the numbers. The line `edge` may stand above each row.
     """
 
     expression: re.Pattern[bytes]
@@ -49,6 +54,8 @@ class RowPattern(NamedTuple):
     numbers: tuple[int, ...]
     metrics: tuple[tuple[str, str], ...]
     count: Callable[[bytes], int]
+    line_count: int = 1
+    edge: bytes | None = None
 
 
 def box_pattern(
@@ -57,7 +64,7 @@ def box_pattern(
     edge: bytes,
     read: Callable[[Sequence[tuple[str, bytes]]], Row],
 ) -> RowPattern | None:
-    """The pattern of a box with its lower edge, optionally with its upper one; None if it has none.
+    """The pattern of a box with its lower edge; None if it has none.
 
     Args:
         lines: Its lines; the group `value` is None on lines without a number.
@@ -65,22 +72,25 @@ def box_pattern(
         edge: The lower edge, which is also the upper edge of the next box.
         read: Reads the names and values of a box.
     """
-    sources, values = list[bytes](), list[bytes]()
-    for line in lines:
-        cell = line["value"] is not None and _FINITE_CELL.fullmatch(line["value"])
+    cells = [None if line["value"] is None else _CELL.fullmatch(line["value"]) for line in lines]
+    if any(cell is None and line["value"] is not None for line, cell in zip(lines, cells, strict=True)):
+        return None
+    units = [cell["unit"] for cell in cells if cell]
+    row = read(
+        [(name, b"%d%b" % (index, unit)) for index, (name, unit) in enumerate(zip(names, units, strict=True))]
+    )
+    sources, index = list[bytes](), 0
+    for line, cell in zip(lines, cells, strict=True):
         if cell is None:
-            return None
-        if not cell:
-            sources.append(re.escape(line[0]) + rb"\n")
+            sources.append(re.escape(line[0]))
             continue
         before = re.escape(line.string[: line.start("value")].rstrip(b" \t"))
+        number = _FINITE if index in (row.step, row.epoch) else _NUMBER
         unit = re.escape(cell["unit"])
-        sources.append(before + _BLANKS + rb"(" + _FINITE + rb")" + unit + _BLANKS + rb"\|\n")
-        values.append(b"%d%b" % (len(values), cell["unit"]))
-    row = read([*zip(names, values, strict=True)])
-    end = re.escape(edge) + rb"\n"
-    source = rb"(?:" + end + rb")?" + b"".join(sources) + end
-    return _pattern(source, row, range(len(values)), lambda text: int(float(text)))
+        sources.append(before + _BLANKS + rb"(" + number + rb")" + unit + _BLANKS + rb"\|")
+        index += 1
+    pattern = _pattern([*sources, re.escape(edge)], row, range(index), lambda text: int(float(text)))
+    return pattern and pattern._replace(edge=edge)
 
 
 def columns_pattern(
@@ -109,14 +119,21 @@ def columns_pattern(
         if mark == cell:
             sources.append(_RUN.sub(lambda run: b"[0-9]{%d}" % len(run[0]), re.escape(cell)))
             continue
-        number = _COUNT if index in positions else _NUMBER
+        number = _number_of(index, is_position=index in positions)
         begin = rb"(" if index in groups else rb"(?:"
         rest = mark[len(b"%d" % index) :]
-        sources.append(_IS_SHORT * (not index) + begin + number + rb")" + _RUN.sub(_COUNT, re.escape(rest)))
+        sources.append(begin + number + rb")" + _RUN.sub(_COUNT, re.escape(rest)))
     between = _BLANKS + re.escape(separator) + _BLANKS if separator else _GAP
     edge = rb"\|" if separator == b"|" and text.lstrip().startswith(b"|") else b""
-    source = _BLANKS + edge + _BLANKS + between.join(sources) + _BLANKS + edge + _BLANKS + rb"\n"
-    return _pattern(source, row, groups, int) if positions else None
+    source = _BLANKS + edge + _BLANKS + between.join(sources) + _BLANKS + edge + _BLANKS
+    return _pattern([source], row, groups, int) if positions else None
+
+
+def _number_of(index: int, *, is_position: bool) -> bytes:
+    """An expression for the number of a column."""
+    if is_position:
+        return _COUNT if index else _SHORT_COUNT
+    return _NUMBER if index else _IS_SHORT + rb"(?:" + _NUMBER + rb")"
 
 
 def _marked(cell: bytes, index: int) -> bytes:
@@ -126,9 +143,16 @@ def _marked(cell: bytes, index: int) -> bytes:
 
 
 def _pattern(
-    source: bytes, row: Row, groups: Sequence[float], count: Callable[[bytes], int]
+    sources: Sequence[bytes], row: Row, groups: Sequence[float], count: Callable[[bytes], int]
 ) -> RowPattern | None:
-    """The pattern for a row that was read with indices as numbers; `groups` are the captured indices."""
+    """The pattern for a row that was read with indices as numbers.
+
+    Args:
+        sources: Expressions for the lines of the row.
+        row: What was read.
+        groups: The captured indices.
+        count: Parses the positions.
+    """
     metrics = tuple((name, phase) for name, _, phase in row.numbers)
     step, epoch = (-1 if index is None else groups.index(index) for index in (row.step, row.epoch))
     values = [value for _, value, _ in row.numbers]
@@ -136,4 +160,5 @@ def _pattern(
     if not is_placed or len({name for name, _ in metrics}) < len(metrics) or not {*values} <= {*groups}:
         return None
     numbers = tuple(groups.index(value) for value in values)
-    return RowPattern(re.compile(source + rb"|"), step, epoch, numbers, metrics, count)
+    expression = re.compile(b"".join(b"\n" + source for source in sources) + rb"(?=\n)")
+    return RowPattern(expression, step, epoch, numbers, metrics, count, len(sources))

@@ -523,6 +523,10 @@ class RankContexts:
             self.open_tables.discard(rank)
         return row
 
+    def table_of(self, rank: int | None) -> MetricTable | None:
+        """The tables of a process; None before its first."""
+        return self._by_rank[rank].table if rank in self._by_rank else None
+
     def of(self, rank: int | None) -> LineContext:
         """The context of one process."""
         context = self.between_lines(rank)

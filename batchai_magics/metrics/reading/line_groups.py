@@ -261,11 +261,12 @@ class PlanLines:
 class Block:
     """Lines grouped by their plans, and the single ones, which are read one by one in order.
 
+    `rows` are those of the lines to group.
     `rank_label`: the row of the first line which shows that numbers in front of lines are ranks; else None.
     `labels`: the row of the first line of each plan that prints the rank of a line without a tag.
     """
 
-    def __init__(self, lines: Lines, cache: PlanCache, clock: WriteClock | None) -> None:
+    def __init__(self, lines: Lines, cache: PlanCache, clock: WriteClock | None, rows: Sequence[int]) -> None:
         self.lines = lines
         self.rank_label: int | None = None
         self.single: dict[int, SkeletonPlans] = {}
@@ -273,12 +274,12 @@ class Block:
         self.labels: list[tuple[int, LinePlan]] = []
         self._cache = cache
         self._by_plan: dict[LinePlan, PlanLines] = {}
-        for plans, rows in self._by_skeleton().items():
-            self.fact_rows += rows if plans.tells_facts else ()
+        for plans, own_rows in self._by_skeleton(rows).items():
+            self.fact_rows += own_rows if plans.tells_facts else ()
             if plans.opens_table or not (lines.has_end and not lines.is_continued):
-                self.single |= dict.fromkeys(rows, plans)
+                self.single |= dict.fromkeys(own_rows, plans)
                 continue
-            for row in self._add_at_once(plans, rows):
+            for row in self._add_at_once(plans, own_rows):
                 self._add_line(plans, row)
         self.groups = self._by_meaning(clock)
 
@@ -325,25 +326,32 @@ class Block:
         text = self.lines.texts[row]
         return len(text) <= MAX_TABLE_LINE_BYTES and _is_no_row(text.translate(DIGITS_TO_ZERO))
 
-    def _by_skeleton(self) -> Mapping[SkeletonPlans, Sequence[int]]:
+    def plans_at(self, row: int) -> SkeletonPlans | None:
+        """The skeleton of a line that is not grouped; None if there is nothing to read."""
+        return next(iter(self._by_skeleton([row])), None)
+
+    def _by_skeleton(self, rows: Sequence[int]) -> Mapping[SkeletonPlans, Sequence[int]]:
         """The rows of lines that may matter, by their skeletons."""
-        known, count = self._cache.known, len(self.lines.texts)
-        if count > _MANY_LINES and not has_interest(self.lines.joined, FACT_LITERALS):
+        known, count, texts = self._cache.known, len(rows), self.lines.texts
+        joined = self.lines.joined if count == len(texts) else b"\n".join([texts[row] for row in rows])
+        if count == 0 or (count > _MANY_LINES and not has_interest(joined, FACT_LITERALS)):
             return {}
-        text = self.lines.joined.translate(None, DIGITS)
+        text = joined.translate(None, DIGITS)
         first = text[: text.find(b"\n")] if count > 1 else text
         if len(text) + 1 == count * (len(first) + 1) and text + b"\n" == (first + b"\n") * count:
-            plans = known[first] if first in known else self._learn({first: range(count)}).get(first)
-            return {plans: range(count)} if plans else {}
-        rows, unknown = defaultdict[SkeletonPlans, list[int]](list), defaultdict[bytes, list[int]](list)
+            plans = known[first] if first in known else self._learn({first: rows}).get(first)
+            return {plans: rows} if plans else {}
+        known_rows, unknown = defaultdict[SkeletonPlans, list[int]](list), defaultdict[bytes, list[int]](list)
         skeletons = text.split(b"\n")
-        for row, plans in enumerate(map(known.get, skeletons, repeat(_UNKNOWN))):
+        for row, skeleton, plans in zip(
+            rows, skeletons, map(known.get, skeletons, repeat(_UNKNOWN)), strict=True
+        ):
             if plans is _UNKNOWN:
-                unknown[skeletons[row]].append(row)
+                unknown[skeleton].append(row)
             elif plans is not None:
-                rows[plans].append(row)
+                known_rows[plans].append(row)
         learned = self._learn(unknown) if unknown else {}
-        return rows | {plans: unknown[skeleton] for skeleton, plans in learned.items() if plans}
+        return known_rows | {plans: unknown[skeleton] for skeleton, plans in learned.items() if plans}
 
     def _learn(self, unknown: Mapping[bytes, Sequence[int]]) -> Mapping[bytes, SkeletonPlans | None]:
         """The plans of new skeletons of which a line may matter; repeated others are cached as silent."""

@@ -8,7 +8,6 @@ digits of names are groups, so that `acc1` and `acc5` are two metrics of one lay
 from __future__ import annotations
 
 import re
-import sys
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,14 +19,13 @@ from batchai_magics.metrics.grammar.metric_names import TRAIN, has_inner_phase, 
 from batchai_magics.metrics.grammar.parsed_line import LineKind, NamedNumber, ParsedLine, Span
 from batchai_magics.metrics.grammar.plain_lines import has_decimal_commas, is_undecided
 from batchai_magics.metrics.grammar.position_grammar import count
-from batchai_magics.metrics.grammar.row_patterns import RowPattern
+from batchai_magics.metrics.grammar.row_patterns import POSSESSIVE, RowPattern
 from batchai_magics.metrics.measurement import MetricName
 from batchai_magics.metrics.timestamps import TimestampSlices
 
 _RUN = re.compile(rb"\d+")
 _DIGITS = b"[0-9]{1,300}"
 _NOT_ZERO = b"(?!0+[^0-9])"  # step 0: the rest of one whose first digits joined another process's line
-_POSSESSIVE = b"+" if sys.version_info >= (3, 11) else b""  # for faster searches
 _LAST_WORD = re.compile(rb"[^\s,;|:={}]*\Z")
 _IS_NAME = re.compile(rb"['\"(\[]*(?:[A-Za-z]|\d+_\w*[A-Za-z])")  # `0_acc`
 _MAX_NAME_WORDS = 7
@@ -348,7 +346,7 @@ def _fixed_digits(run: re.Match[bytes]) -> bytes:
 def _any_digits(run: re.Match[bytes]) -> bytes:
     """An expression for any digits."""
     is_whole = not run.string[run.end() : run.end() + 1].isdigit()
-    return _DIGITS + _POSSESSIVE * is_whole
+    return _DIGITS + POSSESSIVE * is_whole
 
 
 def _bytes(size: int) -> bytes:

@@ -18,13 +18,12 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from itertools import accumulate, chain, groupby, product
+from itertools import chain, compress, groupby, product
 from operator import attrgetter, eq, itemgetter
 from typing import TypeVar, cast
 
 from batchai_magics.metrics.grammar.parsed_line import LineKind
-from batchai_magics.metrics.grammar.prefix_grammar import row_begin, row_start
-from batchai_magics.metrics.grammar.row_patterns import Row, RowPattern
+from batchai_magics.metrics.grammar.prefix_grammar import row_begin
 from batchai_magics.metrics.measurement import (
     ATTEMPT,
     LENGTH,
@@ -42,13 +41,14 @@ from batchai_magics.metrics.reading.line_context import (
     RankContexts,
     Values,
 )
-from batchai_magics.metrics.reading.line_groups import MAX_TABLE_LINE_BYTES, Block, PlanLines, ranks_of
+from batchai_magics.metrics.reading.line_groups import Block, PlanLines, ranks_of
 from batchai_magics.metrics.reading.line_placement import Above, LinePlacement, PlacedState, PlacementCache
-from batchai_magics.metrics.reading.line_plan import Groups, LinePlan, name_of_training, plan_of_rows
+from batchai_magics.metrics.reading.line_plan import Groups, LinePlan, name_of_training
 from batchai_magics.metrics.reading.line_splitter import Lines
 from batchai_magics.metrics.reading.plan_cache import PlanCache, SkeletonPlans
 from batchai_magics.metrics.reading.prefix_patterns import printed_time
 from batchai_magics.metrics.reading.run_facts import facts_of
+from batchai_magics.metrics.reading.table_reader import TableReader
 from batchai_magics.metrics.timestamps import (
     WriteClock,
     parse_glog_timestamp,
@@ -69,7 +69,7 @@ class LineReader:
 
     def __init__(self, contexts: RankContexts, rank: int | None) -> None:
         self.plans = PlanCache()
-        self._contexts, self._placements = contexts, PlacementCache()
+        self._contexts, self._placements, self._tables = contexts, PlacementCache(), TableReader(contexts)
         self._lines = Lines([], (), rank, 0)  # of the block
         self._clock: WriteClock | None = None
         self._single: list[tuple[int, Sequence[Record]]] = []  # records by the rows of their lines
@@ -78,18 +78,16 @@ class LineReader:
         self._bar_counts: list[tuple[int, BarCount]] = []  # by the ends of their lines
         self._unplaced: list[tuple[int, UnplacedDict]] = []
         self._last_text = b""  # of the lines read before
-        self._begins: list[int] = []  # offsets of the lines, computed on demand
-        self._more_groups: list[PlanLines] = []  # rows of tables
 
     def read(self, lines: Lines, clock: WriteClock | None) -> Collection[Record]:
         """Read the next lines of the file."""
         self._lines, self._clock = lines, clock
         self._single, self._facts, self._lengths = [], [], []
         self._bar_counts, self._unplaced = [], []
-        self._begins, self._more_groups = [], []
         if not lines.texts:
             return ()
-        block = Block(lines, self.plans, clock)
+        rows = self._tables.begin(lines, clock)
+        block = Block(lines, self.plans, clock, rows)
         if (row := block.rank_label) is not None:  # numbers in front are ranks from here on
             before = self.read(lines.slice(0, row), clock)
             self.plans = PlanCache(are_labels_ranks=True)
@@ -131,12 +129,12 @@ class LineReader:
     def _records_of(self, groups: Sequence[PlanLines]) -> Collection[Record]:
         """What was read: columns if the block is long, else records."""
         facts = sorted([*self._new_lengths(groups), *self._facts], key=itemgetter(0))
-        groups = [*groups, *self._more_groups]
+        single, groups = [*self._single, *self._tables.records], [*groups, *self._tables.groups]
         if len(self._lines.texts) >= _MANY_LINES:
             columns = [group.lines_at(*part) for group in groups for part in group.indices_by_metrics]
-            if (table := MeasurementTable.of_rows(facts, self._single, columns)) is not None:
+            if (table := MeasurementTable.of_rows(facts, single, columns)) is not None:
                 return table
-        return _in_order([*((row, [fact]) for row, fact in facts), *self._single], groups)
+        return _in_order([*((row, [fact]) for row, fact in facts), *single], groups)
 
     def _new_lengths(self, groups: Sequence[PlanLines]) -> list[tuple[int, Fact]]:
         """The new totals of counters on lines whose training metrics were kept, as facts by row."""
@@ -169,7 +167,7 @@ class LineReader:
         # Keeps logs half as fast as a loop of `re.search`:
         # 5,000 ranks 0.50 times, without 0.46; two alternating forms 2.19, without 0.54
         contexts, plans = self._contexts, [group.plan for group in block.groups]
-        if block.single or contexts.open_tables or contexts.held or not all(plan.is_simple for plan in plans):
+        if block.single or self._may_have_rows or contexts.held or not all(plan.is_simple for plan in plans):
             return False
         if sum(plan.layout.clock.glog_at >= 0 for plan in plans) > 1:
             return False  # the month of a line may tell the year of the next
@@ -180,7 +178,7 @@ class LineReader:
     def _bars_by_rank(self, block: Block) -> Sequence[tuple[PlanLines, Sequence[int]]]:
         """The lines of each rank, if all are bars of training and those of one rank have one meaning."""
         # Keeps logs half as fast as a loop of `re.search`: labelled bars 0.66 times, without 0.43
-        if block.single or self._contexts.open_tables or not all(map(self._are_bars, block.groups)):
+        if block.single or self._may_have_rows or not all(map(self._are_bars, block.groups)):
             return []
         parts = [(group, group.indices_by_rank()) for group in block.groups]
         ranks = [*chain.from_iterable(indices_by_rank for _, indices_by_rank in parts)]
@@ -188,18 +186,21 @@ class LineReader:
             return []
         return [(group, indices) for group, by_rank in parts for indices in by_rank.values()]
 
+    @property
+    def _may_have_rows(self) -> bool:
+        """Whether lines of the block may be of tables that began above it."""
+        return bool(self._contexts.open_tables) or any(self._tables.is_row)
+
     def _read_in_order(self, block: Block) -> None:
         """Read lines in order: those that plans cover together, those of tables one by one."""
         owners, tables, row = block.owners(), self._contexts.open_tables, 0
-        singles = sorted(row for row in block.single if isinstance(owners[row], SkeletonPlans))
+        alone = {row for row in block.single if isinstance(owners[row], SkeletonPlans)}
+        singles = sorted(alone.union(compress(range(len(owners)), self._tables.is_row)))
         singles.append(len(owners))
         while row < len(owners):
             end = singles[bisect_left(singles, row)]
             if tables or end == row:
-                end = self._enter_rows(owners, row)
-                if row == end:
-                    self._enter_alone(row, owners[row])
-                    end += 1
+                end = self._enter_rows(block, owners, row)
             else:
                 self._enter_planned(range(row, end), cast("Sequence[PlanLines | None]", owners[row:end]))
             row = end
@@ -301,60 +302,23 @@ class LineReader:
             self._keep(group, [index], placement.metrics)
         return True
 
-    def _enter_rows(self, owners: Sequence[Owner], row: int) -> int:
-        """Read rows from a line on that match a pattern of the open table; return the row after them."""
-        lines, rank = self._lines, self._lines.rank
-        if lines.ranks is not None or lines.is_continued or rank not in self._contexts.open_tables:
-            return row
-        table = self._contexts.of(rank).table
-        for pattern in table.patterns if table and row_begin(lines.texts[row]) == 0 else ():
-            group, stop = self._rows_like(pattern, row)
-            if stop > row:
-                self._enter_row_group(group)
-                for owner in owners[row:stop]:
-                    if isinstance(owner, PlanLines):
-                        owner.next_index += 1
-                return stop
-        return row
-
-    def _rows_like(self, pattern: RowPattern, row: int) -> tuple[PlanLines, int]:
-        """The rows that match a pattern from a line on, not yet converted, and the row after them."""
-        if not self._begins:
-            self._begins = [0, *accumulate([len(line) + 1 for line in self._lines.texts])]
-        text = self._lines.joined + b"\n" * self._lines.has_end
-        group, stop = PlanLines(plan_of_rows(pattern), self._lines), row
-        rows, texts = list[int](), list[bytes]()
-        for match in pattern.expression.finditer(text, self._begins[row]):
-            if not match[0]:
-                break
-            stop += match[0].count(b"\n")
-            rows.append(stop - 1)
-            texts += b"", *match.groups()
-        group.add(rows, texts, [self._lines.rank] * len(rows))
-        return group, stop
-
-    def _enter_row_group(self, group: PlanLines) -> None:
-        """Enter rows of the open table, and keep their numbers."""
-        context = self._contexts.of(self._lines.rank)
-        group.convert(self._clock)
-        group.keep(range(len(group.rows)), group.plan.metrics)
-        last_epoch = group.epochs[-1]
-        context.note(group.steps[-1], last_epoch)
-        if group.plan.layout.epoch < 0:
-            group.epochs = [context.epoch] * len(group.rows)
-        numbers = [(metric.name, value, metric.phase) for metric, value in group.numbers(-1)]
-        if context.table:
-            context.table.pass_rows(Row(group.steps[-1], last_epoch, numbers))
-        self._more_groups.append(group)
+    def _enter_rows(self, block: Block, owners: Sequence[Owner], row: int) -> int:
+        """Read lines that may be of a table, or one that no plan covers; return the row after them."""
+        if (end := self._tables.enter_rows(row)) == row:
+            owner = block.plans_at(row) if self._tables.is_row[row] else owners[row]
+            is_opening = isinstance(owner, SkeletonPlans) and owner.opens_table
+            if (end := self._tables.enter_lines(row, is_opening=is_opening)) == row:
+                self._enter_alone(row, owner)
+                return row + 1
+        for passed in filter(None, owners[row:end]):
+            if isinstance(passed, PlanLines):
+                passed.next_index += 1
+        return end
 
     def _enter_alone(self, row: int, owner: Owner) -> None:
-        """Read a line that may belong to a table, or that no plan covers."""
-        index = None
+        """Read a line that may stand between those of a table, or that no plan covers."""
         if isinstance(owner, PlanLines):
             index, owner.next_index = owner.next_index, owner.next_index + 1
-        if self._enter_table(row, owner):
-            return
-        if isinstance(owner, PlanLines) and index is not None:
             self._enter_run(owner, slice(index, index + 1))
         elif isinstance(owner, SkeletonPlans):
             self._add(row, self._read_single(row, owner))
@@ -554,33 +518,6 @@ class LineReader:
                 line = Lines([part], [lines.ends[row]], rank, lines.first + row, stamps=[stamp])
                 records += self._records(line, 0, *match)
         return records
-
-    def _enter_table(self, row: int, owner: Owner) -> bool:
-        """Read a line that may belong to a table; return whether it does."""
-        is_opening = isinstance(owner, SkeletonPlans) and owner.opens_table
-        if not (self._contexts.open_tables or is_opening):
-            return False
-        lines, text = self._lines, self._lines.texts[row]
-        if not lines.is_whole(row) or len(text) > MAX_TABLE_LINE_BYTES:
-            return False
-        rank, (begin, printed_rank) = lines.rank_at(row), row_start(text)
-        rank = printed_rank if rank is None else rank
-        if not (rank in self._contexts.open_tables or is_opening):
-            return False
-        table_row = self._contexts.enter_row(rank, text[begin:], self._own_number(lines, row, rank))
-        if table_row is None:
-            return False
-        step, epoch, numbers = table_row
-        end = lines.ends[row]
-        time = self._clock.at(end) if self._clock else None
-        self._add(
-            row,
-            [
-                measurement((name, value, "", step, epoch, rank, end, time, phase))
-                for name, value, phase in numbers
-            ],
-        )
-        return True
 
     def _records(self, lines: Lines, row: int, plan: LinePlan, groups: Groups) -> list[Record]:
         """The records that a single line completes: held ones of lines above, then its own."""

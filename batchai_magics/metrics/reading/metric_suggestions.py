@@ -87,12 +87,17 @@ def _suggest(lines: Iterable[bytes], known: Collection[str], results: Collection
     """
     from batchai_magics.metrics.grammar.line_interest import may_matter  # loads RE2
 
-    suggestion, shapes, counts = None, dict[bytes, _LineShape](), Counter[bytes]()
+    suggestion, shapes = None, dict[bytes, _LineShape]()
+    counts, silent = Counter[bytes](), Counter[bytes]()  # of skeletons
     for line in lines:
         skeleton = line[:_MAX_LINE_BYTES].translate(None, b"0123456789")
         if counts[skeleton] == _MAX_ALIKE or (len(counts) == _MAX_SKELETONS and skeleton not in counts):
             continue
+        if silent[skeleton] == _MAX_ALIKE:
+            continue
         if known and not may_matter(line):
+            if len(silent) < _MAX_SKELETONS or skeleton in silent:
+                silent[skeleton] += 1
             continue
         counts[skeleton] += 1
         if len(line) > _MAX_LINE_BYTES:

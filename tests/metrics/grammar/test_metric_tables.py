@@ -56,6 +56,19 @@ def test_a_box_that_lacks_a_position_or_a_measure_gives_nothing(line):
     assert read(text) == []
 
 
+@pytest.mark.parametrize("step", ["1e999", "nan", "inf"])
+def test_a_box_with_a_step_that_is_not_finite_gives_nothing(step):
+    box = BOX.replace("302     ", f"{step:8}")
+    assert read(box) == []
+    assert [row[1] for row in read(BOX + box + BOX)] == [302, 302]
+
+
+def test_numbers_of_boxes_that_are_not_finite_are_read_like_others():
+    values = [f"{value:<9}" for value in ("-1.5e-03", "nan", "1e-200", "inf", "1e300", "0.5")]
+    boxes = "".join(BOX.replace("-1.5e-03 ", value) for value in values)
+    assert [repr(numbers[-1][1]) for _, _, numbers in read(boxes)] == [repr(float(each)) for each in values]
+
+
 def test_rows_below_a_header_are_read_though_a_cell_is_blank():
     assert read(COLUMNS) == [
         (1, None, [("loss", 0.6851, "train"), ("val_acc", 0.6667, "val"), ("dur", 0.1211, "train")]),
