@@ -316,6 +316,7 @@ def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> Pars
         is_assigned=0 < scan.assigned == len(scan.numbers),
         is_wrapped=is_member and _is_wrapped(scan),
         is_self_terminating=scan.is_bar and scan.text.rstrip().endswith(b"]"),
+        names=(*_compared_totals(scan, finest.step), *_compared_totals(scan, finest.epoch)),
     )
     if kind is LineKind.HEADING:
         return _as_heading(reading, scan, finest)
@@ -557,6 +558,13 @@ def _finest(scan: LineScan, kind: str) -> Position | None:
 
     positions = (position for position in scan.positions if position.kind == kind)
     return max(positions, key=rank, default=None)
+
+
+def _compared_totals(scan: LineScan, finest: Position | None) -> list[Span]:
+    """The spans of the totals that tell which position is the finest; empty if no other is as fine."""
+    kind = finest and (finest.kind, finest.fineness)
+    positions = [position for position in scan.positions if (position.kind, position.fineness) == kind]
+    return [position.total for position in positions if position.total] if len(positions) > 1 else []
 
 
 def states_results(text: bytes, begin: int) -> bool:

@@ -55,9 +55,10 @@ class ParsedLine(NamedTuple):
     all numbers are whole. `is_assigned`: all follow a `=`, as in no YAML. `is_list`: a heading in the form of
     the lines of names and numbers below it. `is_wrapped`: the rest of the line above, far to the right.
     `is_opening`: the heading of a phase that may open a group of settings, as in YAML. `seconds` is a time
-    since 1970 or a date, `total` the total of the steps, `names` are digits of names. `has_last`: some
-    numbers count only if the step equals the total. `is_self_terminating`: no longer line begins like this
-    one. `has_fixed_width`: its numbers have the same number of decimals on all lines.
+    since 1970 or a date, `total` the total of the steps, `names` are digits of names, and totals that tell
+    which count is the step. `has_last`: some numbers count only if the step equals the total.
+    `is_self_terminating`: no longer line begins like this one. `has_fixed_width`: its numbers have the same
+    number of decimals on all lines.
     """
 
     kind: LineKind

@@ -238,7 +238,8 @@ def layout_of(
     numbers = [(number.begin, number.end) for number in reading.numbers]
     value_spans = sorted((*filter(None, counts.values()), *numbers))
     digits = dict.fromkeys((*reading.names, *name_digits(plain, reading)))
-    names = [span for span in digits if _overlaps_none(span, value_spans)]
+    compared = {*reading.names}.intersection(value_spans)
+    names = [span for span in digits if span in compared or _overlaps_none(span, value_spans)]
     spans = sorted({*value_spans, *names})
     groups = {name: spans.index(span) for name, span in counts.items() if span}
     step, epoch = (line[slice(*span)] if span else b"" for span in (reading.step, reading.epoch))

@@ -349,6 +349,13 @@ def test_numbers_of_lines_that_repeat_have_the_positions_of_their_own_period():
     assert found == [(step, step + 0.5) for step in range(99)]
 
 
+def test_total_of_each_line_tells_which_of_two_counts_is_its_step():
+    lines = [f"step [{step}/{total}] step [7/8] loss: 0.5\n" for step, total in ((5, 6), (3, 9), (4, 6))]
+    for order in (lines, lines[::-1]):
+        records = measurements(Parser().feed("".join(order).encode()))
+        assert [record.step for record in records] == [3 if "/9" in line else 7 for line in order]
+
+
 def test_dicts_below_a_rule_are_read_alike_at_once_and_line_by_line():
     """One on a line of its own may be one that goes on below."""
     dicts = [f"{{'epoch': 0, 'iter': {place}, 'loss': 0.{place}}}\n" for place in range(1, 9)]
