@@ -69,7 +69,7 @@ _FIT_HEADING = re.compile(
     ).encode()
 )
 FIT_EXPRESSION = (
-    r"(?:^|[^a-z0-9 \t,][ \t]*|[0-9][ \t]+|(?:info|debug)[ \t]+)"
+    r"(?:^[ \t]*|[^a-z0-9 \t,\n][ \t]*|[0-9]z?[ \t]+|(?:info|debug)[ \t]+)"
     rf"(?:{_BEGINS}(?:{_KIND}){_SIGN}[0-9]{{0,12}}{_TOTAL}|{_REFIT}(?:[ ][a-z+]+){{0,8}})"
     r"[-.:=*#<>~\[\]() \t]*$"
 )

@@ -400,6 +400,8 @@ HEADINGS = {
     "Run 12 of 30": "Run 12",
     "Refitting on all data": "Refit on all data",
     "*** Refit ***": "Refit",
+    " Trial 3": "Trial 3",
+    "2026-01-02T10:00:00.25Z Trial 4": "Trial 4",
 }
 
 
