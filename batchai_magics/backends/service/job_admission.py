@@ -283,23 +283,25 @@ def _create_admitted(context: HomeContext, jobs: Sequence[AdmittedJob]) -> list[
     """Creates jobs of one cluster together; returns the records that exist then."""
     fresh: list[AdmittedJob] = []
     try:
-        with context.repository.recorded([job.record for job in jobs]) as recorded:
-            new, planned = list[AdmittedJob](), list[PlannedRun]()
-            with private_files.pipelined(context.layout.home):
-                for job, record in zip(jobs, recorded, strict=True):
-                    if record is job.record:  # it did not exist
-                        new.append(job)
-                        planned.append(job.planned_run())
-                        context.repository.add_open_job(record)
-                context.runner.submit(planned)
+        with context.repository.transaction():  # a killed program leaves the records and pins, or neither
+            with context.repository.recorded([job.record for job in jobs]) as recorded:
+                new, planned = list[AdmittedJob](), list[PlannedRun]()
+                with private_files.pipelined(context.layout.home):
+                    for job, record in zip(jobs, recorded, strict=True):
+                        if record is job.record:  # it did not exist
+                            new.append(job)
+                            planned.append(job.planned_run())
+                            context.repository.add_open_job(record)
+                    context.runner.submit(planned)
             for job in new:
-                if job.is_baseline:  # with the records: a killed program leaves both or neither
+                if job.is_baseline:
                     run_labels.RunRecords(context).pin(job.id)
         fresh = new
     finally:
         guids = {job.record.guid for job in fresh}
         for job in jobs:
-            if job.record.guid not in guids:
+            # Where records are files, those of jobs that were submitted stay although a pin has failed.
+            if job.record.guid not in guids and not _is_recorded(context, job):
                 context.repository.remove_open_job(job.record)
                 context.repository.remove_runs([job.record.guid])
     cluster = context.repository.find(_cluster_id(fresh[0].spec)) if fresh else None
@@ -308,6 +310,12 @@ def _create_admitted(context: HomeContext, jobs: Sequence[AdmittedJob]) -> list[
         change = ClusterChange(runs=runs, option=DeallocationOption.WAIT_FOR_JOB_COMPLETION)
         context.runner.apply(cluster_of(cluster), change)
     return recorded
+
+
+def _is_recorded(context: HomeContext, job: AdmittedJob) -> bool:
+    """Whether the job exists, and is not another one of the same name."""
+    record = context.repository.find(job.id)
+    return record is not None and record.guid == job.record.guid
 
 
 @dataclass(frozen=True)

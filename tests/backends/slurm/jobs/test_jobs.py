@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -12,10 +13,11 @@ from typing import Any
 import psutil
 import pytest
 
+from batchai_magics.backends.service.run_labels import RunRecords
 from batchai_magics.backends.slurm import client
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.runner import SlurmBackend
-from batchai_magics.errors import SpecError
+from batchai_magics.errors import SpecError, StorageError
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.conftest import impatient
 from tests.backends.slurm.job_files import files, first_error, number
@@ -37,6 +39,18 @@ def test_a_job_whose_submitter_died_behind_sbatch_is_found_again(place):
     assert number(place, waiting) == known
     place.backend.terminate(place.job("first"))
     assert place.wait(waiting).state is ExecutionState.SUCCEEDED
+
+
+def test_a_job_that_was_submitted_stays_although_it_cannot_be_made_the_baseline(place, monkeypatch):
+    def refused(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunRecords, "pin", refused)
+        with pytest.raises(StorageError):
+            place.submit("pinned --tag baseline")
+    assert place.wait(place.job("pinned")).state is ExecutionState.SUCCEEDED
+    assert place.backend.records.baseline(place.experiment) == ""
 
 
 def test_when_a_job_starts_behind_one_without_a_time_limit_is_not_known(place, slurm):
