@@ -13,7 +13,6 @@ measure; other tables give nothing.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
@@ -58,6 +57,7 @@ from batchai_magics.metrics.grammar.table_columns import (
 )
 from batchai_magics.metrics.programs import PROGRAM_TABLES, Layout, ProgramTable
 
+_MOST_COUNT_DIGITS = 18  # so that integers of 64 bits hold it
 _MOST_LINES = 300  # between two rows of columns, or in one box
 _MOST_PATTERNS = 8
 _NUMBER = rb"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?\.?\d*(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf)"
@@ -69,14 +69,14 @@ _BOX_LINE = re.compile(
     rb"\|[ \t]*(?P<value>(?=[-+.\d])" + _CELL.pattern + rb")?[ \t]*\|"
 )
 _LIST = re.compile(rb"\[((?:(?:" + _NUMBER + rb"),?[ ]?){1,40})\]")
-_COUNT = re.compile(rb"\[?#?(\d+)(?:/\d+|\.0+)?\]?(?: \(\d[\d.]*%\))?")
+_COUNT = re.compile(rb"\[?#?(\d{1,18})(?:/\d+|\.0+)?\]?(?: \(\d[\d.]*%\))?")
 _MEMBER = re.compile(
     rb"[ \t]*(?P<begin>\{)?'(?P<name>[^'\n]{1,80})': (?:(?:np\.float\d\d|[A-Za-z]{0,12}[Aa]rray)\()?"
     rb"(?:(?P<number>[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)(?:\)|, dtype=\w+\))?|[^\n]*?)"
     rb"(?P<end>[,}])[ \t]*"
 )
 _JSON_LINE = re.compile(
-    rb'[ \t]*(?:"[^"\n]{1,80}"[ \t]*:[ \t]*[^\n]{1,200}|[-+.\d"][^\n]{0,100}|[\]}],?)[ \t]*'
+    rb'[ \t]*(?:"[^"\n]{1,80}"[ \t]*:[ \t]*[^\n]{1,200}|[-+.\deE]{1,40},?|"[^"\n]{0,100}",?|[\]}],?)[ \t]*'
 )
 _SETTINGS = frozenset((
     "batch_size", "optimizer", "num_epochs", "epochs", "seed", "num_workers", "max_steps", "weight_decay",
@@ -85,7 +85,7 @@ _SETTINGS = frozenset((
 _RULE = re.compile(rb"(?:[-+|=:. \t]|\xe2[\x94\x95][\x80-\xbf]){8,}")
 _TWO_RULES = re.compile(rb"-{3,}[ ]{2,4}-{3,}")  # above and below names and numbers
 _BORDER = re.compile(rb"\xe2\x94[\x82\x83]|\xe2\x95[\x91]")
-_BAR = re.compile(rb":\s+\d+% ?(?:\||\xe2\x94)[^\n]*?\s(?P<count>\d+)/\d+\s")
+_BAR = re.compile(rb":\s+\d+% ?(?:\||\xe2\x94)[^\n]*?\s(?P<count>\d{1,18})/\d+\s")
 _BESIDE = re.compile(rb"\W*|[^\n]*\d%\s*\|[^\n]*")  # a rule, a bar, or one that is cleared
 _CONFIG = re.compile(
     rb"(?i)(?:hyper)?-?param(?:eter)?s?|settings?|config(?:uration)?|arguments?|args?|options?|flags?"
@@ -466,7 +466,7 @@ def _object_numbers(text: bytes) -> Row:
         members = [*_members_of(json.loads(text))]
     except (ValueError, RecursionError):
         return NOTHING
-    if not _SETTINGS.isdisjoint(name for name, _ in members):
+    if not _SETTINGS.isdisjoint(_last(name) for name, _ in members):
         return NOTHING
     row = _dict_numbers(members)
     return NOTHING if row.step is row.epoch is None else row
@@ -543,8 +543,15 @@ def _box_pairs(text: bytes) -> list[tuple[str, bytes]]:
 def _positions(by_name: Mapping[str, bytes]) -> Sequence[int | None]:
     """The step and the epoch among values by name."""
     texts = (next((by_name[name] for name in names if name in by_name), None) for names in (STEPS, EPOCHS))
-    numbers = (math.nan if text is None else float(text.replace(b",", b"")) for text in texts)
-    return [int(number) if math.isfinite(number) else None for number in numbers]
+    return [None if text is None else _count_of(text.replace(b",", b"")) for text in texts]
+
+
+def _count_of(text: bytes) -> int | None:
+    """The whole part of a number; None if it is no count, as it is too large or not finite."""
+    if text.isdigit() and len(text) <= _MOST_COUNT_DIGITS:
+        return int(text)
+    number = float(text)
+    return int(number) if abs(number) < 10**_MOST_COUNT_DIGITS else None
 
 
 @lru_cache(4096)

@@ -19,13 +19,13 @@ POSSESSIVE = b"+" if sys.version_info >= (3, 11) else b""
 
 _DIGITS = rb"[0-9]{1,200}" + POSSESSIVE
 _MANTISSA = rb"(?:" + _DIGITS + rb"(?:\.[0-9]{0,200}" + POSSESSIVE + rb")?|\." + _DIGITS + rb")"
-_FINITE = rb"[-+]?" + _MANTISSA + rb"(?:[eE][-+]?[0-9]{1,2}" + POSSESSIVE + rb")?"
 _NUMBER = rb"[-+]?(?:" + _MANTISSA + rb"(?:[eE][-+]?" + _DIGITS + rb")?|nan|inf)"
 _UNIT = rb"(?P<unit>(?:%|[GM]i?B?|s|ms|[ ](?:ms|s))?)"
 _CELL = re.compile(rb"(?:" + _NUMBER + rb")" + _UNIT)
 _OUT_OF = re.compile(rb"\d+(?P<unit>/\d+)")
 _COUNT = rb"[0-9]{1,18}" + POSSESSIVE
 _SHORT_COUNT = rb"[0-9]{1,6}" + POSSESSIVE  # in front, where more digits may be a time
+_POSITION = rb"[-+]?" + _COUNT + rb"(?:\.[0-9]{0,200}" + POSSESSIVE + rb")?"
 _IS_SHORT = rb"(?![0-9]{7})"
 _BLANKS = rb"[ \t]*" + POSSESSIVE
 _GAP = rb"(?:[ \t]{2,}" + POSSESSIVE + rb"|\t)"
@@ -85,11 +85,13 @@ def box_pattern(
             sources.append(re.escape(line[0]))
             continue
         before = re.escape(line.string[: line.start("value")].rstrip(b" \t"))
-        number = _FINITE if index in (row.step, row.epoch) else _NUMBER
+        number = _POSITION if index in (row.step, row.epoch) else _NUMBER
         unit = re.escape(cell["unit"])
         sources.append(before + _BLANKS + rb"(" + number + rb")" + unit + _BLANKS + rb"\|")
         index += 1
-    pattern = _pattern([*sources, re.escape(edge)], row, range(index), lambda text: int(float(text)))
+    pattern = _pattern(
+        [*sources, re.escape(edge)], row, range(index), lambda text: int(text.partition(b".")[0])
+    )
     return pattern and pattern._replace(edge=edge)
 
 

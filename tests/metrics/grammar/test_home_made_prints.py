@@ -513,11 +513,22 @@ def test_an_object_over_several_lines_is_read_at_its_own_position():
 
 @pytest.mark.parametrize(
     "members",
-    ['"epochs": 3, "loss_scale": 0.5', '"epoch": 3, "seed": 1, "loss": 0.5', '"model": "a", "loss": 0.5'],
+    [
+        '"epochs": 3, "loss_scale": 0.5',
+        '"epoch": 3, "seed": 1, "loss": 0.5',
+        '"model": "a", "loss": 0.5',
+        '"epoch": 3, "loss": 0.5, "data": {"batch_size": 32}',
+    ],
 )
 def test_an_object_of_settings_over_several_lines_gives_nothing(members):
     lines = ",\n  ".join(members.split(", "))
     assert rows_of(f"{{\n  {lines}\n}}\n") == []
+
+
+@pytest.mark.parametrize("begin", ["{\n", '{\n  "epoch": 3,\n', "{\n  [\n"])
+def test_an_object_that_does_not_end_hides_no_line_that_begins_with_a_number(begin):
+    line = "10/10 [=====] - 3s 3ms/step - loss: 0.5\n"
+    assert rows_of(begin + line) == rows_of(line)
 
 
 def test_a_printed_dict_over_several_lines_keeps_training_apart_from_validation():

@@ -180,6 +180,23 @@ def test_a_step_beyond_any_number_stops_no_reading():
     assert [(record.step, record.value) for record in records][-1] == (310, 0.25)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{{\n  "step": {},\n  "loss": 0.5\n}}\n',
+        "{{'step': {},\n 'loss': 0.5}}\n",
+        "+------+-----+\n| step | {} |\n| loss | 0.5 |\n+------+-----+\n",
+        "step  loss  acc\n1  0.25  0.5\n{}  0.5  0.5\n",
+    ],
+)
+@pytest.mark.parametrize("is_repeated", [False, True])
+def test_step_of_a_table_is_exact_or_left_out_if_it_has_more_than_64_bits(text, is_repeated):
+    exact, large = 123456789012345677, 10**30
+    log = "".join(text.format(step) * (1 + is_repeated) for step in (exact, large, exact))
+    steps = {record.step for record in parsed(log.encode()) if record.value == 0.5}
+    assert steps - {1} == {exact}
+
+
 TEMPLATES = (
     "step {a}: loss {b}",
     "step {a}: loss 0.{b}",
