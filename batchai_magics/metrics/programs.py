@@ -430,10 +430,16 @@ PROGRAM_LINES = (
         sample="?{my_main }?Recent Stats | t_env: <step=10050> | Episode: 200",
         kind=LineKind.HEADING,
     ),
+    ProgramLine(
+        program="deep-text-recognition-benchmark",
+        sample="Current_accuracy : <current_accuracy=81.123>, Current_norm_ED  : <current_norm_ed=0.91>",
+        kind=LineKind.LOOSE,
+        phase="val",
+    ),
     ProgramLine(program="CORL", sample="Time steps: <step=5000>", kind=LineKind.HEADING),
     ProgramLine(
         program="CORL, TD3",
-        sample="Evaluation over 10 episodes: <episode_return=1234>?{ ?{, }?D4RL score: <d4rl_score=38>}?",
+        sample="Evaluation over 10 episodes: <episode_return=1234>?{?{ }??{,}? D4RL score: <d4rl_score=38>}?",
         kind=LineKind.LOOSE,
         phase="val",
     ),

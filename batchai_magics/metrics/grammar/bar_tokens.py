@@ -15,6 +15,7 @@ _THICK_BAR = re.compile(
     rb"|[ ]?\|[#\xe2\x96\x80-\x9f]+ *\|(?=[ ]\()"
 )
 _COUNT_AT_END = re.compile(rb"(?<=[ )])(?P<number>\d{1,18})/(?P<total>\d{1,18})[ ]*\Z")
+_FRACTION_COUNT = re.compile(rb"(?P<number>\d{1,18})/(?P<total>\d{1,18})\.0(?=[ ]\[)")  # `105/131.0 [01:03<`
 _LISTED_BAR = re.compile(rb"[ \t]*\d{1,3}%[ ](?=\d{1,18}/\d{1,18}[ ])")
 MAY_BE_BAR = re.compile(rb"%\||\|#|[\x80-\xff]|\[[=>.]*\]|\?{6}")
 """Every line with a bar matches this."""
@@ -92,6 +93,8 @@ def _take_counted_bar(scan: LineScan) -> bool:
 
 def _take_bar_count(scan: LineScan) -> None:
     count = counter_at(scan.text, scan.at)
+    if fraction := _FRACTION_COUNT.match(scan.text, scan.at, scan.end):
+        count = Position("step", fraction.span("number"), fraction.end(), total=fraction.span("total"))
     if count and count.total and count.end <= scan.end:
         outer = scan.positions[0] if len(scan.positions) == 1 else None
         if outer and outer.kind == "step" and outer.total and scan.text[outer.span[0] - 1 :][:1] == b"[":

@@ -11,9 +11,9 @@ from batchai_magics.metrics.grammar.parsed_line import BRANCH
 from batchai_magics.metrics.grammar.prefix_grammar import read_prefixes, row_begin
 
 _PHASE_HEADING = re.compile(
-    rb"(?:[^\n]{0,160}[ \]:])?(?P<phase>(?i:valid|validation|val|test|evaluation|eval"
-    rb"|(?:train(?:ing)?|performance)(?= (?:results?|metrics|stats|summary):)))"
-    rb"(?i:[ ]set)?(?i: results?| error| metrics| stats| summary)?:[ \t]*"
+    rb"(?:[^\n]{0,160}[ \t\]:])?(?P<phase>(?i:valid|validation|val|test|evaluation|eval"
+    rb"|(?:train(?:ing)?|performance)(?=[ _](?:results?|metrics|stats|summary):)))"
+    rb"(?i:[ ]set)?(?i:[ _](?:results?|error|metrics|stats|summary))?:[ \t]*"
 )
 _TRAIN_GROUP = re.compile(rb"[ \t]*(?P<phase>[Tt]rain(?:ing)?):[ \t]*")
 _PHASE_OBJECT = re.compile(rb"""[ \t]+["'](?P<phase>train|training|val|valid|validation|eval|test)["']: \{""")

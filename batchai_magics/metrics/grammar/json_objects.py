@@ -25,6 +25,7 @@ STEP_KEYS = ("global_step", "step", "iteration", "iter")
 TIME_KEYS = ("timestamp", "datetime", "time", "ts", "time_ms")
 _STEPS: tuple[Path, ...] = (
     *((key,) for key in STEP_KEYS),
+    ("batches_seen",),
     ("step", 1),
     ("metadata", "step_num"),
     ("metadata", "samples_count"),
@@ -32,12 +33,18 @@ _STEPS: tuple[Path, ...] = (
 _EPOCHS: tuple[Path, ...] = (
     ("epoch",),
     ("epoch_num",),
+    ("epochs_done",),
     ("metadata", "epoch"),
     ("metadata", "epoch_num"),
     ("step", 0),
 )
 _NAMING: tuple[Path, ...] = (("name",), ("key",), ("unit",))
 POSITION_KEYS = frozenset((*STEP_KEYS, *TIME_KEYS, "epoch", "rank", "pid", "version", "n_parameters"))
+_COUNT_KEYS = frozenset((  # of DeepPavlov
+    "epochs_done", "batches_seen", "train_examples_seen", "eval_examples_count", "impatience",
+    "patience_limit",
+))  # fmt: skip
+_NO_METRICS = POSITION_KEYS | _COUNT_KEYS
 _NESTED_KEYS = ("metrics", "data")
 _PHASE_KEYS = frozenset(("mode", "phase", "split", "stage", "name", "type", "_type"))
 _TOKEN = re.compile(
@@ -135,6 +142,7 @@ def object_reading(
     values = values_of(text, begin, end)
     if values is None:
         return None
+    values, of_phase = _without_phase(values)
     step, epoch = _first_count(values, _STEPS), _epoch(values)
     is_placed = step is not None or epoch is not None
     if not (is_placed or is_tagged) or (is_tagged and _is_parameter(values, is_placed=is_placed)):
@@ -149,12 +157,21 @@ def object_reading(
         step,
         epoch,
         rank.count if rank else None,
-        tuple(_numbers(values, name)),
+        tuple(_numbers(values, name, of_phase)),
         is_member=rank is not None,
         seconds=next((time.span for time in times if time.may_be_time), None),
         names=(*key_digits, *names),
         is_self_terminating=True,
     )
+
+
+def _without_phase(values: Mapping[Path, Value]) -> tuple[Mapping[Path, Value], str | None]:
+    """The values of an object whose one member is the object of a phase, and that phase: `{"valid": {…}}`."""
+    sections = {path[0] for path in values}
+    phase = phase_of_word(str(next(iter(sections)))) if len(sections) == 1 else None
+    if phase is None or any(len(path) < 2 for path in values):
+        return values, None
+    return {path[1:]: value for path, value in values.items()}, phase
 
 
 def _epoch(values: Mapping[Path, Value]) -> Span | None:
@@ -181,19 +198,21 @@ def _first_count(values: Mapping[Path, Value], paths: Iterable[Path]) -> Span | 
     return next(filter(None, counts), None)
 
 
-def _numbers(values: Mapping[Path, Value], record_name: str | None) -> Iterator[NamedNumber]:
-    """The numbers of an object, each under the name of its record."""
+def _numbers(
+    values: Mapping[Path, Value], record_name: str | None, of_phase: str | None = None
+) -> Iterator[NamedNumber]:
+    """The numbers of an object, each under the name of its record; `of_phase` is the phase around it."""
     if named := _named_value(values, record_name):
         yield named
         return
-    phase = _phase_in(values)
+    phase = of_phase or _phase_in(values)
     inner = dict.fromkeys(str(path[0]) for path in values if len(path) == 2 and isinstance(path[1], str))
     parts: list[tuple[Path, str | None]] = [((), phase), *(((key,), phase) for key in _NESTED_KEYS)]
     parts += [((key,), phase_of_word(key)) for key in inner if phase_of_word(key)]
     for part, of_phase in parts:
         for path, value in values.items():
             key = path[-1]
-            if path[:-1] == part and isinstance(key, str) and value.is_number and key not in POSITION_KEYS:
+            if path[:-1] == part and isinstance(key, str) and value.is_number and key not in _NO_METRICS:
                 yield _named(key if split_phase(key)[0] else in_phase(key, of_phase), value.span)
 
 

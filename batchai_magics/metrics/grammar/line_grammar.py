@@ -75,7 +75,7 @@ _COUNTED = (  # by numbers beside a position
     r"(?:images?|imgs?|samples?|examples?|instances|batches|iterations?|iters|steps|timesteps|updates|frames"
     r"|tokens|sequences|sentences|words|documents|videos|clients|episodes|trajectories|rollouts)"
 )
-_AVERAGE_NAME = re.compile(r"av|ema_")
+_AVERAGE_NAME = re.compile(r"av|ema_|epoch_")
 _COUNT_NAME = re.compile(r"(?:(?:num|n|nb|number_of|total|train|val|test)_?){0,3}" + _COUNTED)
 _SETTING = re.compile(
     rb"(?i)\b(?:batch[_ -]?size|workers|world_size|seed|depth|num_(?!(?:(?:train|val|test)_)?"

@@ -72,10 +72,10 @@ _MEMBER = (  # of a block
     r"""(?:[^\n=:]*[:=]|[^\n \t]*[ \t])[ \t]*['"\[(]?[-+]?\.?[0-9]"""
 )
 _PHASE_HEADING = (
-    r"(?:train(?:ing)?|performance) (?:results?|metrics|stats|summary):[ \t]*$"
+    r"(?:train(?:ing)?|performance)[ _](?:results?|metrics|stats|summary):[ \t]*$"
     r"|^[ \t]*train(?:ing)?:[ \t]*$|[\"'](?:train|val|valid|eval|test)[a-z]*[\"']: \{$|^[ \t]+\},?$"
     r"|(?:valid|val|validation|test|evaluation|eval)(?: set)?"
-    r"(?: results?| error| metrics| stats| summary)?:[ \t]*$"
+    r"(?:[ _](?:results?|error|metrics|stats|summary))?:[ \t]*$"
     r"|(?:validation|validating|eval|evaluation|evaluating|test|testing)"
     r"(?: at step [0-9]+| begins?| starts?| started)?[ ]?\.{2,3}[ \t]*$"
     r"|evaluat(?:e|ing|ion)[ ]?:[ ]?(?:val|valid|validation|dev|test)"

@@ -104,6 +104,8 @@ _NO_COLUMNS = frozenset((
     "class", "exs", "images", "instances", "labels", "targets", "size", "img_size", "ts", "iterations",
     "episodes", "n_updates", "time_elapsed", "time_total_s",
 ))  # fmt: skip
+_IS_TRAINED = frozenset(("train", "training", "is_train", "is_training"))
+_PHASE_OF_FLAG = {b"True": TRAIN, b"False": VALIDATION}  # in a column of such a name
 _Box = Sequence[tuple[str, bytes]]  # its names and values
 _BoxKey = tuple[bytes, tuple[str, ...]]  # its edge and its names
 
@@ -402,6 +404,9 @@ def _training_row(columns: Columns, cells: Sequence[bytes]) -> Row | None:
     split = columns.index_of(SPLITS)
     if split is not None:
         phase = phase_of_word(cells[split].decode(errors="replace")) or phase
+    flag = columns.index_of(_IS_TRAINED)
+    if flag is not None:
+        phase = _PHASE_OF_FLAG.get(cells[flag], phase)
     if phase is None and (label or (split is not None and columns.is_placed)):
         return None
     indices = [columns.index_of(EPOCHS), columns.index_of((*STEPS, *table.steps))]

@@ -44,6 +44,8 @@ _ASIDES = re.compile(  # `cv_agg's train l2`, `the accuracy`, `accuracy of the m
     r"\w+'s (?=(?:train|valid|test)\b)|(?i:^(?:and the|and|the) )(?=\w)"
     r"| of the (?:model|network|classifier)\b"
 )
+_COUNTED_NOUNS = ("episodes", "games", "samples", "examples", "images", "batches", "trials", "runs")
+_COUNT_BEFORE = re.compile(rb"(?i)(?:over|on|of|for)[ ]\d{1,9}[ ]\Z")
 _IN_PARENTHESES = re.compile(rb"\d%?[ ]?\(\Z")
 _COUNTED = re.compile(rb"[ ]\d+ / \d+\Z")
 _COUNT_OF_BAR = re.compile(rb"[ ]\d{1,18}/\d")
@@ -200,7 +202,7 @@ def _states_measure(scan: LineScan, name: str, end: int) -> bool:
     """Whether a name and `is` state a measure, unlike a sentence: `epoch: 1 step: 7, loss is 0.5`."""
     is_first, lower = scan.at == scan.begin, name.lower()
     is_last = _TIME_LEFT.fullmatch(scan.text, end) is not None
-    if is_first and (is_last or lower.startswith("average")):
+    if is_first and (is_last or lower.startswith(("average", "epoch"))):
         return is_quality(name)  # `Accuracy is 0.5`
     if is_last and scan.positions and lower.startswith("the "):
         return is_quality(name)  # `at step 7 the loss is 0.5`
@@ -250,7 +252,7 @@ def add_number(scan: LineScan, raw: str, match: re.Match[bytes], *, is_signed: b
     raw = _ASIDES.sub("", raw)
     if info := _INFO.fullmatch(raw):  # `CV info cv_loss 92.5`
         raw = info["name"] if split_phase(info["name"])[0] else (info["phase"] or "") + info["name"]
-    if _is_no_metric(scan, raw, number, unit):
+    if _is_no_metric(scan, raw, number, unit) or _is_counted_before(scan, raw, match.start()):
         scan.excluded += 1
         return
     phase, name, unit = _named(scan, raw, match, unit)
@@ -295,6 +297,11 @@ def _is_no_metric(scan: LineScan, raw: str, number: bytes, unit: str) -> bool:
     if not (scan.positions or scan.numbers):
         scan.phase = counted
     return True
+
+
+def _is_counted_before(scan: LineScan, name: str, begin: int) -> bool:
+    """Whether a name is of what a count before it counts; its value has none: `over 10 episodes: 2.5`."""
+    return name in _COUNTED_NOUNS and _COUNT_BEFORE.search(scan.text, scan.begin, begin) is not None
 
 
 def _is_strong(raw: str, *, is_whole: bool, is_assigned: bool, is_signed: bool) -> bool:

@@ -22,6 +22,7 @@ _NOUN = (
     rb"timesteps|timestep|time steps(?=:)|steps(?=[ \t]*[:=])|(?<=(?i:num)[ _])steps(?=[ ]\d)|step_i|step"
     rb"|iterations?(?![A-Za-z])"
     rb"|iters?|itrs?|it|batch|updates?|episode|t_env"
+    rb"|total_step(?=[ ]?[:=]?[ ]?\d{1,18}[,|;])"
     rb"|(?<=(?i:ppo)[ _])epoch|rollout(?=[ ]\d)|generation(?=[ :=])|minibatch|nupdates|total t(?=:)"
     rb"|frame(?=[ ]\d|[:=](?![ ]*\d+[ ]fps=[ ]*[\d.]+[ ]q=))"  # but not of ffmpeg
     rb"|sample(?=[ ]?:?[ ]?\d{1,18}[ ]?/[ ]?\d)"
@@ -90,6 +91,7 @@ _LINE_STARTS = tuple(
         _PHASE + rb" \((?P<epoch>\d{1,9})/\d{1,9}\)(?=[ ])",
         _PHASE + rb"[ ](?P<epoch>\d{1,9})(?=, [a-z])",
         rb"\[(?P<epoch>" + _COUNT + rb"),[ \t]*(?P<step>" + _COUNT + rb")\](?=[ \t])",
+        rb"\((?P<step>\d{1,18})/(?P<of>\d{1,18})\)(?=[ ][A-Za-z][\w ]{0,20}:[ ])",
         rb"\[#?(?P<step>" + _COUNT + rb")(?:/(?P<of>\d{1,18}))?\](?=[ \t:])",
         rb"(?P<epoch>" + _COUNT + rb")epoch:(?P<phase>\w+):\d+-(?P<step>" + _COUNT + rb")batch:",
         rb"(?P<epoch>" + _COUNT + rb")epoch results:",
@@ -145,6 +147,7 @@ class Position(NamedTuple):
 
 
 _FINENESS = (
+    (b"total_step", 1),
     (b"global", 9), (b"tick", 9), (b"acc", 9), (b"env", 8), (b"learner", 7), (b"grad", 3), (b"actor", 4),
     (b"frame", 8), (b"total", 8), (b"update", 6), (b"timestep", 8), (b"it", 7), (b"step", 5), (b"batch", 4),
     (b"episode", 3), (b"epch", 2),

@@ -53,7 +53,7 @@ RANK_LABEL = rb"[\[(<]" + _RANK_WORD + rb"[ _:=]{0,2}(?P<rank>\d{1,6})(?:/\d{1,6
 
 HOST_LABELS = (
     rb"\[[A-Za-z][\w.-]*:(?P<rank>\d{1,6})/\d{1,6}\]:?",  # host:rank/size
-    rb"(?<!\])\((?P<rank>\d{1,6})/\d{1,6}\)(?=[ \t])",  # icefall
+    rb"(?<!\])\((?P<rank>\d{1,6})/\d{1,6}\)(?=[ \t])(?![ ](?:LR|Data|Batch|Time):)",  # icefall
 )
 """Labels with a rank and how many there are, which launchers put before a line."""
 

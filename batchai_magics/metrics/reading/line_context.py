@@ -40,6 +40,9 @@ _NEVER_SET = re.compile(
 )
 """Names of measures that no program has as settings."""
 
+_OF_ALL_STEPS = re.compile(r"avg|average|mean|final|best|total|epoch|min|max|last|sum|running|previous")
+"""Words of a loss that is not of one step."""
+
 _OBJECT_KINDS = (LineKind.OBJECT, LineKind.REDRAWN, LineKind.BELOW, LineKind.YEAR)
 """Lines that need no more of those above than a position."""
 
@@ -337,15 +340,30 @@ class LineContext:
     def _is_rest_of_step(self, plan: LinePlan, line: int) -> bool:
         """Whether a line has the measures of a step line right above it, which has others or none."""
         has_phase = plan.reading.phase or any(metric.phase != TRAIN for metric in plan.metrics)
-        if self.step_plan is None or line - self.step_line != 1 or has_phase or plan.reading.is_plain:
+        gap = line - self.step_line
+        most = _MAX_RULE_GAP if len(plan.metrics) > 1 else 1  # timers may stand between
+        if self.step_plan is None or gap > most or has_phase or plan.reading.is_plain:
             return False
         if not _has_quality(self.step_plan):
+            self.step_line = line  # more may follow
             return _has_quality(plan)
+        if gap != 1:
+            return False
         names = {metric.name for metric in plan.metrics}
         above = {metric.name for metric in self.step_plan.metrics}
         are_measures = all(is_measure(name) and name.count("_") < _MOST_WORDS for name in names)
-        are_several = len(names) > 1 and not plan.reading.is_result  # one may be the result of all
-        return _has_quality(plan) and are_measures and are_several and names.isdisjoint(above)
+        is_rest = not plan.reading.is_result and (len(names) > 1 or self._is_part(plan))
+        if not (_has_quality(plan) and are_measures and is_rest and names.isdisjoint(above)):
+            return False
+        self.step_line = line
+        return True
+
+    def _is_part(self, plan: LinePlan) -> bool:
+        """Whether a number alone is a part of the loss above: `bce_loss: 0.2` below `step 7, loss: 0.5`."""
+        above = self.step_plan.metrics if self.step_plan else ()
+        head, _, tail = plan.metrics[0].name.replace("-", "_").rpartition("_")
+        is_named = bool(head) and tail == "loss" and not _OF_ALL_STEPS.search(head)
+        return is_named and not plan.reading.is_whole and any(metric.name == "loss" for metric in above)
 
     def _may_be_setting(self, plan: LinePlan) -> bool:
         """Whether a line below `epoch: 100` may be a setting: no loss or score was read so far."""
@@ -547,10 +565,10 @@ class RankContexts:
 
 
 def _in_phase(numbers: Values, phase: str) -> Values:
-    """The numbers, with those of training moved to this phase."""
+    """The numbers, with those of training moved to this phase, unless their names say that they are."""
     return [
         (metric._replace(name=in_phase(metric.name, phase), phase=phase), value)
-        if metric.phase == TRAIN
+        if metric.phase == TRAIN and split_phase(metric.name)[0] != TRAIN
         else (metric, value)
         for metric, value in numbers
     ]

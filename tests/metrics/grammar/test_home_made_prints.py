@@ -4,6 +4,7 @@ import pytest
 
 from batchai_magics.metrics import Parser, read_metrics
 from batchai_magics.metrics.measurement import lines_of
+from batchai_magics.metrics.runs.log_metrics import read_log
 
 
 def rows_of(text):
@@ -15,6 +16,29 @@ def rows_of(text):
 
 
 LINES = {
+    "(7/63) LR: 0.125 Batch: 1.5s | TOTAL: 0min | ETA: 1min | Loss: 0.25": {
+        "step": 7,
+        "lr": 0.125,
+        "batch": 1.5,
+        "loss": 0.25,
+    },
+    "epoch 3, total_step 5340, total loss is 0.5, training accuracy is 0.25": {
+        "epoch": 3,
+        "step": 5340,
+        "total_loss": 0.5,
+        "training_accuracy": 0.25,
+    },
+    "Training Epoch 3 L1: 7.25, EPE: 0.5:  80%|8| 105/131.0 [01:03<00:19,  1.3it/s]": {
+        "epoch": 3,
+        "step": 105,
+        "l1": 7.25,
+        "epe": 0.5,
+    },
+    '{"valid": {"metrics": {"f1": 0.5}, "epochs_done": 3, "batches_seen": 40, "impatience": 0}}': {
+        "epoch": 3,
+        "step": 40,
+        "val_f1": 0.5,
+    },
     "Ep   3 | tr_loss 0.5 | vl_loss 0.25 | vl_f1 0.75": {
         "epoch": 3,
         "tr_loss": 0.5,
@@ -542,3 +566,70 @@ def test_a_count_in_brackets_before_a_bar_is_the_epoch():
         {"epoch": 1, "step": 25, "loss_d": 0.1},
         {"epoch": 2, "step": 25, "loss_d": 0.2},
     ]
+
+
+def test_a_count_in_the_words_gives_no_name_to_the_value():
+    text = "Time steps: {0}000\nEvaluation over 10 episodes: 1{0}.5, D4RL score: 3{0}.5\n"
+    assert rows_of(text.format(1) + text.format(2)) == [
+        {"step": 1000, "val_episode_return": 11.5, "val_d4rl_score": 31.5},
+        {"step": 2000, "val_episode_return": 12.5, "val_d4rl_score": 32.5},
+    ]
+    assert rows_of("Step 7: loss: 0.5\nEval on 10 episodes: 2.5, score: 0.25\n")[1:] == [
+        {"step": 7, "val_score": 0.25}
+    ]
+
+
+def test_a_flag_in_a_column_tells_the_phase():
+    text = "accuracy | loss | epoch | train\n-- | -- | -- | --\n"
+    text += "0.75 | 0.5 | 3 | True\n0.25 | 0.125 | 3 | False\n"
+    assert rows_of(text) == [
+        {"epoch": 3, "accuracy": 0.75, "loss": 0.5},
+        {"epoch": 3, "val_accuracy": 0.25, "val_loss": 0.125},
+    ]
+
+
+def test_a_current_accuracy_below_losses_of_both_phases_is_of_validation():
+    text = "[100/300] Train loss: 0.5, Valid loss: 0.25\nCurrent_accuracy : 0.75, Current_norm_ED  : 0.125\n"
+    assert rows_of(text)[1] == {"step": 100, "val_current_accuracy": 0.75, "val_current_norm_ed": 0.125}
+
+
+def test_parts_of_a_loss_below_its_step_are_of_that_step():
+    prefix = "[INFO] [2026-01-05 12:00:00,123] "
+    text = f"{prefix}step: 100, loss: 0.5, lr: 0.25\n{prefix}bce_loss: 0.125\n{prefix}thresh_loss: 0.75\n"
+    assert [(row["step"], *list(row.values())[-1:]) for row in rows_of(text)] == [
+        (100, 0.25),
+        (100, 0.125),
+        (100, 0.75),
+    ]
+
+
+@pytest.mark.parametrize("line", ["final_loss: 0.125", "best_loss: 0.125", "error: 404", "mem_error: 0.125"])
+def test_a_number_alone_below_a_step_that_is_no_part_of_its_loss_is_not_read(line):
+    metrics = read_log(f"INFO step: 100, loss: 0.5\nINFO {line}\n".encode(), {})
+    assert [record.name for record in metrics.records] == ["loss"]
+
+
+def test_losses_below_timers_below_a_step_are_of_that_step():
+    text = "Epoch: [1][20/99] lr: 0.5\n\tbatch_time: 0.35 (0.4)\tdata_time: 0.01 (0.05)\n"
+    text += "\ttotal_loss: 0.25 (0.5)\tcls_loss: 0.125 (0.5)\n\tloc_loss: 0.75 (0.5)\n"
+    assert rows_of(text)[1:] == [
+        {"epoch": 1, "step": 20, "total_loss": 0.25, "cls_loss": 0.125},
+        {"epoch": 1, "step": 20, "loc_loss": 0.75},
+    ]
+
+
+def test_a_block_of_metrics_holds_only_what_its_members_do_not_name():
+    text = "Epoch 3\n=======\n\ttest_metrics:\n\ttrain_loss: 0.5\n\tval_loss: 0.25\n"
+    text += "\tval_metrics:\n\t\tmean_MAE: 0.75\n"
+    assert rows_of(text) == [
+        {"epoch": 3, "train_loss": 0.5},
+        {"epoch": 3, "val_loss": 0.25},
+        {"epoch": 3, "val_mean_mae": 0.75},
+    ]
+
+
+def test_a_loss_of_the_epoch_alone_on_its_line_is_read():
+    text = "Epoch is [3/9], mini-batch is [7/9], time consumption is 1.5, batch_loss is 0.25\n"
+    assert {"epoch": 3, "epoch_loss": 0.5, "epoch_time": 1.5} in rows_of(
+        text + "epoch_loss is 0.5, epoch_time is 1.5\n"
+    )
