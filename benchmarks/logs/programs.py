@@ -157,9 +157,9 @@ MIXED_LOGS = {
         "epoch {n} step {n} loss={a:.4f}\nstep {n} val_loss={b:.4f} val_acc={c:.3f}",
         [rf"^epoch (\d+) step (\d+) loss={N}", rf"^step (\d+) val_loss={N} val_acc={N}"],
     ),
+    # ten iterations are printed above the totals
     "Horovod": MixedLog(
-        "Iter #{n}: {b:.1f} img/sec per GPU\n"
-        "Img/sec per GPU: {b:.1f} +-{c:.1f}\n"
+        "Iter #{n}: {b:.1f} img/sec per GPU\n" * 10 + "Img/sec per GPU: {b:.1f} +-{c:.1f}\n"
         "Total img/sec on 8 GPU(s): {b:.1f} +-{c:.1f}",
         [
             rf"^Iter #(\d+): {N} img/sec",
@@ -192,8 +192,9 @@ MIXED_LOGS = {
         "{b:.0f}ms {c:.0f}us/step - acc={c:.3f} loss={a:.3f} val_acc={c:.3f} val_loss={a:.3f}",
         [r"^Epoch (\d+) /", rf"^(\d+)ms (\d+)us/step - acc={N} loss={N} val_acc={N} val_loss={N}"],
     ),
+    # twelve losses are printed above the accuracy
     "CIFAR-10 tutorial": MixedLog(
-        "[{n}, {n:5d}] loss: {a:.3f}\nAccuracy of the network on the 10000 test images: {c:.0f} %",
+        "[{n}, {n:5d}] loss: {a:.3f}\n" * 12 + "Accuracy of the network on the 10000 test images: {c:.0f} %",
         [rf"^\[(\d+), +(\d+)\] loss: {N}", rf"^Accuracy of the network on the \d+ test images: {N} %"],
     ),
     "labelled bars": MixedLog(
