@@ -18,7 +18,7 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from itertools import chain, compress, groupby, product
+from itertools import chain, compress, groupby, pairwise, product
 from operator import attrgetter, eq, itemgetter
 from typing import TypeVar, cast
 
@@ -95,9 +95,9 @@ class LineReader:
             return [*before, *rest] if before else rest
         self._facts = facts_of(lines, block.fact_rows, clock)
         if attempts := {row for row, fact in self._facts if fact.key == ATTEMPT}:
-            if begin := min(attempts - {0}, default=0):
-                before = self.read(lines.slice(0, begin), clock)
-                return [*before, *self.read(lines.slice(begin, len(lines.texts)), clock)]
+            if attempts != {0}:
+                parts = pairwise(sorted({0, *attempts, len(lines.texts)}))
+                return [record for part in parts for record in self.read(lines.slice(*part), clock)]
             # its processes print from their beginnings
             self._single += [(0, [record]) for record in self._contexts.begin_attempt()]
         for row, plan in sorted(block.labels, key=itemgetter(0)):

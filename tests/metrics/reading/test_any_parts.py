@@ -180,6 +180,13 @@ def test_a_step_beyond_any_number_stops_no_reading():
     assert [(record.step, record.value) for record in records][-1] == (310, 0.25)
 
 
+def test_any_number_of_attempts_is_read_at_once():
+    mark = b"[batchai] attempt 2 begins on node2: Slurm took its nodes for another job\n"
+    log = (mark + b"step 1: loss 0.5\n") * 1500
+    assert len(parsed(log)) == 2 * 1500
+    same(log, "line")
+
+
 @pytest.mark.parametrize(
     "text",
     [
