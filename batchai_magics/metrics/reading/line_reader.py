@@ -384,7 +384,8 @@ class LineReader:
     def _note(self, group: PlanLines, index: int, context: LineContext) -> None:
         """Note the position of a simple line for the lines below."""
         context.note(group.steps[index], group.epochs[index])
-        context.note_step_line(group.plan, group.lines.first + group.rows[index])
+        own_number = self._own_number(group.lines, group.rows[index], group.ranks[index])
+        context.note_step_line(group.plan, own_number)
 
     def _keep(
         self, group: PlanLines, indices: Sequence[int], metrics: tuple[MetricName, ...] | None = None
@@ -558,7 +559,7 @@ class LineReader:
         context, own_number = self._contexts.of(rank), group.lines.first + row
         if rank is not None:
             own_number = self._own_number(group.lines, row, rank)
-        if reading.is_member and context.step_line == group.lines.first + row - 2:
+        if reading.is_member and context.step_line == own_number - 2:
             # a line with nothing to read may belong to the block below a step line
             above = group.lines.texts[row - 1] if row else self._last_text
             context.step_line += _MEMBER.match(above, row_begin(above)) is not None

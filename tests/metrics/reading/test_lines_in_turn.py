@@ -46,6 +46,13 @@ def test_indented_lines_below_a_step_line_of_another_process_do_not_belong_to_it
     assert [record.name for record in Parser().feed(text)] == ["loss"]
 
 
+def test_indented_line_below_a_step_line_of_a_ranks_file_is_read_alike_among_lines_of_others():
+    lines = ("[1,0]<stdout>:Epoch 0", "[1,1]<stdout>:hello", "[1,0]<stdout>:step 5: loss 0.5")
+    log = "".join(f"{line}\n" for line in (*lines, "[1,0]<stdout>:  acc: 0.25")).encode()
+    assert [record.value for record in parsed(log, rank=0)] == [0.5, 0.25]
+    same(log, "line", rank=0)
+
+
 def test_each_of_many_ranks_keeps_its_epoch():
     lines = [f"[rank{rank}]: Epoch {rank % 9}" for rank in range(2000)]
     lines += [f"[rank{rank}]: step {step} loss=0.5" for step in (1, 2) for rank in range(2000)]
