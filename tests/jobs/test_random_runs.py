@@ -39,6 +39,7 @@ def polls(prints, random):
 @example(50)  # two ranks, whose bars end with the next attempt
 @example(57)  # an attempt that goes on within the second fit, and has a third
 @example(166)  # an attempt that goes on in the first of two folds
+@example(1258)  # an attempt that goes on within the first fold, and has a second
 @example(380)  # of which two epochs are left that only seem to explain two rounds
 @settings(deadline=None)
 def test_the_points_of_a_run_are_where_its_script_was(seed):

@@ -375,6 +375,7 @@ class _RankTimeline:
             self._evaluation_rounds[name].add(step)
         elif epoch is None or self._learns_late(name, epoch):
             self._training_rounds[name].add(step)
+            self._trained_fit = fit
         else:
             self._epochs.add(name, epoch, step)
 
@@ -428,7 +429,7 @@ class _RankTimeline:
         count = max((len(rounds.ends) for rounds in self._training_rounds.values()), default=0)
         epochs = self._visits
         if epochs and len(epochs) == count - 1:  # the last one has not ended
-            epochs = [*epochs, epochs[-1] + 1]
+            epochs = [*epochs, epochs[-1] + 1 if self._visited_fit == self._trained_fit else epochs[0]]
         if len(epochs) != count or count < self._least_rounds:
             return (None,) * count
         is_explained = self._least_rounds == 1 or any(map(lt, epochs, islice(epochs, 1, None)))
