@@ -17,11 +17,12 @@ from batchai_magics.metrics.measurement import ATTEMPT, FIT, RATE_UNIT, MetricNa
 from batchai_magics.metrics.measurement_table import MeasurementTable, Rank, in_row_order, indices_by_rank
 from batchai_magics.metrics.runs.fits import Segment, Segments
 from batchai_magics.metrics.runs.log_records import in_time_order
-from batchai_magics.metrics.runs.log_runs import LastRun, first_placed_line
+from batchai_magics.metrics.runs.log_runs import PlacedLog, first_placed_line
 from batchai_magics.metrics.runs.mean_rates import ProcessNumbers
 from batchai_magics.metrics.runs.metric_traits import MetricTraits, traits_of
 from batchai_magics.metrics.runs.positions import Positions
 from batchai_magics.metrics.runs.run_metrics import RunMetrics, lines_by_metric
+from batchai_magics.metrics.runs.run_starts import HEADER_KEYS
 from batchai_magics.metrics.runs.steady_speed import stragglers
 from batchai_magics.metrics.runs.timeline import never_falls
 
@@ -80,10 +81,10 @@ class LogNumbers:
         self.labels: dict[str, str] = {}
         self.attempts: dict[int, int] = {}
         self._attempt = 0  # the latest one, until it has a step
-        self._run, self._positions = LastRun(), Positions()
+        self._log, self._positions = PlacedLog(), Positions()
         self._processes = ProcessNumbers(are_numbered=self._processes.are_several)
         self._segments = defaultdict[str, defaultdict[Rank, Segments]](
-            lambda: defaultdict(lambda: Segments(self._run.fit_names, MAX_SEGMENTS))
+            lambda: defaultdict(lambda: Segments(self._log.fit_names, MAX_SEGMENTS))
         )
         self._first_names: dict[str, str] = {}  # of the first segments of metrics
 
@@ -95,7 +96,7 @@ class LogNumbers:
         """Adds the next records of a file; returns whether another metric or attempt begins with them."""
         table, known = MeasurementTable.of(records), len(self.metrics) + len(self.attempts)
         if self.metrics:  # which another file may have printed below a heading that comes now
-            self._has_moved |= any(fact.key == FIT for _, fact in table.facts)
+            self._has_moved |= any(fact.key in (FIT, *HEADER_KEYS) for _, fact in table.facts)
         with self._lock:
             self._has_moved |= bool(self._files) and file not in self._files
             self._files.setdefault(file, MeasurementTable()).extend(table)
@@ -114,14 +115,14 @@ class LogNumbers:
         Returns:
             Whether anything has changed.
         """
-        is_due = is_last or self._run.is_outdated or len(self) >= self._renumber_due
-        has_moved = is_due and (self._has_moved or (is_last and self._run.has_attempts))
+        is_due = is_last or self._log.is_outdated or len(self) >= self._renumber_due
+        has_moved = is_due and (self._has_moved or (is_last and self._log.has_attempts))
         if has_moved:
             self._renumber_due = int(len(self) * RENUMBER_GROWTH)
             self.generation += 1
             self._forget_lines()
-            self._run = LastRun(self.table)
-            self._add_lines_of_run(self._run.table)
+            self._log = PlacedLog(self.table)
+            self._add_placed(self._log.table)
             self._has_moved = self._processes.has_moved
         before = self.warm_up
         self._find_warm_up(is_last=is_last)
@@ -178,13 +179,13 @@ class LogNumbers:
 
     def _add_numbers(self, table: MeasurementTable) -> None:
         """Adds the numbers of the next records to their lines."""
-        lines = self._run.add(table)
-        if not self._run.is_outdated:  # else, they are added by `refresh`
-            self._add_lines_of_run(lines)
-        self._has_moved |= self._run.has_moved or self._processes.has_moved
+        lines = self._log.add(table)
+        if not self._log.is_outdated:  # else, they are added by `refresh`
+            self._add_placed(lines)
+        self._has_moved |= self._log.has_moved or self._processes.has_moved
 
-    def _add_lines_of_run(self, lines: MeasurementTable) -> None:
-        """Adds the next lines of the last run, which have the steps of its timeline."""
+    def _add_placed(self, lines: MeasurementTable) -> None:
+        """Adds the next lines of the log, which have the steps of its timeline."""
         for part in lines.parts(ATTEMPT):
             for _, fact in part.facts:
                 if fact.key == ATTEMPT:
@@ -202,7 +203,7 @@ class LogNumbers:
             self._attempt = 0
 
     def _add_lines(self, part: MeasurementTable) -> None:
-        """Adds lines of one run."""
+        """Adds lines that have a step each."""
         if self._start is None:
             rows = chain.from_iterable(zip(lines.rows, lines.times, strict=True) for lines in part.lines)
             self._start = min(((row, time) for row, time in rows if time is not None), default=(0, None))[1]

@@ -86,19 +86,18 @@ def test_a_line_of_tf_cnn_benchmarks_has_metrics_and_a_jitter_that_is_none_of_th
 
 
 @pytest.mark.parametrize("is_at_once", [True, False])
-def test_another_run_of_tf_cnn_benchmarks_in_a_log_replaces_the_one_before(is_at_once):
+def test_another_run_of_tf_cnn_benchmarks_in_a_log_is_a_segment(is_at_once):
     form = "{}\timages/sec: 9.0 +/- 0.5 (jitter = 1.0)\t{}.500\n"
     header, total = "TensorFlow:  1.10\nModel:       resnet50\n", "total images/sec: 9.00\n"
-    runs = [
-        f"{header}{''.join(form.format(step, loss) for step in steps)}{total}"
-        for loss, steps in ((2, (1, 10, 20)), (1, (1, 10)))
-    ]
+    lines = [[form.format(step, loss) for step in (1, 10, 20)] for loss in (2, 1)]
+    runs = [header, *lines[0], total, header, *lines[1], total]
     parser, points = Parser(), LogNumbers()
     for part in ["".join(runs)] if is_at_once else runs:
         points.add(parser.feed(part.encode()))
         points.refresh()
-    assert [*points.series] == ["images_per_sec", "jitter", "loss"]
-    assert values(points, "loss") == ([1, 10], [1.5] * 2)
+    assert [name for name in points.series if "(" not in name] == ["images_per_sec", "jitter", "loss"]
+    assert values(points, "loss") == ([1, 10, 20], [2.5] * 3)
+    assert values(points, "loss (2)") == ([1, 10, 20], [1.5] * 3)
 
 
 def test_a_number_that_no_column_holds_is_infinite_and_ends_nothing():

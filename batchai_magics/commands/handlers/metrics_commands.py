@@ -21,7 +21,7 @@ from batchai_magics.metrics.runs import scaling as scalability
 from batchai_magics.metrics.runs.compared_runs import Comparable, run_names
 from batchai_magics.metrics.runs.comparison import Comparison
 from batchai_magics.metrics.runs.log_metrics import LogMetrics, read_log
-from batchai_magics.metrics.runs.log_runs import all_runs, without_repeated
+from batchai_magics.metrics.runs.log_runs import on_timeline, without_repeated
 from batchai_magics.metrics.runs.number_frames import (
     POSITIONS,
     TIDY_COLUMNS,
@@ -170,7 +170,7 @@ def _rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
 
 
 def _tidy_rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
-    return map(tidy_row, numbers(all_runs(log.table)))
+    return map(tidy_row, numbers(on_timeline(log.table)))
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,8 @@ def overlay(run: Run) -> Overlay:
     """The curves of a run."""
     run_metrics = RunMetrics(run.records)
     rates = {}
-    if has_mean_rates(run_metrics.table):  # programs that print rates of single lines have those drawn
+    is_alone = run_metrics.run is run_metrics.table  # the rates are those of one run
+    if is_alone and has_mean_rates(run_metrics.run):  # rates of single lines are drawn as they are
         rates = combined_rates(run_metrics.rates, 1 if run.summary.is_rate_global else run.summary.ranks)
     metrics: dict[MetricTraits, Sequence[Curve]] = {}
     logged: dict[str, dict[MetricTraits, Sequence[XValues]]] = {axis: {} for axis in LOGGED_AXES}

@@ -61,7 +61,7 @@ def plot(
     ax: Axes | None = None,
     preferences: MetricPreferences = NO_PREFERENCES,
 ) -> Axes:
-    """Plot the metrics of the last run: a panel for each quantity, training and validation in one.
+    """Plot the metrics of a log: a panel for each quantity, training and validation in one.
 
     By default, these are the first four charts, without timers, and all metrics of user-defined patterns. If
     there is nothing to draw, the figure shows a message. Steps that the summary excludes as warm-up are

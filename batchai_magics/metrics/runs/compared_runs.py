@@ -59,7 +59,7 @@ Comparables: TypeAlias = Iterable[Comparable] | Mapping[str, Comparable]
 
 @dataclass(frozen=True)
 class Run:
-    """The last run in a source's log; still growing if `is_running`.
+    """What a source's log tells; still growing if `is_running`.
 
     `processes` are those of its job; 0 if they are not known. `shared` are the metrics that it spells unlike
     the baseline or an earlier run, as those have them.

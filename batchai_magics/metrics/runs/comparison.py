@@ -212,7 +212,7 @@ def compare(runs: Comparables, *, preferences: MetricPreferences = NO_PREFERENCE
     """Compare jobs or logs: `compare([job, other])`, `compare({"old": "old.log", "new": "new.log"})`.
 
     Args:
-        runs: Job handles, results of `read_metrics`, or log paths. The last run of a log counts.
+        runs: Job handles, results of `read_metrics`, or log paths.
         preferences: What the user has said of metrics.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The fits of a run, such as folds, seeds and a refit: segments of its metrics, named by their headings."""
+"""The fits of a log, such as folds, seeds and runs: segments of its metrics, named by their headings."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from batchai_magics.metrics.column import Column
 from batchai_magics.metrics.grammar.headings import REFIT
 from batchai_magics.metrics.measurement import ATTEMPT, FIT, Fact
 from batchai_magics.metrics.measurement_table import MeasurementTable, Rank, indices_by_rank
+from batchai_magics.metrics.runs.run_starts import RunStarts
 
 NO_FIT = 0
 """The number of the fit above the first heading."""
@@ -22,7 +23,7 @@ _Change = tuple[int, int]  # a row, and the number of the fit from there on
 
 
 class FitHeadings:
-    """Numbers the fits of a run by their headings, incrementally.
+    """Numbers the fits of a log by their headings, incrementally. Each run of an attempt begins a fit.
 
     Attributes:
         names: The name of each fit, preceded by its outer headings.
@@ -36,6 +37,10 @@ class FitHeadings:
         self._repeatable: dict[str, int] = {}  # the counts of the fits of earlier attempts, by name
         self._fits: dict[Rank, int] = {}  # the latest of each rank
         self._latest = NO_FIT
+        self._starts = RunStarts()
+        self._runs = [NO_FIT]  # the first fit of each run of an attempt
+        self._run = 0  # the latest one
+        self._least_count = 0  # of the headings in it
 
     def marked(self, table: MeasurementTable) -> MeasurementTable:
         """The next lines of the run with the fits of their ranks, or of any rank if theirs has none."""
@@ -44,7 +49,9 @@ class FitHeadings:
         for row, fact in table.facts:
             if self.enter(fact):
                 of_any.append((row, self._latest))
-                of_ranks.setdefault(fact.rank, []).append((row, self._latest))
+                of_ranks.setdefault(fact.rank, [])
+                for rank in of_ranks if fact.key != FIT else [fact.rank]:
+                    of_ranks[rank].append((row, self._latest))
         if len(self.names) == 1:
             return table
         return table.with_lines(
@@ -54,10 +61,13 @@ class FitHeadings:
     def enter(self, fact: Fact) -> bool:
         """Take a fact; returns whether it starts another fit, which a repeated heading does not.
 
-        A fit that another attempt repeats is the same one.
+        A fit or a run that another attempt repeats is the same one.
         """
+        if self._starts.is_next(fact):
+            return self._enter_run(self._run + 1)
         if fact.key == ATTEMPT:
             self._repeatable = {name: count for count, name in self._numbers}
+            return self._run > 0 and self._enter_run(0)
         if fact.key != FIT:
             return False
         names = self._nested.setdefault(fact.rank, {})
@@ -69,13 +79,26 @@ class FitHeadings:
             del names[inner]
         names[kind] = fact.value
         name = ", ".join(names.values())
-        count = self._repeatable.get(name) or self._counts.get(fact.rank, 0) + 1
+        count = self._repeatable.get(name) or self._counts.get(fact.rank, self._least_count) + 1
         self._counts[fact.rank] = count
         fit = count, name
         if fit not in self._numbers:
             self._numbers[fit] = len(self.names)
             self.names.append(fit[1])
         self._latest = self._fits[fact.rank] = self._numbers[fit]
+        return True
+
+    def _enter_run(self, run: int) -> bool:
+        """Enter a run of an attempt, in which all ranks are; returns that another fit starts."""
+        if run == len(self._runs):
+            self._least_count = max(count for count, _ in self._numbers) + 1
+            self._runs.append(len(self.names))
+            self._numbers[self._least_count, ""] = len(self.names)
+            self.names.append("")
+        self._run, self._latest = run, self._runs[run]
+        self._nested.clear()
+        self._counts.clear()
+        self._fits = dict.fromkeys(self._fits, self._latest)
         return True
 
 

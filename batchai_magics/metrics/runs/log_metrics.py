@@ -79,7 +79,7 @@ class LogMetrics:
         return to_tidy(self.table) if tidy else frame(without_repeated(self.table))
 
     def summary(self) -> Summary:
-        """Speed, ranks and loss of the last run in the log."""
+        """The metrics of the log, and the speed and ranks of the last run in it that trains."""
         return summarize(self.table, preferences=self.preferences)
 
     def plot(

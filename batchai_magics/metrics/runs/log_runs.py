@@ -1,9 +1,7 @@
 """The runs of a log, with what their headers tell.
 
-A new attempt of the job starts a run, unless it resumes after the first step of the attempt before: then it
-continues that run, as one curve, and what it repeats is left out. A header starts a run if its rank has
-printed its total or, with unknown ranks, if as many totals were printed as the run has ranks: buffered ranks
-print one after the other.
+A new attempt of the job starts anew, unless it resumes after the first step of the attempt before: then it
+continues that one, as one curve, and what it repeats is left out. Each run of an attempt is a fit of its own.
 """
 
 from __future__ import annotations
@@ -19,54 +17,45 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from batchai_magics.metrics.grammar.metric_names import TRAIN
-from batchai_magics.metrics.measurement import ATTEMPT, TOTAL, Fact, Record
+from batchai_magics.metrics.measurement import ATTEMPT, Fact, Record
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable, Rank
-from batchai_magics.metrics.runs.mean_rates import GLOBAL_RATES, with_ranks
+from batchai_magics.metrics.runs.mean_rates import GLOBAL_RATES
+from batchai_magics.metrics.runs.run_starts import count_ranks
 from batchai_magics.metrics.runs.timeline import Timeline
-
-_HEADER_KEYS = ("tensorflow", "model")  # of facts that may start a run
 
 # step lines of tf_cnn_benchmarks then contain the rate of all processes
 _ALL_REDUCE = "distributed_all_reduce"
 _QUOTED = re.compile(r"'([^']*)'")
 
 
-def last_run(records: Iterable[Record]) -> MeasurementTable:
-    """The records of the last run of a log, possibly none; the steps of numbers are those of the timeline."""
-    return with_ranks(LastRun(records).table)
-
-
-def all_runs(records: Iterable[Record]) -> MeasurementTable:
-    """The records of all runs of a log, without what later attempts repeat; each run has its own timeline."""
-    first, *others = (run.placed() for run in _runs_of(MeasurementTable.of(records)))
-    return reduce(MeasurementTable.followed_by, others, first)
+def on_timeline(records: Iterable[Record]) -> MeasurementTable:
+    """The records of a log without what later attempts repeat, with the steps of the timeline."""
+    return PlacedLog(records).table
 
 
 def without_repeated(records: Iterable[Record]) -> MeasurementTable:
-    """The records of all runs of a log, as printed, without what later attempts repeat."""
-    first, *others = (run.table for run in _runs_of(MeasurementTable.of(records)))
-    return reduce(MeasurementTable.followed_by, others, first)
+    """The records of a log, as printed, without what later attempts repeat."""
+    return _Attempts.of(MeasurementTable.of(records)).table
 
 
-class LastRun:
-    """The last run of a growing log.
+class PlacedLog:
+    """A growing log on one timeline, without what later attempts repeat.
 
     Attributes:
-        table: The records that it was made of, as `last_run` has them, but without ranks of its own.
-        is_outdated: Another run or attempt has begun since, or repeats what was given: another one is needed.
+        table: The records that it was made of, as `on_timeline` gives them.
+        is_outdated: Another attempt has begun since, or repeats what was given: another one is needed.
     """
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
-        *_, run = _runs_of(MeasurementTable.of(records))
-        self._facts = run.facts_since_its_start
-        self._attempt, self._timeline = run.attempt, Timeline(run.above)
-        self.table = self._timeline.add(run.table)
+        attempts = _Attempts.of(MeasurementTable.of(records))
+        self._latest, self._timeline = attempts.latest, Timeline(attempts.above)
+        self.table = self._timeline.add(attempts.table)
         self.is_outdated = False
 
     @property
     def has_attempts(self) -> bool:
         """Whether it is not the first attempt."""
-        return self._attempt is not None
+        return self._latest is not None
 
     @property
     def fit_names(self) -> Sequence[str]:
@@ -75,101 +64,55 @@ class LastRun:
 
     @property
     def has_moved(self) -> bool:
-        """Whether what was given before has other steps now, or belongs to it no longer."""
-        return self.is_outdated or self._timeline.has_moved or bool(self._attempt and self._attempt.has_moved)
+        """Whether what was given before has other steps now, or is repeated."""
+        return self.is_outdated or self._timeline.has_moved or bool(self._latest and self._latest.has_moved)
 
     def add(self, records: Iterable[Record]) -> MeasurementTable:
         """Add the next records of the log; gives them with their steps."""
         table = MeasurementTable.of(records)
-        for _, fact in table.facts:
-            if opens_run(fact, self._facts):
-                self.is_outdated = True
-                self._facts.clear()
-            self._facts.append(fact)
-        if self._attempt:
-            self.is_outdated |= self._attempt.add(table)
+        self.is_outdated |= any(fact.key == ATTEMPT for _, fact in table.facts)
+        if self._latest:
+            self.is_outdated |= self._latest.add(table)
         return self._timeline.add(table)
 
 
 @dataclass(frozen=True)
-class _Run:
-    """A run of a log as printed, without what its attempts repeat.
+class _Attempts:
+    """The attempts of a log as printed, without what later ones repeat.
 
     Attributes:
-        table: Its records.
-        above: The facts of earlier runs.
-        attempt: Its latest attempt, unless it is the first.
+        table: Their records.
+        above: The facts of attempts before one that starts anew.
+        latest: The latest attempt, unless it is the first.
     """
 
     table: MeasurementTable
     above: Sequence[Fact] = ()
-    attempt: _Attempt | None = None
+    latest: _Attempt | None = None
 
-    def placed(self) -> MeasurementTable:
-        """Its records with the steps of the timeline."""
-        return Timeline(self.above).add(self.table)
+    @classmethod
+    def of(cls, table: MeasurementTable) -> _Attempts:
+        """The attempts of a log."""
+        begins = [row for row, fact in table.facts if fact.key == ATTEMPT]
+        first, *others = (table.between(*part) for part in pairwise([0, *begins, table.row_count]))
+        return reduce(cls.followed_by, others, cls(first))
 
-    def followed_by(self, attempt: MeasurementTable) -> _Run:
-        """The run with its next attempt, which may start it anew."""
+    def followed_by(self, attempt: MeasurementTable) -> _Attempts:
+        """These attempts with the next one, which may start anew."""
         start = _Attempt(self, attempt)
         if start.is_resumed:
-            return _Run(start.not_repeated(self.table).followed_by(attempt), self.above, start)
-        return _Run(attempt, self.known_facts, start)
-
-    @property
-    def known_facts(self) -> Sequence[Fact]:
-        """The facts of earlier runs and its own."""
-        return [*self.above, *(fact for _, fact in self.table.facts)]
-
-    @property
-    def facts_since_its_start(self) -> list[Fact]:
-        """The facts since it, or its latest attempt, began."""
-        facts = [fact for _, fact in self.table.facts]
-        begin = max((index for index, fact in enumerate(facts) if fact.key == ATTEMPT), default=0)
-        return facts[begin:]
-
-
-def _runs_of(table: MeasurementTable) -> Iterator[_Run]:
-    begins, facts = [0], list[Fact]()
-    for row, fact in table.facts:
-        if opens_run(fact, facts):
-            begins.append(row)
-            facts.clear()
-        facts.append(fact)
-    first, *parts = (table.between(*part) for part in pairwise([*begins, table.row_count]))
-    run = _Run(first)
-    for part in parts:
-        if part.facts[0][1].key == ATTEMPT:
-            run = run.followed_by(part)
-        else:
-            yield run
-            run = _Run(part, run.known_facts)
-    yield run
-
-
-def opens_run(fact: Fact, run: Sequence[Fact]) -> bool:
-    """Whether a fact starts a run, after one with these facts."""
-    if fact.key not in _HEADER_KEYS:
-        return fact.key == ATTEMPT
-    totals = [previous.rank for previous in run if previous.key == TOTAL]
-    if fact.rank is not None:
-        return fact.rank in totals
-    promised = max(map(count_ranks, run), default=0)
-    return bool(totals) and len(totals) >= promised
-
-
-def count_ranks(record: Fact) -> int:
-    """The number of processes in a header's `Devices` line; 0 for any other line."""
-    return record.value.count("horovod/") if record.key == "devices" else 0
+            return _Attempts(start.not_repeated(self.table).followed_by(attempt), self.above, start)
+        return _Attempts(attempt, [*self.above, *(fact for _, fact in self.table.facts)], start)
 
 
 class _Attempt:
     """The lines of an attempt, and those before, on one timeline.
 
-    It goes on within the last fit before, unless a heading names another one.
+    It goes on within the last fit before, unless a heading names another one. While it has printed no number
+    of training, it repeats none.
     """
 
-    def __init__(self, run: _Run, attempt: MeasurementTable) -> None:
+    def __init__(self, run: _Attempts, attempt: MeasurementTable) -> None:
         self._timeline = Timeline(run.above)
         placed = self._timeline.add(run.table.followed_by(attempt))
         begin = attempt.facts[0][0]
@@ -186,6 +129,8 @@ class _Attempt:
     @property
     def is_resumed(self) -> bool:
         """Whether it goes on after the first position before; also before its first number."""
+        if not self._begin.is_trained and _Begin().earliest(self._before).is_trained:
+            return True
         first, first_before = self._begin.first, _Begin().earliest(self._before).first
         if first.fit != first_before.fit:
             return first.fit > first_before.fit
@@ -208,6 +153,9 @@ class _Attempt:
         begin = min((lines.rows[0] for lines in last_fit.lines), default=0)
         remaining = []
         for lines in run.lines:
+            if _is_of_training(lines) and not self._begin.is_trained:
+                remaining.append(lines)
+                continue
             positions = zip(lines.rows, _positions(placed_lines[lines.metrics]), strict=True)
             remaining.append(
                 lines.take(
@@ -224,7 +172,7 @@ class _Attempt:
         """Add its next lines; returns whether it may begin earlier with them."""
         least = self._least
         self._least = least.earliest(self._timeline.add(table))
-        return self._least.first != least.first
+        return (self._least.first, self._least.is_trained) != (least.first, least.is_trained)
 
 
 def _first_fit(attempt: MeasurementTable) -> MeasurementTable:
@@ -292,6 +240,11 @@ class _Begin:
 
     training: _Position = _NOWHERE
     others: _Position = _NOWHERE
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether it has a line of training."""
+        return self.training.fit < math.inf
 
     @property
     def first(self) -> _Position:

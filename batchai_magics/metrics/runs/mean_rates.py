@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, cast
 from batchai_magics.metrics.column import Column
 from batchai_magics.metrics.measurement import RATE_UNIT, Measurement, MetricName, Record
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable, by_rank
+from batchai_magics.metrics.runs.run_starts import RunStarts
 
 GLOBAL_RATES = ("total_samples_per_sec",)
 """Rates of all processes together, printed by each of them: never to be summed."""
@@ -99,33 +100,47 @@ def mean_rates(records: Iterable[Record]) -> RatesByRank:
     return dict(sorted(rates_by_rank.items()))
 
 
-def with_ranks(run: MeasurementTable) -> MeasurementTable:
-    """The run with a rank for each line with a mean rate, if ranks are unknown and steps repeat."""
+def with_ranks(log: MeasurementTable) -> MeasurementTable:
+    """The log with a rank for each line with a mean rate, if ranks are unknown and steps repeat."""
     processes = ProcessNumbers()
-    processes.add(run)
-    return ProcessNumbers(are_numbered=True).add(run) if processes.are_several else run
+    processes.add(log)
+    return ProcessNumbers(are_numbered=True).add(log) if processes.are_several else log
 
 
 class ProcessNumbers:
     """Numbers the processes that print mean rates without a rank, as lines come.
 
     The k-th repetition of a step is assigned to process k: identities are arbitrary then, but each step of
-    each process is counted once. `are_several`: steps repeat, so lines without a rank may be of several
-    processes. Lines get ranks only with `are_numbered`, which declares several processes from the start.
+    each process is counted once. Another run may repeat the steps of the one before. `are_several`: steps
+    repeat, so lines without a rank may be of several processes. Lines get ranks only with `are_numbered`,
+    which declares several processes from the start.
     """
 
     def __init__(self, *, are_numbered: bool = False) -> None:
         self.are_several = self._are_numbered = are_numbered
-        self._latest: int | None = None  # step
-        self._repetitions: defaultdict[int | None, int] = defaultdict(int)
+        self._starts = RunStarts()
+        self._begin_run()
 
     @property
     def has_moved(self) -> bool:
         """Whether lines that came without a rank are to be numbered."""
         return self.are_several and not self._are_numbered
 
+    def _begin_run(self) -> None:
+        self._latest: int | None = None  # step
+        self._repetitions: defaultdict[int | None, int] = defaultdict(int)
+
     def add(self, lines: MeasurementTable) -> MeasurementTable:
-        """Add the next lines of the run; gives them with their ranks."""
+        """Add the next lines of the log; gives them with their ranks."""
+        first, *others = self._starts.split(lines)
+        table = self._add_lines(first)
+        for part in others:
+            self._begin_run()
+            table = table.followed_by(self._add_lines(part))
+        return table
+
+    def _add_lines(self, lines: MeasurementTable) -> MeasurementTable:
+        """Add the next lines of a run."""
         parts = _lines_with_mean_rates(lines)
         if not any(None in part.ranks for part in parts):
             if parts:

@@ -19,7 +19,7 @@ from batchai_magics.metrics.measurement import (
     lines_of,
 )
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable
-from batchai_magics.metrics.runs.log_runs import all_runs
+from batchai_magics.metrics.runs.log_runs import on_timeline
 from batchai_magics.metrics.runs.mean_rates import MEAN_RATES
 from batchai_magics.metrics.runs.metric_traits import traits_of
 
@@ -166,7 +166,7 @@ def tidy(records: Iterable[Record]) -> pandas.DataFrame:
     import numpy as np
     import pandas as pd
 
-    table = all_runs(records)
+    table = on_timeline(records)
     parts = [
         (lines, index) for lines in (*table.lines, _totals(table)) for index in range(len(lines.metrics))
     ]

@@ -15,8 +15,8 @@ from typing import NamedTuple, cast
 from batchai_magics.metrics.measurement import RATE_UNIT, TOTAL, Fact, MetricName, Record
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable, Rank, by_rank
 from batchai_magics.metrics.runs.fits import Segments, fit_names
-from batchai_magics.metrics.runs.log_runs import RunHeader, last_run, run_header
-from batchai_magics.metrics.runs.mean_rates import has_mean_rates, mean_rates
+from batchai_magics.metrics.runs.log_runs import RunHeader, on_timeline, run_header
+from batchai_magics.metrics.runs.mean_rates import RatesByRank, has_mean_rates, mean_rates, with_ranks
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import (
     NO_PREFERENCES,
@@ -30,6 +30,7 @@ from batchai_magics.metrics.runs.metric_traits import (
     traits_of,
 )
 from batchai_magics.metrics.runs.positions import AXES, ORDER, Positions
+from batchai_magics.metrics.runs.run_starts import RunStarts
 from batchai_magics.metrics.runs.steady_speed import Speeds
 
 RATE = "images_per_sec"
@@ -175,8 +176,8 @@ class Metric:
                 values[position, counts[position]].append(value)
                 counts[position] += 1
         keys = sorted(values)
-        if self.is_summed:  # at steps that all ranks have printed
-            keys = [key for key in keys if len(values[key]) == len(self.ranks)]
+        if self.is_summed:  # at steps that all ranks of the segment have printed
+            keys = [key for key in keys if len(values[key]) == len(lines)]
         sums = [sum(values[key]) / (1 if self.is_summed else len(values[key])) for key in keys]
         return Curve([position for position, _ in keys], sums, lines[0].name)
 
@@ -231,16 +232,17 @@ class Metric:
 
 
 class RunMetrics(Mapping[str, Metric]):
-    """The metrics of the last run of a log by name, in the order in which they are shown: the headline first.
+    """The metrics of a log by name, in the order in which they are shown: the headline first.
 
     Attributes:
-        table: The records of the run, with the steps of the timeline.
+        table: The records of the log without what later attempts repeat, with the steps of the timeline.
+        run: Those of the last run in it that tells a rate or a loss: speeds are those of one run.
         rates: The mean rates of its processes.
     """
 
     def __init__(self, records: Iterable[Record], preferences: MetricPreferences = NO_PREFERENCES) -> None:
-        self.table = last_run(records)
-        self.rates = mean_rates(self.table)
+        self.table = with_ranks(on_timeline(records))
+        self.run, self.rates = _last_with_rates([*RunStarts().split(self.table)])
         self._preferences = preferences
 
     def __getitem__(self, name: str) -> Metric:
@@ -275,15 +277,15 @@ class RunMetrics(Mapping[str, Metric]):
         if total is not None and self.speeds.is_of_one_rank(total):
             total = None
         rate = replace(rate, total=total, is_summed=not self.header.is_rate_global)
-        if not has_mean_rates(self.table):
+        if not has_mean_rates(self.run):
             return rate
         steady = self.speeds.total.images_per_sec if self.speeds.total else None
         return replace(rate, share=1 if self.header.is_rate_global else self.speeds.share, steady=steady)
 
     @cached_property
     def header(self) -> RunHeader:
-        """What the header of its log tells."""
-        return run_header(self.table, ranks_seen=len(self.rates))
+        """What the header of the run tells."""
+        return run_header(self.run, ranks_seen=len(self.rates))
 
     @cached_property
     def speeds(self) -> Speeds:
@@ -319,7 +321,7 @@ class RunMetrics(Mapping[str, Metric]):
     @property
     def total(self) -> Fact | None:
         """The last total that it has printed."""
-        return next((fact for _, fact in reversed(self.table.facts) if fact.key == TOTAL), None)
+        return next((fact for _, fact in reversed(self.run.facts) if fact.key == TOTAL), None)
 
     @property
     def headline(self) -> Metric | None:
@@ -352,6 +354,14 @@ class RunMetrics(Mapping[str, Metric]):
     def find(self, name: str) -> Metric | None:
         """The metric that the user means by a name, as `find_metric` finds it."""
         return self._metrics.get(find_metric(self._metrics, name))
+
+
+def _last_with_rates(runs: Sequence[MeasurementTable]) -> tuple[MeasurementTable, RatesByRank]:
+    """The last run with mean rates, and these; without any, the last run."""
+    for run in reversed(runs):
+        if rates := mean_rates(run):
+            return run, rates
+    return runs[-1], {}
 
 
 def _series(run: MeasurementTable) -> Iterator[tuple[MetricTraits, str, Mapping[Rank, MetricColumns]]]:

@@ -147,7 +147,7 @@ def summarize(
     is_running: bool = False,
     preferences: MetricPreferences = NO_PREFERENCES,
 ) -> Summary:
-    """Summarizes the last run in these records.
+    """Summarizes these records; speeds are those of the last run that trains.
 
     Args:
         records: The records of a log, in file order.

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser, plot
 from batchai_magics.metrics.measurement import LENGTH, Fact, Measurement
-from batchai_magics.metrics.runs.log_runs import last_run
+from batchai_magics.metrics.runs.log_runs import on_timeline
 from batchai_magics.metrics.runs.timeline import Timeline
 
 
@@ -217,7 +217,7 @@ def test_validation_of_each_epoch_is_placed_at_the_training_step_of_the_run():
 def losses_of(text: str) -> list[float]:
     """The losses of the last run of a log."""
     parser = Parser()
-    run = last_run(parser.feed(text.encode()) + parser.finish())
+    run = on_timeline(parser.feed(text.encode()) + parser.finish())
     return [each.value for each in run if isinstance(each, Measurement)]
 
 
