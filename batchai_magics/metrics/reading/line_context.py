@@ -341,7 +341,8 @@ class LineContext:
         """Whether a line has the measures of a step line right above it, which has others or none."""
         has_phase = plan.reading.phase or any(metric.phase != TRAIN for metric in plan.metrics)
         gap = line - self.step_line
-        most = _MAX_RULE_GAP if len(plan.metrics) > 1 else 1  # timers may stand between
+        are_losses = len(plan.metrics) > 1 or plan.metrics[0].name.endswith("loss")
+        most = _MAX_RULE_GAP if are_losses else 1  # timers may stand between
         if self.step_plan is None or gap > most or has_phase or plan.reading.is_plain:
             return False
         if not _has_quality(self.step_plan):

@@ -42,6 +42,10 @@ _AT = re.compile(  # what is before a step that is behind its number
     r"(?i)(?:@|#|\b(?:at|after|steps?|epochs?|iterations?|iters?|rounds?|batch|updates?|episodes?))\W{0,4}\Z"
 )
 _PLACED = re.compile(r"(?i)(?<![a-z])(?:step|epoch|iter|iteration|episode|round)s?\W{0,4}\d")
+_TIMED = re.compile(r"(?i)\b(?:time|lr|learning[ _]rate)\W{0,3}\Z")
+_FUNCTION = re.compile(r"[A-Za-z_]\w*\(\Z")
+_ASSIGNS = re.compile(r"\)[ ]?[:=]")
+_TOTAL_RATE = re.compile(rb"(?i)total (?:images|img)/sec")  # which is read as a fact of the run
 _SPENT = re.compile(  # beside what looks like a measure and is none
     r"(?i)\btime cost|\bbest\b|copypaste|\bsaved\b"
 )
@@ -130,7 +134,7 @@ def _suggestion_for(
     is_result = is_result or states_results(line[: prefixes.end], prefixes.begin)
     line = line[prefixes.begin : prefixes.end]
     numbers = _number().findall(line)
-    if not numbers:
+    if not numbers or _TOTAL_RATE.match(line):
         return None
     key = _number().sub(b"#", line).translate(None, b"0123456789")
     shape = shapes.get(key)
@@ -163,7 +167,7 @@ def _suggestion(line: str, shape: _LineShape, known: Collection[str]) -> Suggest
     spans = [match.span() for match in numbers.finditer(line)]
     if len(spans) != len(shape.numbers) or "\ufffd" in line:
         return None
-    for number in sorted(shape.changed):
+    for number in sorted(shape.changed, key=lambda index: (_is_timed(line, spans[index][0]), index)):
         begin = spans[number - 1][1] if number else 0
         if behind := _NAME_BEHIND.match(line, begin):
             if _is_unread_metric(behind["name"], line, shape, number, known):
@@ -171,12 +175,23 @@ def _suggestion(line: str, shape: _LineShape, known: Collection[str]) -> Suggest
                 return Suggestion(line.strip(), _option_behind(line, spans, number, behind, step))
             continue
         words = _NAME.finditer(line, begin, spans[number][0])
-        names = [word for word in words if word[0].lower() not in _NO_NAMES]
+        names = [word for word in words if word[0].lower() not in _NO_NAMES and not _is_argument(word)]
         if not names or not _is_unread_metric(names[-1][0], line, shape, number, known):
             continue
         step = _step_of(line, spans, number, shape)
         return Suggestion(line.strip(), _option(line, spans, number, names[-1], step))
     return None
+
+
+def _is_timed(line: str, begin: int) -> bool:
+    """Whether a time or a learning rate begins here, which is suggested only where nothing else is."""
+    return _TIMED.search(line, 0, begin) is not None
+
+
+def _is_argument(word: re.Match[str]) -> bool:
+    """Whether a word is the argument of a function: `x` in `f(x)= 0.5`."""
+    before, behind = word.string[: word.start()], word.string[word.end() :]
+    return _FUNCTION.search(before) is not None and _ASSIGNS.match(behind) is not None
 
 
 def _is_unread_metric(name: str, line: str, shape: _LineShape, number: int, known: Collection[str]) -> bool:

@@ -47,6 +47,7 @@ _TIME_UNITS = frozenset(["s", "ms", "us", "sec", "secs", "seconds", "min", "h"])
 _RATES = re.compile(
     r"(?:.*/)?(?:[bftwui]ps|tgs|throughput[^/]*|speed)|.*persec(?:ond)?|.*(?:/|_per_)s(?:ec(?:onds?)?)?(?:[/_)].*)?"
 )
+_SIDE_METRICS = ("act", "speed", "lr", "learning_rate")  # tell nothing of how well a run does
 _ONCE = re.compile(r"(?:mean_|spread_).*per_sec.*|devices|(?:\w+_)?(?:examples|correct)")
 _PREFERRED_RATES = tuple(
     map(
@@ -176,8 +177,9 @@ def ordered(
     """Metrics in the order in which they are shown: the headline, its quantity, a rate, quality, the rest.
 
     The headline is the user's choice, else a reward or mAP, else a loss or another measure of quality on
-    validation data, else on test data, else in training, else a rate. Timers come last and are never the
-    headline, unless the user has chosen one. Where nothing else decides, the order of the log counts.
+    validation data, else on test data, else in training, else a rate, else any metric but a learning rate.
+    Timers come last and are never the headline, unless the user has chosen one. Where nothing else decides,
+    the order of the log counts.
     """
     candidates = list(metrics)
     chosen = _chosen(candidates, preferences)
@@ -261,11 +263,13 @@ def _phase_key(traits: MetricTraits) -> int:
 
 def _headline_key(traits: MetricTraits) -> tuple[object, ...]:
     """What the run is trained for, then quality on held-out data, then in training, then rates."""
+    if traits.quantity in _SIDE_METRICS:
+        return (MetricKind.OTHER + 2, 1 + _SIDE_METRICS.index(traits.quantity))
     if traits.kind is MetricKind.RATE:
         return (traits.kind + 2, *_rate_key(traits))
     is_quality = traits.kind in (MetricKind.LOSS, MetricKind.SCORE)
     if not is_quality:
-        return (traits.kind + 2,)
+        return (traits.kind + 2, 0)
     words = {word.rstrip("0123456789") for word in words_of(traits.quantity)} - _OF_GOALS
     # what reinforcement learning or a detector is trained for: a reward or return, mAP
     is_goal = traits.direction is Direction.RISES and any(words and words <= goals for goals in _GOALS)

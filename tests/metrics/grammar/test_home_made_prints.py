@@ -633,3 +633,8 @@ def test_a_loss_of_the_epoch_alone_on_its_line_is_read():
     assert {"epoch": 3, "epoch_loss": 0.5, "epoch_time": 1.5} in rows_of(
         text + "epoch_loss is 0.5, epoch_time is 1.5\n"
     )
+
+
+def test_a_loss_below_a_step_without_one_is_of_that_step():
+    text = "global step 1600; learning rate 0.25; step-time 0.5;\nperp -1.5\nloss 6.5\nD-loss 1.25\n"
+    assert rows_of(text)[1:] == [{"step": 1600, "loss": 6.5}, {"step": 1600, "d-loss": 1.25}]

@@ -20,6 +20,8 @@ LINES = {
     "psnr {v:.2f}, {i} in all": ("psnr", False),
     "psnr {v:.2f} at {back}": ("psnr", False),
     "psnr: {v:.3f}": ("psnr", False),
+    "lap {i}: f(x)= {v:.3f}": ("f", True),
+    "time 0.5{i} lr 0.00{i} psnr {v:.3f}": ("psnr", False),
     "worker {i} (psnr={v:.2f}; n={i})": ("psnr", True),
     "Signal-to-noise is {v:.2f} [dB]": ("signal_to_noise", False),
     "MAX PSNR: {v:.2f}": ("psnr", False),
@@ -46,6 +48,7 @@ NOTHING = [
     "{i} {v:.3f}",
     "always 3.5 of it",
     "file-{i}.{i}.txt",
+    "total images/sec: {v:.2f}",
 ]
 
 

@@ -81,6 +81,9 @@ HEADLINES = {
     ("loss_tok2vec", "ents_f", "score"): "score",
     ("loss_kl", "eplenmean", "eprewmean"): "eprewmean",
     ("loss_1", "loss_2", "ndcg"): "ndcg",
+    ("learning_rate", "speed", "grad_norm"): "grad_norm",
+    ("lr", "speed"): "speed",
+    ("lr", "step_time"): "lr",
     ("step_time", "data_time"): "",
     (): "",
 }
@@ -114,9 +117,9 @@ def test_figures_of_the_whole_run_make_no_chart():
 
 
 def test_the_order_of_the_log_decides_between_equals():
-    assert [each.name for each in ordered(traits("lr", "grad_norm", "memory"))] == [
-        "lr",
+    assert [each.name for each in ordered(traits("grad_norm", "lr", "memory"))] == [
         "grad_norm",
+        "lr",
         "memory",
     ]
 
