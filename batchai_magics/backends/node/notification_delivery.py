@@ -108,16 +108,16 @@ def _run(command: str, notification: Notification) -> None:
 def _send_with_apprise(url: str, notification: Notification) -> None:
     if not _has_apprise():
         raise UnavailableHereError("apprise is not installed: pip install 'batchai-magics[notify]'")
-    service = _apprise_service(url)
-    if not service:
+    services = _apprise_services(url)
+    if not services:
         raise DeliveryError("apprise does not know this address", is_final=True)
-    if not service.notify(title=notification.title, body=notification.body):
+    if not services.notify(title=notification.title, body=notification.body):
         raise DeliveryError("the service did not accept it, or did not respond")
 
 
 def address_problem(channel: Channel) -> str:
     """Why apprise will not send to a channel; empty if it will, or if that cannot be told without apprise."""
-    if channel.kind is not ChannelKind.APPRISE or not _has_apprise() or _apprise_service(channel.address):
+    if channel.kind is not ChannelKind.APPRISE or not _has_apprise() or _apprise_services(channel.address):
         return ""
     schemes: list[str] = import_module("apprise.manager_plugins").NotificationManager().schemas()
     if channel.label in schemes:
@@ -131,12 +131,13 @@ def _has_apprise() -> bool:
     return find_spec("apprise") is not None
 
 
-def _apprise_service(url: str) -> Any:
-    """The service that an address is for; None if apprise does not know it."""
+def _apprise_services(url: str) -> Any:
+    """What sends to an address, or to several between commas; None if apprise does not know one of them."""
     logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)  # its messages contain addresses
+    services: Any = import_module("apprise").Apprise()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # the first address imports all its services
-        return import_module("apprise").Apprise.instantiate(url)
+        return services if services.add(url) else None
 
 
 def _finish_mlflow_run(uri: str, notification: Notification) -> None:

@@ -251,6 +251,13 @@ def test_an_address_that_apprise_does_not_know_is_refused(
 
 
 @needs_apprise
+def test_several_addresses_of_apprise_between_commas_are_a_channel(world: World, webhook: Webhook) -> None:
+    url = webhook.url.replace("http://", "json://")
+    world.run(f"r --notify {url},{url}?emojis=yes")
+    until(lambda: len(webhook.received) == 2)
+
+
+@needs_apprise
 def test_any_other_url_is_delivered_by_apprise(world: World, webhook: Webhook) -> None:
     world.run(f"r --notify {webhook.url.replace('http://', 'json://')}")
     until(lambda: webhook.received)
