@@ -278,7 +278,7 @@ class _Unsent:
 
     def _name_of(self, path: str) -> str:
         """The path in the project, with `/`."""
-        return path[len(str(self.root)) + 1 :].replace(os.sep, "/")
+        return path.removeprefix(str(self.root)).lstrip(os.sep).replace(os.sep, "/")  # the root may be `/`
 
     def _is_ignored(self, name: str) -> bool:
         return self.ignored.match_file(text_of(name))

@@ -99,6 +99,23 @@ def test_empty_folders_may_be_deeper_than_calls_of_python(folder):
     assert taken.empty_folders == (deepest.relative_to(folder).as_posix(),)
 
 
+_SNAPSHOT_OF_ROOT = """
+import os, sys
+from pathlib import Path
+from batchai_magics.jobs.folder_snapshot import snapshot
+os.chroot(sys.argv[1])
+print(*snapshot(Path("/")).files)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may change the root")
+def test_project_in_the_root_of_a_container_heeds_its_ignore_file(folder):
+    (folder / ".batchaiignore").write_text("data/*.bin\npkg\n")
+    words = [sys.executable, "-c", _SNAPSHOT_OF_ROOT, str(folder)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert {*done.stdout.split()} == {".batchaiignore", "train.py"}
+
+
 def test_an_upload_takes_the_place_of_an_empty_folder_of_its_name(folder, tmp_path):
     for name in ("logs", "runs/1", "figs"):
         (folder / name).mkdir(parents=True)
