@@ -257,7 +257,7 @@ def _readable(jobs: Iterable[JobResource], read: Callable[[JobResource], T]) -> 
 
 def _with_description(job: JobResource) -> JobResource:
     """The job; StorageError if its description cannot be read."""
-    assert job.cluster_id
+    job.cluster_id  # noqa: B018 reading it is the check
     return job
 
 
