@@ -32,6 +32,8 @@ from batchai_magics.models.secret_masking import is_secret_name, is_secret_text
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _LIKELY_SCRIPTS = ("__main__.py", "train.py", "main.py", "run.py")  # of a folder in place of a script
+_SHELLS = ("bash", "dash", "ksh", "sh", "zsh")
+SHELL_HINT = "Write what it starts: batchai run -- torchrun train.py. --prep takes shell commands."
 _PYTHON = re.compile(r"python(\d+(\.\d+)?)?")
 # Switches of Python, and the environment variables that replace them.
 _PYTHON_SWITCHES: Mapping[str, Mapping[str, str]] = {
@@ -89,6 +91,8 @@ def unknown_launcher(word: str) -> UsageError:
         script = next(filter(Path.is_file, scripts), None)
         hint = f"Write: batchai run {shlex.quote(str(script))}" if script else "It has no Python file."
         return UsageError(f"{word} is a folder; a job runs a script", hint=hint)
+    if Path(word).name in _SHELLS:
+        return UsageError(f"{word} runs a shell script; a job runs Python", hint=SHELL_HINT)
     hint = f"Known are {NAMES}, after `env NAME=VALUE` where needed."
     return UsageError(f"{word}: no such file, and no launcher that is translated", hint=hint)
 

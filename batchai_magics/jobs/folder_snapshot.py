@@ -25,6 +25,7 @@ from batchai_magics.cell.cell_uploads import (
     is_excluded,
     why_left_out,
 )
+from batchai_magics.cell.launcher_line import SHELL_HINT
 from batchai_magics.cell.notebook_script import SUFFIX, sent_notebook
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError, did_you_mean
@@ -103,8 +104,7 @@ def _check_language(path: Path, file: Path) -> None:
     with file.open("rb") as opened:
         is_shell = suffix in _SHELL_SUFFIXES or _SHELL_SHEBANG.match(opened.read(_MAX_SHEBANG))
     if is_shell:
-        hint = "Write what it starts: batchai run -- torchrun train.py. --prep takes shell commands."
-        raise UsageError(f"{path} is a shell script; a job runs Python", hint=hint)
+        raise UsageError(f"{path} is a shell script; a job runs Python", hint=SHELL_HINT)
 
 
 def read_module(module: str, folder: Path, settings: Settings | None = None) -> ScriptFolder:

@@ -117,10 +117,11 @@ def test_a_misspelt_value_suggests_the_right_one(preview):
         preview("src/train.py --toolkit torch")
 
 
-def test_a_shell_in_place_of_a_script_gets_the_list_of_launchers():
-    with pytest.raises(UsageError, match="bash: no such file, and no launcher") as caught:
-        read_line(["bash", "train.sh"], run_options())
-    assert "torchrun" in caught.value.hint
+@pytest.mark.parametrize("line", ["bash train.sh", "/bin/sh -e train.sh"])
+def test_a_shell_in_place_of_a_script_is_told_what_to_write(line):
+    with pytest.raises(UsageError, match="sh runs a shell script; a job runs Python") as caught:
+        read_line(line.split(), run_options())
+    assert "batchai run -- torchrun train.py" in caught.value.hint
 
 
 @pytest.mark.parametrize("words", ["--tag --dry-run", "--name --dry-run", "--after -d", "--tag --nodes=2"])
