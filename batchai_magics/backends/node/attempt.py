@@ -14,7 +14,6 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.node import requirements, restarts
@@ -51,7 +50,7 @@ class AttemptRunner:
         """Prepares the nodes, runs the processes, and ends everything that was started."""
         number, reason = self._launcher.number, self._launcher.previous_end
         if number > 1:
-            log, names = Path(self._plan.output.stdout.path), [node.id for node in self._plan.nodes]
+            log, names = self._plan.output.stdout, [node.id for node in self._plan.nodes]
             self._log.write(restarts.mark_attempt(log, number, names, reason))
         try:
             outcome = (

@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
 from batchai_magics.backends.node.outcome import KILLED, failed_with
 from batchai_magics.backends.node.ranks.leftovers import LiveProcess, read_proc
+from batchai_magics.backends.node.ranks.output_streams import TIME
 from batchai_magics.launch.outcome import Outcome
-from batchai_magics.launch.plan import Plan
+from batchai_magics.launch.plan import LogPaths, Plan
 from batchai_magics.untrusted_files import opener
 
 
@@ -33,14 +35,17 @@ class ExecutionLog:
 RESIZED = "its nodes left the cluster"
 
 
-def mark_attempt(log: Path, number: int, nodes: Sequence[str], reason: str) -> str:
-    """Marks in a log where an attempt starts and why the previous one ended; returns the sentence.
+def mark_attempt(log: LogPaths, number: int, nodes: Sequence[str], reason: str) -> str:
+    """Marks in a log where and when an attempt starts and why the previous one ended; returns the sentence.
 
     A full disk loses the line, not the job.
     """
     sentence = f"attempt {number} begins on {', '.join(nodes)}: {reason}"
-    with contextlib.suppress(OSError), log.open("ab+") as file:
+    with contextlib.suppress(OSError), Path(log.path).open("ab+") as file:
         end = file.seek(0, os.SEEK_END)
+        if log.times:
+            with open(log.times, "ab", opener=opener) as times:
+                times.write(TIME.pack(end, time.time()))
         file.seek(max(0, end - 1))
         separator = "" if file.read(1) in (b"", b"\n") else "\n"
         file.write(f"{separator}[batchai] {sentence}\n".encode())

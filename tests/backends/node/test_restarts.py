@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from batchai_magics.backends.node import restarts
 from batchai_magics.backends.node.launcher import Deadline
 from batchai_magics.backends.node.outcome import REQUEUE, failed_with, stop_outcome
 from batchai_magics.backends.node.ranks import leftovers
+from batchai_magics.backends.node.ranks.output_streams import TIME, LogWriter
 from batchai_magics.backends.node.restarts import (
     RESIZED,
     SEEN,
@@ -21,7 +23,7 @@ from batchai_magics.backends.node.restarts import (
     with_restart,
 )
 from batchai_magics.launch.outcome import Outcome
-from batchai_magics.launch.plan import Limits, Plan
+from batchai_magics.launch.plan import Limits, LogPaths, Plan
 from tests.backends.node.test_outcome import plan as plan_of
 
 TIME_UP, LOST = failed_with("JobMaxWallClockTimeReached", "late"), failed_with("JobNodeLost", "gone")
@@ -37,14 +39,26 @@ def with_restarts(count: int | None, root: Path = Path("/run")) -> Plan:
 def test_an_attempt_begins_with_a_line_of_its_own(tmp_path, before):
     log = tmp_path / "stdout.txt"
     log.write_text(before)
-    sentence = restarts.mark_attempt(log, 2, ["node1", "node2"], "its node was lost")
+    sentence = restarts.mark_attempt(LogPaths(str(log)), 2, ["node1", "node2"], "its node was lost")
     assert log.read_text().splitlines() == [*before.splitlines(), f"[batchai] {sentence}"]
     assert sentence == "attempt 2 begins on node1, node2: its node was lost"
 
 
+def test_the_line_of_an_attempt_has_the_time_at_which_it_was_written(tmp_path):
+    log = LogPaths(str(tmp_path / "stdout.txt"), times=str(tmp_path / "stdout.times"))
+    writer = LogWriter(log)
+    writer.write(0, b"Epoch 1: loss=0.5\n")
+    begin = time.time()
+    restarts.mark_attempt(log, 2, ["node1"], "its node was lost")
+    (_, first), (start, written) = TIME.iter_unpack(Path(log.times).read_bytes())
+    assert first <= begin <= written <= time.time()
+    assert start == len(b"Epoch 1: loss=0.5\n")
+    writer.close()
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
 def test_a_full_disk_loses_the_line_of_an_attempt_alone():
-    sentence = restarts.mark_attempt(Path("/dev/full"), 2, ["node1"], "its node was lost")
+    sentence = restarts.mark_attempt(LogPaths("/dev/full"), 2, ["node1"], "its node was lost")
     assert sentence == "attempt 2 begins on node1: its node was lost"
 
 
