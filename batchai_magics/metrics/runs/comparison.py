@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from batchai_magics.errors import BatchAIError
+from batchai_magics.errors import BatchAIError, UsageError
 from batchai_magics.metrics.charts.comparison_chart import OVER, draw_runs
 from batchai_magics.metrics.charts.figure import save_figure
-from batchai_magics.metrics.runs.compared_runs import Comparables, Run, read_runs
+from batchai_magics.metrics.runs.compared_runs import Comparable, Comparables, Run, read_runs
 from batchai_magics.metrics.runs.html_tables import ComparisonTable, comparison_html, comparison_table
 from batchai_magics.metrics.runs.mean_rates import MEAN_RATES
 from batchai_magics.metrics.runs.metric_traits import (
@@ -208,16 +208,21 @@ def _comparable_value(run: Run, metric: MetricTraits) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def compare(runs: Comparables, *, preferences: MetricPreferences = NO_PREFERENCES) -> Comparison:
+def compare(
+    runs: Comparables, *others: Comparable, preferences: MetricPreferences = NO_PREFERENCES
+) -> Comparison:
     """Compare jobs or logs: `compare([job, other])`, `compare({"old": "old.log", "new": "new.log"})`.
 
     Args:
         runs: Job handles, results of `read_metrics`, or log paths.
+        others: None: runs are given as one list.
         preferences: What the user has said of metrics.
 
     Raises:
-        UsageError: A run cannot be read.
+        UsageError: A run cannot be read, or the runs are not in a list.
     """
+    if others:
+        raise UsageError("the runs to compare are not in a list", hint="Write compare([first, second]).")
     return Comparison(read_runs(runs, preferences), preferences)
 
 

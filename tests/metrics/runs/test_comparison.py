@@ -257,3 +257,9 @@ def test_runs_of_seeds_are_grouped_by_sweep_and_compared_with_the_baseline():
         sentence in text for sentence in sentences for text in (repr(compared), compared._repr_html_())
     )
     assert not compare({"old": log(1, 100), "new": log(4, 90)}).seed_groups().sentences()
+
+
+def test_runs_that_are_not_in_a_list_are_refused_with_the_way_to_give_them():
+    with pytest.raises(UsageError, match="not in a list") as refused:
+        compare("old.log", "new.log")
+    assert refused.value.hint == "Write compare([first, second])."
