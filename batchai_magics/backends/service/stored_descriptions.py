@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import datetime, timezone
 from functools import cached_property, lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.service.host_runs import IMAGE_NOT_USED
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from batchai_magics.models.error_details import ErrorDetail
     from batchai_magics.models.job_spec import JobSpec
     from batchai_magics.models.toolkit_settings import Toolkit
+
+_FIELDS_OF_ALL_JOBS = itemgetter("cluster", "nodeCount")
 
 
 def stored_text(spec: Spec) -> str:
@@ -116,6 +119,7 @@ class RecordedJob(JobResource):
         """The fields of its description in the service's JSON, as stored; StorageError as `spec`."""
         try:
             fields: WireObject = json.loads(self._record.spec)["properties"]
+            _FIELDS_OF_ALL_JOBS(fields)  # KeyError without one of them
         except (ValueError, KeyError, TypeError) as error:
             raise self._damaged(error) from None
         return fields

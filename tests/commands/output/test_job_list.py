@@ -46,11 +46,12 @@ def listed(tmp_path: Path, text: str, **options: object) -> dict[str, object]:
     return dict(zip(table.titles, table.rows[0], strict=True))
 
 
+@pytest.mark.parametrize("spec", ["{", '{"properties": {}}', '{"properties": []}'])
 @pytest.mark.parametrize("output", ["json", "table"])
-def test_job_with_a_damaged_record_is_left_out_with_a_warning(still: Still, output: str) -> None:
+def test_job_with_a_damaged_record_is_left_out_with_a_warning(still: Still, spec: str, output: str) -> None:
     still.cluster()
     damaged, *_ = [still.job(name) for name in ("damaged", "whole")]
-    still.change("UPDATE resource SET spec = '{' WHERE key = ?", damaged.key)
+    still.change("UPDATE resource SET spec = ? WHERE key = ?", spec, damaged.key)
     listed = JobList(still.backend.list(still.experiment, Kind.JOB), still.backend)
     with pytest.warns(RuntimeWarning, match="the record of job damaged is damaged"):
         text = "".join(Result(listed).text_pieces(output))
