@@ -231,6 +231,17 @@ def _positions(lines: LineColumns) -> Iterator[_Position]:
             yield _Position(fit, step)
 
 
+def _earliest(lines: LineColumns) -> _Position:
+    """The first step and epoch of the first fit of some lines."""
+    if not lines.fits.is_constant:
+        return reduce(_Position.earliest, _positions(lines))
+    steps = lines.steps[0]
+    known = [step for step in steps if step is not None]
+    pairs = zip(steps, lines.epochs, strict=True) if len(known) < len(steps) else ()
+    epochs = (epoch for step, epoch in pairs if step is None and epoch is not None)
+    return _Position(lines.fits[0], min(known, default=math.inf), min(epochs, default=math.inf))
+
+
 _NOWHERE = _Position()
 
 
@@ -257,7 +268,7 @@ class _Begin:
         firsts = [self.others, self.training]
         for lines in table.lines:
             is_training = _is_of_training(lines)
-            firsts[is_training] = reduce(_Position.earliest, _positions(lines), firsts[is_training])
+            firsts[is_training] = firsts[is_training].earliest(_earliest(lines))
         return _Begin(*reversed(firsts))
 
 
