@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import chain, pairwise
 from operator import itemgetter
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from batchai_magics.metrics.measurement import ATTEMPT, Fact, Record
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable, Rank
 from batchai_magics.metrics.runs.mean_rates import GLOBAL_RATES
 from batchai_magics.metrics.runs.run_starts import count_ranks
-from batchai_magics.metrics.runs.timeline import Timeline
+from batchai_magics.metrics.runs.timeline import Timeline, never_falls
 
 # step lines of tf_cnn_benchmarks then contain the rate of all processes
 _ALL_REDUCE = "distributed_all_reduce"
@@ -134,8 +134,9 @@ class _Attempt:
         first, first_before = self._begin.first, _Begin().earliest(self._before).first
         if first.fit != first_before.fit:
             return first.fit > first_before.fit
-        return first.is_after(_Begin().earliest(self._last_fit()).first)
+        return first.is_after(_Begin().earliest(self._last_fit).first)
 
+    @cached_property
     def _last_fit(self) -> MeasurementTable:
         """The lines before of the fit in which it begins, from where their position went back last."""
         fit = self._begin.first.fit
@@ -149,7 +150,7 @@ class _Attempt:
     def not_repeated(self, run: MeasurementTable) -> MeasurementTable:
         """The lines of the run before that it does not repeat."""
         placed_lines = {lines.metrics: lines for lines in self._before.lines}
-        first, last_fit = self._begin.first, self._last_fit()
+        first, last_fit = self._begin.first, self._last_fit
         begin = min((lines.rows[0] for lines in last_fit.lines), default=0)
         remaining = []
         for lines in run.lines:
@@ -188,6 +189,8 @@ def _rows_of_return(groups: Iterable[LineColumns]) -> Iterator[int]:
     """The rows at which the position of a rank goes back in training, or in any phase if there is none."""
     every = [lines for lines in groups if lines.rows]
     for lines in [*filter(_is_of_training, every)] or every:
+        if None not in lines.steps[0] and never_falls(lines.steps[0]):
+            continue
         latest: dict[Rank, _Position] = {}
         for row, rank, position in zip(lines.rows, lines.ranks, _positions(lines), strict=True):
             before = latest.get(rank, position)
