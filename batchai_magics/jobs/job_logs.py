@@ -1,6 +1,7 @@
 """Reads the log files of a job as text.
 
-Everything displayed comes from `read_redacted`, which redacts secrets; `chunks` yields the raw bytes.
+Everything displayed comes from `read_redacted` or a `LogReader`, which redact secrets; `chunks` yields raw
+bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef, Span, fault_text
-from batchai_magics.errors import FileChangedError
+from batchai_magics.errors import FileChangedError, visible
 from batchai_magics.jobs.merged_log import unmarked
 from batchai_magics.launch.plan import GRACE_S
 from batchai_magics.log_lines import lines_at_end
@@ -109,6 +110,30 @@ def _end_of(backend: Backend, file: FileRef, lines: int) -> bytes:
 def read_redacted(backend: Backend, file: FileRef, offset: int, limit: int) -> Chunk:
     """At most `limit` bytes of a file from the byte `offset` on, secrets as asterisks."""
     return backend.read(file, offset, limit).redacted
+
+
+class LogReader:
+    """Reads a log from its start; `chunk` is the piece that was read last, with secrets as asterisks."""
+
+    def __init__(self, backend: Backend, file: FileRef) -> None:
+        self._backend, self._file, self._digest = backend, file, hashlib.sha256()
+        self.chunk = self._read(0)
+
+    def advance(self) -> None:
+        """Reads the next piece; it is empty at the end."""
+        self.chunk = self._read(self.chunk.end)
+
+    @property
+    def fault(self) -> str:
+        """What is wrong with the log, once it was read to its end, as a sentence; empty if nothing is."""
+        seal = self.chunk.seal
+        fault = seal.fault(self.chunk.end, self._digest.hexdigest()) if seal else ""
+        return f"Warning: {fault_text(visible(self._file.path), fault)}." if fault else ""
+
+    def _read(self, offset: int) -> Chunk:
+        chunk = self._backend.read(self._file, offset, CHUNK_BYTES)
+        self._digest.update(chunk.data)
+        return chunk.redacted
 
 
 def chunks(backend: Backend, file: FileRef) -> Generator[Chunk, None, str]:

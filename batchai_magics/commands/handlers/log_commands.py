@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from batchai_magics.backends.base import Backend, Chunk, FileRef, fault_text
+from batchai_magics.backends.base import Backend, FileRef
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import resource_commands
 from batchai_magics.commands.handlers.job_commands import later_run_notes
@@ -23,7 +22,7 @@ from batchai_magics.commands.output.command_progress import (
 from batchai_magics.errors import UsageError, visible
 from batchai_magics.follow.job_errors import PREPARATION_LOG, paths_of
 from batchai_magics.jobs.job_files import check_log_exists, one_level
-from batchai_magics.jobs.job_logs import CHUNK_BYTES, LogSelection
+from batchai_magics.jobs.job_logs import LogReader, LogSelection
 from batchai_magics.jobs.merged_log import FILES, MergedLog
 from batchai_magics.log_lines import lines_at_end
 from batchai_magics.models.job_execution import ERR, OUT, STDOUTERR
@@ -95,36 +94,12 @@ def _files(backend: Backend, job: JobResource, path: str) -> Sequence[str]:
     return [*sorted(node_logs, key=lambda name: (name.startswith(_STREAMS[ERR]), name)), *names]
 
 
-class _LogReader:
-    """Reads a log from its start; `chunk` is the piece that was read last, with secrets as asterisks."""
-
-    def __init__(self, backend: Backend, file: FileRef) -> None:
-        self._backend, self._file, self._digest = backend, file, hashlib.sha256()
-        self.chunk = self._read(0)
-
-    def advance(self) -> None:
-        """Reads the next piece; it is empty at the end."""
-        self.chunk = self._read(self.chunk.end)
-
-    @property
-    def fault(self) -> str:
-        """What is wrong with the log, once it was read to its end, as a sentence; empty if nothing is."""
-        seal = self.chunk.seal
-        fault = seal.fault(self.chunk.end, self._digest.hexdigest()) if seal else ""
-        return f"Warning: {fault_text(visible(self._file.path), fault)}." if fault else ""
-
-    def _read(self, offset: int) -> Chunk:
-        chunk = self._backend.read(self._file, offset, CHUNK_BYTES)
-        self._digest.update(chunk.data)
-        return chunk.redacted
-
-
 def _content(backend: Backend, job: ResourceId, files: Sequence[str], selection: LogSelection) -> StreamParts:
     """The present content of the logs, secrets as asterisks: both streams merged, others in sequence.
 
     What is wrong with a log of a finished job comes last.
     """
-    logs = {name: _LogReader(backend, FileRef(job, name)) for name in files}
+    logs = {name: LogReader(backend, FileRef(job, name)) for name in files}
     # lines can be put into the order of writing only if their times are known
     is_timed = all(log.chunk.data and log.chunk.times for log in logs.values())
     read = _merged_lines if tuple(files) == FILES and is_timed else _one_by_one
@@ -138,7 +113,7 @@ def _content(backend: Backend, job: ResourceId, files: Sequence[str], selection:
     yield from map(Message, dict.fromkeys(log.fault for log in logs.values() if log.fault))
 
 
-def _one_by_one(logs: dict[str, _LogReader], selection: LogSelection) -> Iterator[bytes]:
+def _one_by_one(logs: dict[str, LogReader], selection: LogSelection) -> Iterator[bytes]:
     """The selected bytes of each log, below its name if there are several with content."""
     present = [name for name, log in logs.items() if log.chunk.data]
     for name in present:
@@ -153,7 +128,7 @@ def _one_by_one(logs: dict[str, _LogReader], selection: LogSelection) -> Iterato
             yield b"\n"
 
 
-def _merged_lines(logs: dict[str, _LogReader], selection: LogSelection) -> Iterator[bytes]:
+def _merged_lines(logs: dict[str, LogReader], selection: LogSelection) -> Iterator[bytes]:
     """The selected lines of both streams in the order of writing."""
     merged = MergedLog()
     while any(log.chunk.data for log in logs.values()):
