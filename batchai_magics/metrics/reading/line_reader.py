@@ -102,6 +102,17 @@ class LineReader:
             self._single += [(0, [record]) for record in self._contexts.begin_attempt()]
         for row, plan in sorted(block.labels, key=itemgetter(0)):
             self._learn_label(lines, row, plan)
+        self._enter_block(block)
+        by_end = itemgetter(0)  # in file order, unlike those of several ranks
+        self._contexts.bar_counts += [count for _, count in sorted(self._bar_counts, key=by_end)]
+        self._contexts.unplaced += [unplaced for _, unplaced in sorted(self._unplaced, key=by_end)]
+        self._last_text = lines.texts[-1]
+        if self._contexts.lines.is_open:
+            self._contexts.lines.end(lines)
+        return self._records_of(block.groups)
+
+    def _enter_block(self, block: Block) -> None:
+        """Place the lines of a block, and keep their numbers."""
         if self._is_uniform(block):  # the lines may be read in any order
             last = [
                 (group.rows[index], index, group, context)
@@ -115,16 +126,11 @@ class LineReader:
                 self._enter_bars(group, indices)
             for group in block.groups:
                 group.kept_indices.sort()
+        elif self._is_run(block):
+            self._enter_run(block.groups[0], slice(0, len(block.groups[0].rows)))
         else:
             block.separate_ranks()
             self._read_in_order(block)
-        by_end = itemgetter(0)  # in file order, unlike those of several ranks
-        self._contexts.bar_counts += [count for _, count in sorted(self._bar_counts, key=by_end)]
-        self._contexts.unplaced += [unplaced for _, unplaced in sorted(self._unplaced, key=by_end)]
-        self._last_text = lines.texts[-1]
-        if self._contexts.lines.is_open:
-            self._contexts.lines.end(lines)
-        return self._records_of(block.groups)
 
     def _records_of(self, groups: Sequence[PlanLines]) -> Collection[Record]:
         """What was read: columns if the block is long, else records."""
@@ -185,6 +191,14 @@ class LineReader:
         if len({*ranks}) < len(ranks):
             return []
         return [(group, indices) for group, by_rank in parts for indices in by_rank.values()]
+
+    def _is_run(self, block: Block) -> bool:
+        """Whether all lines are of one plan and one rank."""
+        # Keeps dense logs as fast as a loop of `re.search`: Keras 1.08 times, without 0.75
+        if len(block.groups) != 1 or block.single or self._may_have_rows:
+            return False
+        ranks = block.groups[0].ranks
+        return ranks.count(ranks[0]) == len(ranks)
 
     @property
     def _may_have_rows(self) -> bool:
