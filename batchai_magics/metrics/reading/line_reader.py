@@ -9,7 +9,8 @@
    `PlacementCache` applies them once to each plan in each state of a context.
 4. The lines whose numbers are kept become a `MeasurementTable`, or records if they are few.
 
-Lines of tables, bars and those that several processes wrote at once are read one by one.
+Rows of tables are found before step 2, by `TableReader`. Lines that several processes wrote at once,
+and those without a plan, are read one by one.
 """
 
 from __future__ import annotations
@@ -206,7 +207,7 @@ class LineReader:
         return bool(self._contexts.open_tables) or any(self._tables.is_row)
 
     def _read_in_order(self, block: Block) -> None:
-        """Read lines in order: those that plans cover together, those of tables one by one."""
+        """Read lines in order: those that plans cover together, those of tables by the reader of tables."""
         owners, tables, row = block.owners(), self._contexts.open_tables, 0
         alone = {row for row in block.single if isinstance(owners[row], SkeletonPlans)}
         singles = sorted(alone.union(compress(range(len(owners)), self._tables.is_row)))
